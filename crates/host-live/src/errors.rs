@@ -1,21 +1,21 @@
-//! Errors of a live run as a whole, errors as one line of text, and warnings that are reported once.
+//! Errors of a live run, their text on one line, and warnings that are reported once.
 
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
-/// A live run cannot start or continue. An error of a single job is an outcome instead.
+/// A live run cannot start or continue. An error of a single job is reported as an outcome.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum LiveError {
-    #[error("cannot wait for events ({what})")]
-    Events { what: &'static str, source: io::Error },
+    #[error("cannot wait for events ({facility})")]
+    Events { facility: &'static str, source: io::Error },
     #[error("cannot create the directory {path} for the output of jobs")]
     OutputDir { path: PathBuf, source: io::Error },
     #[error("cannot start the supervisor that kills the jobs when evenkeel is killed")]
     Supervisor(#[source] io::Error),
-    #[error("cannot read which CPUs this process may use")]
+    #[error("cannot read the CPU affinity of evenkeel")]
     OwnCpus(#[source] io::Error),
 }
 
@@ -29,29 +29,29 @@ pub(crate) fn with_causes(error: &dyn Error) -> String {
     text
 }
 
-/// The message of a system call error, without the appended error number.
+/// Returns the message of a system call error without the appended error number.
 pub(crate) fn kernel_message(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
-/// Warnings, each reported once.
+/// Set of warnings. Each text is reported once.
 #[derive(Debug, Default)]
 pub(crate) struct Warnings {
-    known: BTreeSet<String>,
-    new: Vec<String>,
+    reported: BTreeSet<String>,
+    pending: Vec<String>,
 }
 
 impl Warnings {
     pub(crate) fn add(&mut self, text: impl Into<String>) {
         let text = text.into();
-        if self.known.insert(text.clone()) {
-            self.new.push(text);
+        if self.reported.insert(text.clone()) {
+            self.pending.push(text);
         }
     }
 
-    /// The warnings that were added since the last call.
+    /// Returns the warnings that were added since the last call.
     pub(crate) fn take(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.new)
+        std::mem::take(&mut self.pending)
     }
 }

@@ -1,13 +1,13 @@
-//! The live hosts: jobs run on this machine, and plans are carried out by system calls.
+//! Live hosts: jobs run on this machine, and system calls apply the plans.
 //!
 //! ```text
-//!   launch    starts the jobs of a workload, and terminates leftover processes
+//!   launch    starts the jobs of a workload, and terminates remaining processes
 //!   attach    manages processes that evenkeel did not start
 //!   session   shared by both: wake-ups, tasks, undo record, affinity, memory, collectors
 //! ```
 //!
-//! [`LaunchHost`] and [`AttachHost`] implement [`engine::Host`]. Both restore all settings that they changed. The undo
-//! record makes this possible even after a kill.
+//! [`LaunchHost`] and [`AttachHost`] implement [`engine::Host`]. Both restore all settings that they changed. If
+//! evenkeel is killed, the undo record contains the old value of each changed setting.
 
 mod attach;
 mod errors;

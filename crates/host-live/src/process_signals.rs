@@ -1,7 +1,7 @@
-//! POSIX signals to processes that are identified by PID and start time.
+//! POSIX signals to processes, which are identified by PID and start time.
 //!
-//! PIDs are reused. A pidfd is therefore opened first, and the signal is sent through it only if the
-//! start time matches.
+//! The kernel reuses PIDs. A pidfd is therefore opened first. The signal is sent through the pidfd only if the start
+//! time of the process matches.
 
 use linux::{fault, procfs};
 use rustix::io::Errno;
@@ -27,19 +27,21 @@ pub fn send(pid: u32, start_time_ticks: u64, signal: Signal) -> SignalResult {
     let Some(number) = Pid::from_raw(pid.cast_signed()) else { return SignalResult::Done };
     let open = || Ok(pidfd_open(number, PidfdFlags::empty())?);
     match fault::retry("pidfd_open", open) {
-        Ok(file) if is_same(pid, start_time_ticks) => sent(pidfd_send_signal(file, signal)),
+        Ok(file) if is_same(pid, start_time_ticks) => {
+            signal_result(pidfd_send_signal(file, signal))
+        }
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => SignalResult::Done,
-        // No descriptor is free: kill(2) is called directly after the comparison of the start time.
-        Err(_) if is_same(pid, start_time_ticks) => sent(kill_process(number, signal)),
+        // If no descriptor is free, kill(2) is called immediately after the comparison of the start times.
+        Err(_) if is_same(pid, start_time_ticks) => signal_result(kill_process(number, signal)),
         _ => SignalResult::Done,
     }
 }
 
-pub(crate) fn send_by(pidfd: &KeptFile, signal: Signal) -> SignalResult {
-    sent(pidfd_send_signal(pidfd, signal))
+pub(crate) fn send_through(pidfd: &KeptFile, signal: Signal) -> SignalResult {
+    signal_result(pidfd_send_signal(pidfd, signal))
 }
 
-/// Sends a signal to a process group. Its leader must not have been reaped, because the number could be reused then.
+/// Sends a signal to a process group. The group leader must not have been reaped: the kernel could reuse its PID.
 pub(crate) fn send_to_group(group: u32, signal: Signal) {
     if let Some(group) = Pid::from_raw(group.cast_signed()) {
         let _ = kill_process_group(group, signal);
@@ -55,7 +57,7 @@ fn is_same(pid: u32, start_time_ticks: u64) -> bool {
     procfs::stat("/".as_ref(), pid).is_ok_and(|stat| stat.start_time_ticks == start_time_ticks)
 }
 
-fn sent(result: rustix::io::Result<()>) -> SignalResult {
+fn signal_result(result: rustix::io::Result<()>) -> SignalResult {
     if result == Err(Errno::PERM) { SignalResult::NotPermitted } else { SignalResult::Done }
 }
 

@@ -4,10 +4,10 @@
 //! |---|---|---|
 //! | events | the kernel reports every fork, exec and exit (proc connector); needs `CAP_NET_ADMIN` outside of containers | one read per turn |
 //! | cgroups | only cgroups are selected: `cgroup.procs`, every two seconds | one read per cgroup |
-//! | pids | otherwise: if the last PID of the kernel (`/proc/loadavg`) has changed, the PIDs since then are read | one read per turn, and two per new PID |
+//! | pids | otherwise: the PIDs since the last poll are read if the last PID of the kernel (`/proc/loadavg`) has changed | one read per turn, and two per new PID |
 //!
-//! All of these sources can miss processes. /proc is therefore scanned after lost events, after too many new PIDs, and
-//! every minute (with events: every ten minutes).
+//! Events and new PIDs can miss processes. With these sources, /proc is therefore scanned after lost events, after too
+//! many new PIDs, and every minute (with events: every ten minutes).
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -18,7 +18,7 @@ use linux::connector::{Connector, ProcessEvent};
 use linux::proc_dir::parse_last_pid;
 use linux::{fault, procfs};
 
-/// Maximum number of new PIDs that are read individually. Above it a scan is cheaper.
+/// Maximum number of new PIDs that are read individually. For more PIDs a scan is cheaper.
 const NEW_PIDS_MAX: u32 = 2048;
 /// Time between two scans of /proc without events.
 const SCAN_EVERY: Nanos = Nanos::from_secs(60);
@@ -26,7 +26,7 @@ const SCAN_EVERY_WITH_EVENTS: Nanos = Nanos::from_secs(600);
 const CGROUPS_EVERY: Nanos = Nanos::from_secs(2);
 const DEPTH_MAX: u32 = 32;
 
-/// The source of discovered processes.
+/// Source of new and exited processes.
 #[derive(Debug)]
 pub(super) enum DiscoverySource {
     Events(Connector),
@@ -34,7 +34,7 @@ pub(super) enum DiscoverySource {
     LastPid { loadavg: Option<OwnedFd>, last: Option<u32> },
 }
 
-/// Discovers forks, execs and exits.
+/// State of the discovery: the source, and the times of the next reads.
 #[derive(Debug)]
 pub(super) struct Discovery {
     source: DiscoverySource,
@@ -42,7 +42,7 @@ pub(super) struct Discovery {
     cgroups_at: Nanos,
 }
 
-/// The processes that were discovered.
+/// Result of one poll.
 #[derive(Debug, Default)]
 pub(super) struct Discovered {
     /// Events of the kernel, oldest first.
@@ -53,7 +53,7 @@ pub(super) struct Discovered {
     pub needs_scan: bool,
     /// All processes of the selected cgroups.
     pub members: Option<Vec<u32>>,
-    /// The reason why events are no longer available.
+    /// The error after which events are no longer available.
     pub lost_events: Option<String>,
 }
 
@@ -77,7 +77,7 @@ impl Discovery {
         }
     }
 
-    /// Everything since the last call.
+    /// Returns all changes since the last call.
     pub(super) fn poll(&mut self, now: Nanos) -> Discovered {
         let mut discovered = Discovered::default();
         let scan_every = match &mut self.source {
@@ -134,15 +134,15 @@ fn read_new_pids(loadavg: Option<&OwnedFd>, last: &mut Option<u32>, discovered: 
     }
 }
 
-/// The PIDs that may be new; `None` if a scan is needed. After the largest PID the kernel continues with the smallest
-/// free one.
+/// Returns the PIDs that may be new, or `None` if a scan is needed: after the largest PID the kernel continues with the
+/// smallest free PID.
 fn new_pids(before: Option<u32>, now: Option<u32>) -> Option<std::ops::RangeInclusive<u32>> {
     let (before, now) = before.zip(now)?;
     let is_few = before <= now && now - before <= NEW_PIDS_MAX;
     is_few.then(|| before.saturating_add(1)..=now)
 }
 
-/// The processes of cgroups and their descendants.
+/// Returns the processes of cgroups and their descendants.
 ///
 /// # Errors
 /// A list cannot be read. A removed cgroup has no processes.

@@ -1,18 +1,18 @@
 //! Masks that children inherit from a placed process.
 //!
 //! ```text
-//!   placed ──fork──► child with the same mask      on record, and left as it is
-//!      │               └──fork──► its children too
+//!   placed ──fork──► child with the same mask      recorded, not changed
+//!      │               └──fork──► its descendants too
 //!      ▼
-//!   released ─► children and descendants with an assigned mask are restored ─► again for one second or more
+//!   released ─► children and descendants with an assigned mask are restored, repeatedly for at least one second
 //! ```
 //!
-//! Discovered children are recorded here. Other descendants are searched when their ancestor is released, and again in
-//! every turn of the next second: a fork in progress at the release is not visible yet, and its child has the earlier
+//! Discovered children are recorded here. Other descendants are searched when their ancestor is released, and in every
+//! turn of the next second: a fork in progress at the release is not visible yet, and the new child has the earlier
 //! mask. On a busy machine a fork can take longer than an interval.
 //!
-//! A process that is older than the first placement of its ancestor has no assigned mask. Any other mask was set by
-//! another program.
+//! A process that started before the first placement of its ancestor has no assigned mask. A mask that evenkeel did not
+//! assign was set by another program.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -26,14 +26,14 @@ use linux::{affinity, fork_latency, procfs};
 use super::jobs::AttachedJobs;
 use crate::session::{JobAffinities, Session, restore_threads, task_id};
 
-/// The shortest time for which descendants are searched after a release.
-const LATE_FOR: Nanos = Nanos::from_secs(1);
+/// Minimum time for which descendants are searched after a release.
+const LATE_CHILDREN_TIME: Nanos = Nanos::from_secs(1);
 const DESCENDANTS_MAX: usize = 1 << 16;
 
 /// A process that inherited an assigned mask and is not a job.
 #[derive(Clone, Debug)]
 pub(super) struct InheritedAffinity {
-    /// The job of its ancestor.
+    /// The job of the ancestor.
     pub job: JobId,
     pub start_time_ticks: u64,
     pub mask: Arc<CpuSet>,
@@ -57,8 +57,8 @@ pub(super) struct InheritedMasks {
 }
 
 impl AncestorMasks {
-    /// The masks of a job; `None` if it was never placed.
-    fn of(jobs: &AttachedJobs, job: JobId) -> Option<Self> {
+    /// Returns the masks of a job, or `None` if the job was never placed.
+    fn of_job(jobs: &AttachedJobs, job: JobId) -> Option<Self> {
         let attached = jobs.get(job)?;
         let state = &attached.affinity;
         Some(AncestorMasks {
@@ -73,14 +73,14 @@ impl AncestorMasks {
         *mask != *self.base && self.masks.iter().any(|assigned| **assigned == *mask)
     }
 
-    /// Restores every thread of a process that has an assigned mask. Returns whether that succeeded.
+    /// Restores all threads of a process with an assigned mask. Returns whether all calls succeeded.
     fn release_process(&self, pid: u32) -> bool {
         restore_threads(pid, |tid| {
             Ok(self.is_assigned(&affinity::get(tid)?).then(|| (*self.base).clone()))
         })
     }
 
-    /// Restores undiscovered descendants, except jobs. Returns whether any could not be restored.
+    /// Restores undiscovered descendants, except jobs. Returns whether a descendant could not be restored.
     fn release_descendants(&self, session: &Session) -> bool {
         if !may_be_running(self.process) {
             return false; // The process has exited; its children have been reparented.
@@ -124,7 +124,7 @@ impl InheritedMasks {
         self.processes.remove(&pid);
     }
 
-    /// Released processes whose descendants are still searched.
+    /// Returns the released processes with a pending search for descendants.
     pub(super) fn late_parents(&self) -> impl Iterator<Item = u32> {
         self.released.iter().map(|(_, ancestor)| ancestor.process.tid)
     }
@@ -148,14 +148,14 @@ impl InheritedMasks {
         n_restored
     }
 
-    /// Restores the descendants of a job. If any could not be restored, the record is kept.
+    /// Restores the descendants of a job. Returns whether a descendant could not be restored; the record is then kept.
     fn release_descendants(
         &mut self,
         session: &mut Session,
         jobs: &AttachedJobs,
         job: JobId,
     ) -> bool {
-        let Some(ancestor) = AncestorMasks::of(jobs, job) else { return false };
+        let Some(ancestor) = AncestorMasks::of_job(jobs, job) else { return false };
         let is_of_job = |(_, it): &(&u32, &InheritedAffinity)| it.job == job;
         let children = self.processes.iter().filter(is_of_job);
         let children: Vec<(u32, InheritedAffinity)> =
@@ -163,7 +163,7 @@ impl InheritedMasks {
         let mut any_left = ancestor.release_descendants(session);
         let parents = children.iter().map(|(pid, _)| *pid).chain([ancestor.process.tid]);
         let longest = Nanos::from(fork_latency::max_fork_latency("/".as_ref(), parents));
-        let until = session.now() + LATE_FOR.max(longest);
+        let until = session.now() + LATE_CHILDREN_TIME.max(longest);
         for (pid, InheritedAffinity { start_time_ticks, mask, .. }) in children {
             self.processes.remove(&pid);
             let process = task_id(pid, start_time_ticks);
@@ -182,7 +182,7 @@ impl InheritedMasks {
         any_left
     }
 
-    /// Searches descendants of processes that were released a short time ago.
+    /// Searches descendants of recently released processes again, and restores them.
     pub(super) fn release_late_children(
         &mut self,
         session: &mut Session,
@@ -190,7 +190,7 @@ impl InheritedMasks {
         now: Nanos,
     ) {
         for (until, ancestor) in std::mem::take(&mut self.released) {
-            // Children of a job that is placed again inherit the new mask.
+            // Children of a job that is placed again inherit the new mask, so they are not restored.
             let job = session.tasks.job_of(ancestor.process.tid);
             let state = job.and_then(|job| jobs.affinity(job));
             if state.is_none_or(|state| state.placed.is_none())
@@ -219,7 +219,7 @@ impl InheritedMasks {
         let assigned = state.assigned_masks().find(|assigned| ***assigned == mask).cloned();
         let Some(mask) = assigned.filter(|mask| **mask != *state.base) else { return };
         let entry = (pid, stat.start_time_ticks, pid);
-        // If the line cannot be written, `restore` finds the process as a descendant, as long as its parent runs.
+        // If the line cannot be written, `restore` finds the process as a descendant while its parent is running.
         let _ = session.undo.set(&state.name, [&state.base, &mask, &mask], vec![entry]);
         let inherited = InheritedAffinity { job, start_time_ticks: stat.start_time_ticks, mask };
         self.processes.insert(pid, inherited);

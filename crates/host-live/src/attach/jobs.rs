@@ -10,7 +10,7 @@ use super::selection::name_matches;
 use super::status::ManagedProcess;
 use crate::session::{AffinityState, JobAffinities};
 
-/// Ids are reused only after this number of jobs.
+/// Number of jobs after which ids are reused.
 const JOB_IDS_BEFORE_REUSE: u32 = 1024;
 
 /// A process that is a job.
@@ -20,9 +20,9 @@ pub(super) struct AttachedJob {
     pub since: Nanos,
     /// Time of the last sample in which the process was busy.
     pub busy_at: Nanos,
-    /// Time of the first placement, in clock ticks since boot. Older children have no assigned mask.
+    /// Time of the first placement, in clock ticks since boot. Children that started earlier have no assigned mask.
     pub placed_ticks: Option<u64>,
-    /// Wakes the loop when the process exits. `None` if no descriptor was free.
+    /// Descriptor that wakes the loop when the process exits. `None` if no descriptor was free.
     pub pidfd: Option<KeptFile>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct AttachedJob {
 pub(super) struct AttachedJobs {
     pub jobs: BTreeMap<JobId, AttachedJob>,
     next: u32,
-    /// Ids of detached jobs, which can be used again.
+    /// Ids of detached jobs, which can be reused.
     free: VecDeque<JobId>,
     /// Detached jobs that are not yet reported to the engine.
     detached: Vec<JobId>,
@@ -46,7 +46,7 @@ impl AttachedJobs {
         self.free.pop_front().unwrap_or(JobId(self.next))
     }
 
-    /// Returns an unused id.
+    /// Makes an unused id available for reuse.
     pub(super) fn return_id(&mut self, job: JobId) {
         self.free.push_back(job);
     }
@@ -61,7 +61,7 @@ impl AttachedJobs {
         Some(removed)
     }
 
-    /// Makes the ids of detached jobs available again. Called when the engine has been notified of them.
+    /// Makes the ids of detached jobs available for reuse. Call it after the jobs were reported to the engine.
     pub(super) fn reuse_ids(&mut self) {
         self.free.extend(self.detached.drain(..));
     }
@@ -105,7 +105,7 @@ impl AttachedJob {
     }
 }
 
-/// Describes a process as a job for the engine. `permille` is its CPU usage in permille of one CPU.
+/// Builds the job of a process for the engine. `permille` is the CPU usage of the process in permille of one CPU.
 pub(super) fn describe(
     state: &AffinityState,
     comm: &str,

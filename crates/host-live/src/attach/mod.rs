@@ -2,18 +2,18 @@
 //!
 //! ```text
 //!   discovery      forks, execs and exits: events, cgroups, or new PIDs
-//!   selection      which processes are selected        status     which of them are excluded, with reasons
+//!   selection      criteria of selected processes      status     excluded processes, with reasons
 //!   process_table  all known processes, each with its next sample; idle ones less often
 //!      │ busy
 //!      ▼
 //!   tracker        the process becomes a job: its threads are sampled, and placed if evenkeel may act
 //!      │ exited, idle for minutes, or excluded
 //!      ▼
-//!   detached       its affinity is restored
+//!   detached       the affinity of the process is restored
 //! ```
 //!
-//! A job is one process with its threads. A child inherits the mask of its parent ([`inherited`]). It is recorded, and
-//! restored together with its parent. When the child is busy, it becomes a job.
+//! A job is one process with its threads. A child inherits the mask of its parent ([`inherited`]). The child is
+//! recorded, and restored together with its parent. When the child is busy, it becomes a job.
 //!
 //! No process is started, signalled or terminated. Without [`AttachOptions::act`] nothing is changed. The pages of a
 //! process that set a memory policy do not migrate.
@@ -63,26 +63,26 @@ use process_inspector::ProcessInspector;
 use process_table::ProcessTable;
 use tracker::Tracker;
 
-/// The longest time between two samples of a sleeping thread of a job.
+/// Maximum time between two samples of a sleeping thread of a job.
 const THREAD_SAMPLE_MAX: Nanos = Nanos::from_secs(10);
-/// The longest time between two turns. Bounds the age of the state file, so that `evenkeel status` shows that the watch
+/// Maximum time between two turns. Limits the age of the state file, so that `evenkeel status` shows that the watch
 /// is running.
 const HEARTBEAT: Nanos = Nanos::from_secs(10);
-/// The shortest time between two updates of the status while jobs stay the same.
+/// Minimum time between two updates of the status without a change of jobs.
 const STATUS_EVERY: Nanos = Nanos::from_secs(5);
 /// Upper limit of RLIMIT_NOFILE. A watch does not use more descriptors.
 const DESCRIPTORS_MAX: u64 = 4096;
-/// Reported when all selected processes have exited.
+/// Warning after the exit of all selected processes.
 const ALL_EXITED: &str = "the selected processes and their children have exited: the watch ends";
 
 /// Manages processes that run on this machine.
 ///
-/// On drop, everything that the host changed is restored for processes that still run.
+/// On drop, the host restores all settings that it changed for running processes.
 pub struct AttachHost {
     session: Session,
     tracker: Tracker,
     ticks: Ticks,
-    stop: Stop,
+    end: WatchEnd,
     was_stopped: bool,
     status: Rc<RefCell<WatchStatus>>,
     status_at: Nanos,
@@ -94,16 +94,16 @@ pub struct AttachHost {
 
 /// Progress of the end of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stop {
+enum WatchEnd {
     No,
     Requested,
-    /// All jobs are detached, and a turn has reported it.
+    /// All jobs are detached, and a turn has reported this.
     Reported,
 }
 
 impl AttachHost {
-    /// Prepares a watch: checks the selection, opens the undo record if it may act, and selects the source of
-    /// new processes. Nothing is changed.
+    /// Prepares a watch: checks the selection, opens the undo record if the watch may act, and selects the source of
+    /// new processes. A watch that may act restores the changes of killed runs; no other setting is changed.
     ///
     /// # Errors
     /// Nothing is selected, a selected PID does not exist, or a source that is needed is not available.
@@ -175,7 +175,7 @@ impl AttachHost {
                 now: Nanos::ZERO,
             },
             ticks: Ticks::new(options.interval),
-            stop: Stop::No,
+            end: WatchEnd::No,
             was_stopped: false,
             status: Rc::default(),
             status_at: Nanos::ZERO,
@@ -190,27 +190,27 @@ impl AttachHost {
         &self.session.run
     }
 
-    /// Time since the start.
+    /// Returns the time since the start of the watch.
     pub fn now(&mut self) -> Nanos {
         self.session.now()
     }
 
-    /// Whether a setting could not be restored after the watch. The undo record then stays for `evenkeel restore`.
+    /// Whether a setting could not be restored after the watch. The undo record is then kept for `evenkeel restore`.
     pub fn is_record_kept(&self) -> bool {
         self.session.undo.is_kept()
     }
 
-    /// Whether the watch was stopped before its end.
+    /// Whether a signal or [`Host::stop`] ended the watch.
     pub fn was_stopped(&self) -> bool {
         self.was_stopped
     }
 
-    /// Changes of killed runs that the start restored. Empty unless the watch may act.
+    /// Returns the changes of killed runs that were restored at the start. Empty unless the watch may act.
     pub fn restored(&self) -> &Restored {
         &self.session.undo.restored
     }
 
-    /// The current status, which every turn updates.
+    /// Returns the status. Turns update it when jobs or their affinity change, otherwise at most every five seconds.
     pub fn status(&self) -> Rc<RefCell<WatchStatus>> {
         Rc::clone(&self.status)
     }
@@ -218,7 +218,7 @@ impl AttachHost {
     fn warn_restricted(&mut self) {
         if self.tracker.inspector.is_restricted() {
             self.session.warn(
-                "processes of other users are left alone, because placing them needs CAP_SYS_NICE: \
+                "processes of other users are not managed, because this requires CAP_SYS_NICE: \
                  run evenkeel as root",
             );
         }
@@ -227,15 +227,15 @@ impl AttachHost {
     fn take_wakeups(&mut self, woken: Vec<Wakeup>) {
         for wakeup in &woken {
             match *wakeup {
-                Wakeup::Stop | Wakeup::StopAtOnce => {
+                Wakeup::Stop | Wakeup::ImmediateStop => {
                     self.was_stopped = true;
                     self.request_stop();
                 }
                 Wakeup::Exited(pid) => {
-                    // Forks before the exit of this process may have created its children, so events are handled first.
+                    // Events are handled first: they may contain forks of this process before its exit.
                     let now = self.session.now();
                     self.tracker.discover(&mut self.session, now);
-                    self.tracker.has_exited(&mut self.session, pid);
+                    self.tracker.handle_exit(&mut self.session, pid);
                 }
                 Wakeup::Helper => self.session.take_memory_results(),
                 Wakeup::Overflow => {} // A watch has interval turns at every tick.
@@ -245,8 +245,8 @@ impl AttachHost {
     }
 
     fn request_stop(&mut self) {
-        if self.stop == Stop::No {
-            self.stop = Stop::Requested;
+        if self.end == WatchEnd::No {
+            self.end = WatchEnd::Requested;
         }
     }
 
@@ -257,20 +257,20 @@ impl AttachHost {
             self.request_stop();
         }
         // Before the first turn no process is known.
-        if self.stop == Stop::No
+        if self.end == WatchEnd::No
             && !is_first
             && self.tracker.inspector.have_all_exited(&self.tracker.table)
         {
             self.session.warn(ALL_EXITED);
             self.request_stop();
         }
-        if self.stop == Stop::Requested {
-            self.stop = Stop::Reported;
+        if self.end == WatchEnd::Requested {
+            self.end = WatchEnd::Reported;
             self.tracker.detach_all(&mut self.session, DetachCause::WatchStopped);
             self.session.turn.causes.insert(Cause::Stopping);
             return;
         }
-        if self.stop == Stop::Reported || now < self.ticks.next() && !is_first {
+        if self.end == WatchEnd::Reported || now < self.ticks.next() && !is_first {
             return;
         }
         self.ticks.skip_to(now);
@@ -307,7 +307,7 @@ impl AttachHost {
         }
     }
 
-    /// When the next event is due. New processes are discovered once per interval, even without jobs.
+    /// Returns the time of the next scheduled event. New processes are discovered once per interval, even without jobs.
     fn next_deadline(&self) -> Nanos {
         let next = self.ticks.next();
         self.options.time_limit.map_or(next, |limit| next.min(limit))
@@ -359,7 +359,7 @@ impl AttachHost {
         }
     }
 
-    /// Current time in the unit of process start times: clock ticks since boot.
+    /// Returns the current time in the unit of process start times: clock ticks since boot.
     fn boot_ticks(&self) -> u64 {
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Boottime);
         let (secs, nanos) = (now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs());
@@ -379,7 +379,7 @@ impl AttachHost {
         }
     }
 
-    /// Restores everything for processes that still run, and removes the undo record.
+    /// Restores all changed settings of running processes, and closes the undo record.
     fn restore(&mut self) {
         let AttachHost { session, tracker, .. } = self;
         let Tracker { jobs, inherited, .. } = tracker;
@@ -420,7 +420,8 @@ impl Host for AttachHost {
     fn wait(&mut self) -> Result<Option<Turn>, LiveError> {
         loop {
             let has_causes = !self.session.turn.causes.is_empty();
-            if self.stop == Stop::Reported && !has_causes && !self.session.memory.is_moving() {
+            if self.end == WatchEnd::Reported && !has_causes && !self.session.memory.is_migrating()
+            {
                 self.restore();
                 return Ok(None);
             }
@@ -430,8 +431,8 @@ impl Host for AttachHost {
                 self.turn_at = turn.at;
                 return Ok(Some(turn));
             }
-            let until = match self.stop {
-                Stop::Reported => None, // The end of page migrations, which wakes the loop.
+            let until = match self.end {
+                WatchEnd::Reported => None, // The loop waits for the end of page migrations.
                 _ => Some(self.next_deadline()),
             };
             let woken = self.session.wait(until)?;

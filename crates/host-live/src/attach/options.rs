@@ -26,21 +26,21 @@ pub struct AttachOptions {
     pub act: bool,
     /// Period of interval turns.
     pub interval: Nanos,
-    /// The watch ends after this time.
+    /// Time after which the watch ends.
     pub time_limit: Option<Nanos>,
-    /// A job that used less than 1 % of a CPU for this time is released.
+    /// A job that was not busy for this time is detached.
     pub idle_after: Nanos,
-    /// A process that uses this share of a CPU, in permille, becomes a job. With 0 every process does.
+    /// Minimum CPU usage, in permille of a CPU, of a process that becomes a job. With 0 every process becomes a job.
     pub busy_permille: u64,
     /// Whether signals that terminate a process are blocked and end the watch.
     pub takes_signals: bool,
-    /// Directories for undo records; `None`: the default ones ([`linux::undo::directories`]).
+    /// Directories for undo records; `None`: the default directories ([`linux::undo::directories`]).
     pub undo_dirs: Option<Vec<PathBuf>>,
     /// Options of page migration and of memory samples.
     pub memory: MemoryOptions,
-    /// The counters of tasks.
+    /// Mode of the counters of tasks.
     pub counters: CounterMode,
-    /// The machine whose controllers, caches, pressure and CPUs are read; `None`: none of them is read, and
+    /// The machine with the controllers, caches, pressure files and CPUs to read. With `None` these are not read, and
     /// tasks have no counters.
     pub machine: Option<Machine>,
     /// Whether the process events of the kernel (proc connector) are used if they are permitted.
@@ -68,7 +68,7 @@ impl Default for AttachOptions {
     }
 }
 
-/// A watch cannot start or continue.
+/// Reason why a watch cannot start or continue.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum AttachError {

@@ -1,10 +1,10 @@
 //! The default affinity of processes on this machine, and the CPUs that programs are placed on.
 //!
 //! ```text
-//!   ordinary   CPUs and memory nodes of the init process. A process with other ones has them on purpose
-//!              and is excluded
-//!   targets    evenkeel's affinity without isolated CPUs. If evenkeel was started with taskset, that applies
-//!              to the programs too, which is reported
+//!   ordinary   CPUs and memory nodes of the init process. A process with other CPUs or nodes was restricted
+//!              on purpose and is excluded
+//!   targets    affinity of evenkeel without isolated CPUs. If evenkeel was started with taskset, its mask also
+//!              applies to the programs; a warning reports this
 //! ```
 //!
 //! All of these values may change during a watch: CPUs go offline, cpuset partitions are isolated, the affinity of
@@ -17,7 +17,7 @@ use base::{CpuSet, Nanos, NodeSet};
 use linux::proc_dir::ProcDir;
 use linux::{affinity, system};
 
-/// Period of the lists in /sys.
+/// Period of the reads of the lists in /sys.
 const LISTS_EVERY: Nanos = Nanos::from_secs(10);
 
 /// The current CPUs and nodes.
@@ -31,7 +31,7 @@ pub(super) struct PlacementCpus {
     can_read_init: bool,
     online: CpuSet,
     isolated: CpuSet,
-    /// The memory nodes of a process outside of separate cpusets; `None` without cpusets.
+    /// Memory nodes of the init process, or of evenkeel if the init process cannot be read. `None` without cpusets.
     nodes: Option<NodeSet>,
     /// Nodes with memory. Other nodes of a cpuset have no effect.
     with_memory: NodeSet,
@@ -39,7 +39,7 @@ pub(super) struct PlacementCpus {
 }
 
 impl PlacementCpus {
-    /// Reads everything for the first time.
+    /// Reads all values.
     pub fn new(root: &Path, proc: &ProcDir, own: CpuSet, with_memory: NodeSet) -> Self {
         let mut cpus = PlacementCpus {
             ordinary: own.clone(),
@@ -95,18 +95,17 @@ impl PlacementCpus {
         }
     }
 
-    /// The CPUs among which masks of processes are compared. If no CPU of a mask is usable any more, the kernel
-    /// replaces the mask.
+    /// Returns the CPUs among which masks of processes are compared. Other CPUs of a mask are not usable.
     pub fn compared(&self) -> CpuSet {
         self.own.or(&self.ordinary)
     }
 
-    /// The CPUs that programs are placed on.
+    /// Returns the CPUs on which programs are placed.
     pub fn targets(&self) -> CpuSet {
         self.own.minus(&self.isolated)
     }
 
-    /// The CPUs that programs would be placed on if evenkeel could use all CPUs.
+    /// Returns the CPUs on which programs would be placed if evenkeel could use all CPUs.
     pub fn all_targets(&self) -> CpuSet {
         self.online.minus(&self.isolated)
     }
@@ -116,18 +115,18 @@ impl PlacementCpus {
         self.are_same(cpus, &self.ordinary)
     }
 
-    /// Compares two masks among the online CPUs.
+    /// Whether two masks contain the same online CPUs.
     pub fn are_same(&self, one: &CpuSet, other: &CpuSet) -> bool {
         one.and(&self.online) == other.and(&self.online)
     }
 
-    /// Whether a process with these memory nodes is in a separate cpuset.
+    /// Whether these memory nodes of a process differ from the nodes of the init process.
     pub fn restricts_memory(&self, nodes: Option<&NodeSet>) -> bool {
         let (Some(nodes), Some(ordinary)) = (nodes, &self.nodes) else { return false };
         nodes.and(&self.with_memory) != ordinary.and(&self.with_memory)
     }
 
-    /// Warnings at the start.
+    /// Returns the warnings for the start of a watch.
     pub fn first_warnings(&self) -> Vec<String> {
         [self.isolated_warning(), self.targets_warning()].into_iter().flatten().collect()
     }
@@ -185,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_restricted_affinity_of_evenkeel_is_reported_with_what_to_do() {
+    fn a_restricted_affinity_of_evenkeel_is_reported_with_a_remedy() {
         let warnings =
             |own, isolated| cpus(own, "0-7", "0-7", isolated).first_warnings().join("; ");
         assert_eq!(warnings("0-7", ""), "");

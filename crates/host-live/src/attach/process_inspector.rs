@@ -1,7 +1,7 @@
 //! Decides whether a process is managed: selection, exclusions, permissions.
 //!
-//! The first inspection reads `stat` and the inputs of the selection. The second one, of a busy process, reads the mask
-//! and the scheduling class of each thread, the cpuset and the environment.
+//! The first inspection of a process reads `stat` and the inputs of the selection. If the process is busy, a second
+//! inspection reads the mask and the scheduling class of each thread, the cpuset and the environment.
 
 use std::io;
 
@@ -47,12 +47,12 @@ impl ProcessInspector {
             Err(error) => error.kind() == io::ErrorKind::NotFound,
         };
         self.selection.only_pids()
-            && table.n_named() == 0
+            && table.n_selected_by_pid() == 0
             && self.selection.pids.iter().all(has_exited)
     }
 
     /// Whether a process is selected by PID, or is a child of such a process.
-    pub(super) fn is_named(
+    pub(super) fn is_selected_by_pid(
         &self,
         table: &ProcessTable,
         (pid, stat): (u32, &ProcStat),
@@ -60,14 +60,20 @@ impl ProcessInspector {
     ) -> bool {
         let named = &self.selection.pids;
         let is_selected = named.get(&pid) == Some(&stat.start_time_ticks);
-        let is_child_of = |parent: u32| table.get(parent).is_some_and(|known| known.is_named);
+        let is_child_of =
+            |parent: u32| table.get(parent).is_some_and(|known| known.is_selected_by_pid);
         let is_child = is_child_of(stat.parent) || parent.is_some_and(is_child_of);
         !named.is_empty() && (is_selected || is_child)
     }
 
-    /// The state of a process, before it is busy.
-    pub(super) fn inspect(&self, pid: u32, stat: &ProcStat, is_named: bool) -> ProcessState {
-        match self.selected(pid, stat, is_named) {
+    /// Returns the state of a process from the first inspection.
+    pub(super) fn inspect(
+        &self,
+        pid: u32,
+        stat: &ProcStat,
+        is_selected_by_pid: bool,
+    ) -> ProcessState {
+        match self.selected(pid, stat, is_selected_by_pid) {
             Selected::No => ProcessState::NotSelected,
             selected => match exclusion(pid, stat, selected) {
                 Some(reason) => ProcessState::Excluded(reason),
@@ -76,7 +82,7 @@ impl ProcessInspector {
         }
     }
 
-    fn selected(&self, pid: u32, stat: &ProcStat, is_named: bool) -> Selected {
+    fn selected(&self, pid: u32, stat: &ProcStat, is_selected_by_pid: bool) -> Selected {
         let Selection { excluded, .. } = &self.selection;
         let comm = stat.comm_text();
         let status = self.selection.needs_users().then(|| self.proc.status(pid));
@@ -92,13 +98,15 @@ impl ProcessInspector {
             comm: &comm,
             uid: status.map(|status| status.uid),
             cgroups: cgroups.as_deref().unwrap_or_default(),
-            is_named,
+            is_selected_by_pid,
         })
     }
 
-    /// The inspection of a busy process. `inherited` is an assigned mask that the process may have.
+    /// Inspects a busy process. Returns the reason for its exclusion, if any. `inherited` is an assigned mask that the
+    /// process may have.
     ///
-    /// # Errors A value cannot be read; the process must not be changed.
+    /// # Errors
+    /// A value cannot be read. The process must not be changed.
     pub(super) fn inspect_closely(
         &self,
         pid: u32,
@@ -139,7 +147,7 @@ impl ProcessInspector {
     }
 }
 
-/// The reason for which a selected process is excluded.
+/// Returns the reason why a selected process is excluded, if any.
 fn exclusion(pid: u32, stat: &ProcStat, selected: Selected) -> Option<ExclusionReason> {
     if pid == std::process::id() {
         Some(ExclusionReason::EvenkeelItself)
@@ -157,7 +165,7 @@ fn exclusion(pid: u32, stat: &ProcStat, selected: Selected) -> Option<ExclusionR
     }
 }
 
-/// Returns `None` if the thread has exited.
+/// Returns `None` for the errors of an exited thread.
 fn unless_exited<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),

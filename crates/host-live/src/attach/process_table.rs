@@ -1,14 +1,14 @@
-//! All known processes, with the time of the next sample of each.
+//! All known processes, each with the time of its next sample.
 //!
 //! ```text
 //!   used CPU time      sampled again after one interval
 //!   idle               after two, four, eight … intervals, but at least every 30 seconds
-//!   used a few ticks   half as long as before
+//!   used a few ticks   the exponent is halved: for example after four intervals in place of sixteen
 //! ```
 //!
 //! N idle processes therefore cost N/30 samples per second, and a process that becomes busy is detected within 30
-//! seconds. Kernel threads are sampled every ten minutes. The start time identifies a reused PID. The caller reads the
-//! files; this module does not.
+//! seconds. Kernel threads are sampled every ten minutes. A different start time shows that the PID was reused. The
+//! caller reads the files.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,11 +17,11 @@ use linux::proc_stat::{Comm, ProcStat};
 
 use super::status::ExclusionReason;
 
-/// The longest time between two samples of a process.
+/// Maximum time between two samples of a process.
 pub(super) const SAMPLE_EVERY_MAX: Nanos = Nanos::from_secs(30);
-/// Time between two samples of a kernel thread, which are only checked for exit.
+/// Time between two samples of a kernel thread. They only detect its exit.
 const KERNEL_EVERY: Nanos = Nanos::from_secs(600);
-/// A process is busy if it uses more than this share of a CPU between two samples, in permille.
+/// A process is busy if it uses at least this share of a CPU between two samples, in permille.
 pub(super) const BUSY_PERMILLE: u64 = 10;
 /// A busy process also uses at least this number of ticks: one tick may be a rounding error of the accounting.
 const BUSY_TICKS: u64 = 2;
@@ -48,7 +48,7 @@ pub(super) struct KnownProcess {
     pub comm: Comm,
     pub state: ProcessState,
     /// Whether the process is selected by PID, or is a descendant of such a process.
-    pub is_named: bool,
+    pub is_selected_by_pid: bool,
     cpu_ticks: u64,
     sampled_at: Nanos,
     sample_at: Nanos,
@@ -79,7 +79,7 @@ pub(super) enum Activity {
 pub(super) struct ProcessTable {
     processes: BTreeMap<u32, KnownProcess>,
     due: BTreeSet<(Nanos, u32)>,
-    n_named: usize,
+    n_selected_by_pid: usize,
     /// Time between two samples of a job.
     job_every: Nanos,
     busy_permille: u64,
@@ -89,12 +89,12 @@ pub(super) struct ProcessTable {
 }
 
 impl ProcessTable {
-    /// An empty table. A process is sampled at most once per interval.
+    /// Creates an empty table. A process is sampled at most once per interval.
     pub(super) fn new(interval: Nanos, tick: Nanos) -> Self {
         ProcessTable {
             processes: BTreeMap::new(),
             due: BTreeSet::new(),
-            n_named: 0,
+            n_selected_by_pid: 0,
             job_every: SAMPLE_EVERY_MAX,
             busy_permille: BUSY_PERMILLE,
             interval,
@@ -102,13 +102,13 @@ impl ProcessTable {
         }
     }
 
-    /// Sets the minimum share of a CPU of a busy process. With 0 every process is busy.
+    /// Sets the minimum CPU usage of a busy process. With 0 every process is busy.
     pub(super) fn with_busy(mut self, permille: u64) -> Self {
         self.busy_permille = permille;
         self
     }
 
-    /// Sets the time within which an idle job has to be detected.
+    /// Sets the time in which an idle job must be detected.
     pub(super) fn with_job_period(mut self, period: Nanos) -> Self {
         self.job_every = period.clamp(self.interval.min(SAMPLE_EVERY_MAX), SAMPLE_EVERY_MAX);
         self
@@ -126,7 +126,7 @@ impl ProcessTable {
         self.processes.get(&pid)
     }
 
-    /// The process with this PID and the start time of the sample.
+    /// Returns the process with this PID if it has the start time of the sample.
     pub(super) fn get_same(&self, pid: u32, stat: &ProcStat) -> Option<&KnownProcess> {
         self.get(pid).filter(|known| known.start_time_ticks == stat.start_time_ticks)
     }
@@ -143,17 +143,17 @@ impl ProcessTable {
         self.processes.len()
     }
 
-    /// The number of processes that are selected by PID, including their descendants.
-    pub(super) fn n_named(&self) -> usize {
-        self.n_named
+    /// Returns the number of processes that are selected by PID, including their descendants.
+    pub(super) fn n_selected_by_pid(&self) -> usize {
+        self.n_selected_by_pid
     }
 
-    /// Adds a process, or replaces the one with this PID.
+    /// Adds a process, or replaces the process with this PID.
     pub(super) fn insert(
         &mut self,
         pid: u32,
         stat: &ProcStat,
-        (state, is_named): (ProcessState, bool),
+        (state, is_selected_by_pid): (ProcessState, bool),
         now: Nanos,
     ) {
         self.remove(pid);
@@ -169,7 +169,7 @@ impl ProcessTable {
             start_time_ticks: stat.start_time_ticks,
             comm: stat.comm,
             state,
-            is_named,
+            is_selected_by_pid,
             cpu_ticks: stat.cpu_ticks,
             sampled_at: now,
             sample_at,
@@ -177,13 +177,13 @@ impl ProcessTable {
         };
         self.processes.insert(pid, known);
         self.due.insert((sample_at, pid));
-        self.n_named += usize::from(is_named);
+        self.n_selected_by_pid += usize::from(is_selected_by_pid);
     }
 
     pub(super) fn remove(&mut self, pid: u32) -> Option<KnownProcess> {
         let known = self.processes.remove(&pid)?;
         self.due.remove(&(known.sample_at, pid));
-        self.n_named -= usize::from(known.is_named);
+        self.n_selected_by_pid -= usize::from(known.is_selected_by_pid);
         Some(known)
     }
 
@@ -193,7 +193,7 @@ impl ProcessTable {
         Some(pid)
     }
 
-    /// Takes the sample of a process, and schedules the next one.
+    /// Records a sample of a process, and schedules the next sample.
     pub(super) fn sample(&mut self, pid: u32, stat: &ProcStat, now: Nanos) -> Activity {
         let (tick, interval) = (self.tick, self.interval);
         let every_max = self.get(pid).map_or(SAMPLE_EVERY_MAX, |it| self.every_max(it.state));
@@ -220,8 +220,8 @@ impl ProcessTable {
         if is_busy { Activity::Busy(permille) } else { Activity::Idle }
     }
 
-    /// Schedules a process that could not be read, after an increasing time.
-    pub(super) fn could_not_sample(&mut self, pid: u32, now: Nanos) {
+    /// Schedules the next sample of a process that could not be read. The delay increases with each failure.
+    pub(super) fn schedule_retry(&mut self, pid: u32, now: Nanos) {
         let interval = self.interval;
         let Some(known) = self.processes.get_mut(&pid) else { return };
         known.n_idle = known.n_idle.saturating_add(1).min(N_IDLE_MAX);
@@ -247,7 +247,7 @@ impl ProcessTable {
     }
 }
 
-/// Time until the next sample after this number of idle samples.
+/// Returns the time until the next sample after this number of idle samples.
 fn backoff(interval: Nanos, n_idle: u8) -> Nanos {
     Nanos(interval.0.saturating_mul(1 << n_idle)).min(SAMPLE_EVERY_MAX)
 }
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn an_idle_process_is_sampled_less_often_but_every_30_s() {
+    fn an_idle_process_is_sampled_less_often_but_at_least_every_30_s() {
         let at = samples(&mut table(), &[100; 9]);
         assert_eq!(at, [1, 3, 7, 15, 31, 61, 91, 121, 151]);
     }
@@ -295,7 +295,7 @@ mod tests {
     fn a_process_is_busy_with_one_percent_of_a_cpu_and_more_than_one_tick() {
         let activity =
             |cpu_ticks, secs| table().sample(7, &stat(1, cpu_ticks), Nanos::from_secs(secs));
-        assert_eq!(activity(101, 1), Activity::Idle, "one tick may be chance");
+        assert_eq!(activity(101, 1), Activity::Idle, "one tick may be a rounding error");
         assert_eq!(activity(102, 1), Activity::Busy(20));
         assert_eq!(activity(105, 10), Activity::Idle);
         assert_eq!(activity(200, 1), Activity::Busy(1000));
@@ -310,17 +310,22 @@ mod tests {
     }
 
     #[test]
-    fn named_processes_are_counted_while_they_are_known() {
+    fn processes_selected_by_pid_are_counted() {
         let mut table = table();
-        assert_eq!(table.n_named(), 0);
-        for is_named in [true, true, false, true] {
-            table.insert(7, &stat(1, 100), (ProcessState::Eligible, is_named), Nanos::ZERO);
-            assert_eq!(table.n_named(), usize::from(is_named));
+        assert_eq!(table.n_selected_by_pid(), 0);
+        for is_selected_by_pid in [true, true, false, true] {
+            table.insert(
+                7,
+                &stat(1, 100),
+                (ProcessState::Eligible, is_selected_by_pid),
+                Nanos::ZERO,
+            );
+            assert_eq!(table.n_selected_by_pid(), usize::from(is_selected_by_pid));
         }
         table.insert(8, &stat(2, 100), (ProcessState::NotSelected, true), Nanos::ZERO);
         table.remove(7);
         table.remove(7);
-        assert_eq!(table.n_named(), 1);
+        assert_eq!(table.n_selected_by_pid(), 1);
     }
 
     #[test]

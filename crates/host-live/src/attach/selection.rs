@@ -5,20 +5,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The criteria of selected processes, and the exclusions.
+/// Criteria and exclusions of a watch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
-    /// All processes.
+    /// Whether all processes are selected.
     pub all: bool,
     /// Processes by PID and start time (clock ticks since boot), with their children.
     pub pids: BTreeMap<u32, u64>,
     /// Processes by user, name and cgroup.
     pub included: Criteria,
-    /// Exceptions.
+    /// Exclusions by user, name and cgroup.
     pub excluded: Criteria,
 }
 
-/// Criteria of processes.
+/// Users, names and cgroups of processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Criteria {
     /// Users by UID.
@@ -29,7 +29,7 @@ pub struct Criteria {
     pub cgroups: Vec<String>,
 }
 
-/// The properties of a process that a selection depends on. Unused ones may be absent.
+/// The properties of a process that a selection depends on. Unused properties may be absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Candidate<'a> {
     /// Name of the process.
@@ -39,7 +39,7 @@ pub struct Candidate<'a> {
     /// Cgroups of the process, in the form of [`Criteria::cgroups`].
     pub cgroups: &'a [String],
     /// Whether the process is selected by PID, or is a descendant of such a process.
-    pub is_named: bool,
+    pub is_selected_by_pid: bool,
 }
 
 /// Whether a process is selected.
@@ -49,16 +49,16 @@ pub enum Selected {
     Yes,
     /// No criterion matches.
     No,
-    /// A criterion matches, and its name is excluded.
+    /// A criterion matches, and the name of the process is excluded.
     ExcludedName,
-    /// A criterion matches, and its user is excluded.
+    /// A criterion matches, and the user of the process is excluded.
     ExcludedUser,
-    /// A criterion matches, and its cgroup is excluded.
+    /// A criterion matches, and the cgroup of the process is excluded.
     ExcludedCgroup,
 }
 
 impl Selection {
-    /// Whether no criterion is given.
+    /// Whether the selection has no criterion.
     pub fn is_empty(&self) -> bool {
         !self.all && self.pids.is_empty() && self.included == Criteria::default()
     }
@@ -80,15 +80,15 @@ impl Selection {
         !others && !cgroups.is_empty()
     }
 
-    /// Whether only PIDs are selected: after the exit of these processes and their children, the selection
-    /// stays empty.
+    /// Whether only PIDs are selected. After the exit of these processes and their children, no process can be
+    /// selected.
     pub fn only_pids(&self) -> bool {
         !self.all && !self.pids.is_empty() && self.included == Criteria::default()
     }
 
     /// Whether a process is selected.
     pub fn check(&self, candidate: &Candidate<'_>) -> Selected {
-        if !(self.all || candidate.is_named || self.included.any(candidate)) {
+        if !(self.all || candidate.is_selected_by_pid || self.included.any(candidate)) {
             return Selected::No;
         }
         let Criteria { users, .. } = &self.excluded;
@@ -127,8 +127,8 @@ fn is_in(path: &str, cgroup: &str) -> bool {
     path.strip_prefix(group).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Whether a name matches a pattern. A pattern that is longer than 15 bytes before its first `*` is
-/// truncated, like the names in the kernel.
+/// Whether a name matches a pattern. If more than 15 bytes precede the first `*`, the pattern is truncated to 15 bytes,
+/// as the kernel truncates names.
 pub fn name_matches(pattern: &str, name: &str) -> bool {
     let pattern = pattern.as_bytes();
     let n_fixed = pattern.iter().position(|&byte| byte == b'*').unwrap_or(pattern.len());
@@ -139,7 +139,7 @@ pub fn name_matches(pattern: &str, name: &str) -> bool {
 /// Length of a name in the kernel.
 const COMM_BYTES: usize = 15;
 
-/// Matches with one backtracking point: the last `*`.
+/// Matches a pattern. Backtracks only to the last `*`.
 fn glob(pattern: &[u8], name: &[u8]) -> bool {
     let (mut p, mut n) = (0, 0);
     let mut star: Option<(usize, usize)> = None;
@@ -167,7 +167,7 @@ fn glob(pattern: &[u8], name: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// `all`, `user N`, `name P`, `cgroup P`, each with `not` for an exclusion.
+    /// Parses criteria separated by `;`: `all`, `user N`, `name P`, `cgroup P`, each with `not` for an exclusion.
     fn selection(text: &str) -> Selection {
         let mut selection = Selection::default();
         for line in text.split(';').map(str::trim) {
@@ -187,8 +187,12 @@ mod tests {
 
     fn check(text: &str, comm: &str, uid: u32, cgroup: &str, expected: Selected) {
         let groups: Vec<String> = cgroup.split(' ').map(str::to_owned).collect();
-        let candidate =
-            Candidate { comm, uid: Some(uid), cgroups: &groups, is_named: comm == "named" };
+        let candidate = Candidate {
+            comm,
+            uid: Some(uid),
+            cgroups: &groups,
+            is_selected_by_pid: comm == "named",
+        };
         assert_eq!(selection(text).check(&candidate), expected, "{text}: {comm} {uid} {cgroup}");
     }
 

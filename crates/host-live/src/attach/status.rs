@@ -13,7 +13,7 @@ const EXAMPLES: usize = 4;
 /// The status of a watch at one instant.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct WatchStatus {
-    /// How new processes are discovered: `events`, `cgroups` or `pids`.
+    /// Source of new processes: `events`, `cgroups` or `pids`.
     pub discovery: String,
     /// Known processes, selected or not.
     pub n_known: u64,
@@ -57,7 +57,7 @@ pub struct ManagedProcess {
 pub struct ExcludedProcesses {
     /// Number of the processes.
     pub n: u64,
-    /// PID and name of some of them.
+    /// PID and name of some of the processes.
     pub examples: Vec<(u32, String)>,
 }
 
@@ -79,7 +79,7 @@ pub enum ExclusionReason {
     FirstProcess,
     /// This evenkeel process.
     EvenkeelItself,
-    /// Another evenkeel started it or placed it.
+    /// Another evenkeel started the process.
     OtherEvenkeel,
     /// The name of the process is excluded.
     ExcludedName,

@@ -1,5 +1,5 @@
 //! Tracks the processes of the machine. A busy process becomes a job. A job is detached when it exits, becomes idle or
-//! must not be changed any more.
+//! is excluded.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -49,9 +49,9 @@ impl Tracker {
     pub(super) fn discover(&mut self, session: &mut Session, now: Nanos) {
         self.now = now;
         let discovered = self.discovery.poll(now);
-        if let Some(why) = discovered.lost_events {
+        if let Some(reason) = discovered.lost_events {
             session.warn(format!(
-                "process events are no longer available ({why}): new PIDs are polled"
+                "process events are no longer available ({reason}): new PIDs are polled"
             ));
         }
         // Events are handled in order, so that a child is known before its parent exits.
@@ -65,7 +65,7 @@ impl Tracker {
                         self.inspect(session, pid, &stat, None);
                     }
                 }
-                ProcessEvent::Exited(pid) => self.has_exited(session, pid),
+                ProcessEvent::Exited(pid) => self.handle_exit(session, pid),
                 ProcessEvent::Lost => {}
             }
         }
@@ -79,7 +79,7 @@ impl Tracker {
         }
     }
 
-    /// A new PID or TID, which may have exited already.
+    /// Handles a new PID or TID. The task may have exited.
     fn new_pid(&mut self, session: &mut Session, pid: u32, parent: Option<u32>) {
         let proc = &self.inspector.proc;
         let Ok(stat) = proc.stat(pid) else { return };
@@ -93,7 +93,7 @@ impl Tracker {
     fn set_members(&mut self, session: &mut Session, members: &[u32]) {
         for pid in self.table.pids() {
             if members.binary_search(&pid).is_err() {
-                self.has_left_selection(session, pid);
+                self.handle_deselected(session, pid);
             }
         }
         for &pid in members {
@@ -109,7 +109,7 @@ impl Tracker {
         let running: BTreeSet<u32> = pids.iter().copied().collect();
         for pid in self.table.pids() {
             if !running.contains(&pid) {
-                self.has_exited(session, pid);
+                self.handle_exit(session, pid);
             }
         }
         for &pid in &pids {
@@ -141,11 +141,11 @@ impl Tracker {
         loop {
             let mut any_found = false;
             for &pid in pids {
-                if self.table.get(pid).is_none_or(|known| known.is_named) {
+                if self.table.get(pid).is_none_or(|known| known.is_selected_by_pid) {
                     continue;
                 }
                 let Ok(stat) = self.inspector.proc.stat(pid) else { continue };
-                if self.inspector.is_named(&self.table, (pid, &stat), None) {
+                if self.inspector.is_selected_by_pid(&self.table, (pid, &stat), None) {
                     self.inspect(session, pid, &stat, None);
                     any_found = true;
                 }
@@ -156,26 +156,32 @@ impl Tracker {
         }
     }
 
-    /// Examines a process that is new or has executed another program.
+    /// Inspects a process that is new or has executed another program.
     fn inspect(&mut self, session: &mut Session, pid: u32, stat: &ProcStat, parent: Option<u32>) {
         let known = self.table.get_same(pid, stat);
-        let was_named = known.is_some_and(|known| known.is_named);
+        let was_selected_by_pid = known.is_some_and(|known| known.is_selected_by_pid);
         let job = known.and_then(KnownProcess::job);
-        let is_named = was_named || self.inspector.is_named(&self.table, (pid, stat), parent);
-        let state = self.inspector.inspect(pid, stat, is_named);
+        let is_selected_by_pid = was_selected_by_pid
+            || self.inspector.is_selected_by_pid(&self.table, (pid, stat), parent);
+        let state = self.inspector.inspect(pid, stat, is_selected_by_pid);
         match (job, state) {
             (Some(job), ProcessState::Eligible) => {
-                self.table.insert(pid, stat, (ProcessState::Job(job), is_named), self.now);
+                self.table.insert(
+                    pid,
+                    stat,
+                    (ProcessState::Job(job), is_selected_by_pid),
+                    self.now,
+                );
             }
             (Some(job), other) => {
                 self.detach(session, job, DetachCause::Excluded);
-                self.table.insert(pid, stat, (other, is_named), self.now);
+                self.table.insert(pid, stat, (other, is_selected_by_pid), self.now);
             }
             (None, state) => {
                 if self.table.get(pid).is_some() && self.table.get_same(pid, stat).is_none() {
-                    self.has_exited(session, pid);
+                    self.handle_exit(session, pid);
                 }
-                self.table.insert(pid, stat, (state, is_named), self.now);
+                self.table.insert(pid, stat, (state, is_selected_by_pid), self.now);
                 let parent = parent.unwrap_or(stat.parent);
                 self.inherited.check(session, &self.jobs, (pid, stat), parent);
             }
@@ -185,11 +191,11 @@ impl Tracker {
     fn sample(&mut self, session: &mut Session, pid: u32) {
         let stat = match self.inspector.proc.stat(pid) {
             Ok(stat) if !stat.has_exited() => stat,
-            Ok(_) => return self.has_exited(session, pid),
+            Ok(_) => return self.handle_exit(session, pid),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return self.has_exited(session, pid);
+                return self.handle_exit(session, pid);
             }
-            Err(_) => return self.table.could_not_sample(pid, self.now),
+            Err(_) => return self.table.schedule_retry(pid, self.now),
         };
         let activity = self.table.sample(pid, &stat, self.now);
         let Some(state) = self.table.get(pid).map(|known| known.state) else { return };
@@ -199,7 +205,7 @@ impl Tracker {
                 self.sample_job(session, job, &stat, activity);
             }
             (Activity::Busy(permille), ProcessState::Eligible) => {
-                self.is_busy(session, pid, &stat, permille);
+                self.handle_busy(session, pid, &stat, permille);
             }
             (_, ProcessState::Excluded(_) | ProcessState::NotSelected) => {
                 self.reconsider(pid, &stat, state);
@@ -208,10 +214,10 @@ impl Tracker {
         }
     }
 
-    /// Checks whether the reason of an exclusion still holds.
+    /// Checks whether the reason of an exclusion still applies.
     fn reconsider(&mut self, pid: u32, stat: &ProcStat, before: ProcessState) {
-        let is_named = self.table.get(pid).is_some_and(|known| known.is_named);
-        let state = self.inspector.inspect(pid, stat, is_named);
+        let is_selected_by_pid = self.table.get(pid).is_some_and(|known| known.is_selected_by_pid);
+        let state = self.inspector.inspect(pid, stat, is_selected_by_pid);
         let is_eligible = state == ProcessState::Eligible;
         let is_unrestricted = || self.inspect_closely(pid).is_ok_and(|reason| reason.is_none());
         if state != before && !is_eligible || is_eligible && is_unrestricted() {
@@ -224,13 +230,13 @@ impl Tracker {
         self.inspector.inspect_closely(pid, &self.cpus, inherited)
     }
 
-    fn is_busy(&mut self, session: &mut Session, pid: u32, stat: &ProcStat, permille: u64) {
+    fn handle_busy(&mut self, session: &mut Session, pid: u32, stat: &ProcStat, permille: u64) {
         match self.inspect_closely(pid) {
             Ok(Some(reason)) => {
                 self.table.set_state(pid, ProcessState::Excluded(reason), self.now);
             }
             Ok(None) => self.attach(session, pid, stat, permille),
-            Err(_) => self.table.could_not_sample(pid, self.now),
+            Err(_) => self.table.schedule_retry(pid, self.now),
         }
     }
 
@@ -242,7 +248,7 @@ impl Tracker {
         let inherited = inherited.filter(|it| it.start_time_ticks == start_time_ticks).cloned();
         let Some((base, placed)) = self.masks_before(inherited.as_ref(), status.cpus) else {
             // The mask changed after the inspection; the inspection is repeated later.
-            return self.table.could_not_sample(pid, self.now);
+            return self.table.schedule_retry(pid, self.now);
         };
         let job = self.jobs.new_id();
         let comm = stat.comm_text();
@@ -266,8 +272,8 @@ impl Tracker {
         self.jobs.jobs.insert(job, attached);
     }
 
-    /// The mask that a process has without evenkeel, and the assigned mask that it inherited, if any. `None` if its
-    /// mask is neither ordinary nor assigned.
+    /// Returns the mask that a process has without evenkeel, and the assigned mask that it inherited, if any. Returns
+    /// `None` if the current mask is neither ordinary nor assigned.
     fn masks_before(
         &self,
         inherited: Option<&InheritedAffinity>,
@@ -297,8 +303,8 @@ impl Tracker {
         }
         let pid = attached.affinity.pid;
         let is_idle = attached.busy_at + self.idle_after <= self.now;
-        let is_named = self.table.get(pid).is_some_and(|known| known.is_named);
-        let state = match self.inspector.inspect(pid, stat, is_named) {
+        let is_selected_by_pid = self.table.get(pid).is_some_and(|known| known.is_selected_by_pid);
+        let state = match self.inspector.inspect(pid, stat, is_selected_by_pid) {
             ProcessState::Eligible if self.inspector.restricts_memory(pid, &self.cpus) => {
                 ProcessState::Excluded(ExclusionReason::OwnAffinity)
             }
@@ -315,7 +321,7 @@ impl Tracker {
         self.table.set_state(pid, state, self.now);
     }
 
-    pub(super) fn has_exited(&mut self, session: &mut Session, pid: u32) {
+    pub(super) fn handle_exit(&mut self, session: &mut Session, pid: u32) {
         self.inherited.remove(pid);
         let Some(known) = self.table.get(pid) else { return };
         if let Some(job) = known.job() {
@@ -327,8 +333,8 @@ impl Tracker {
         self.table.remove(pid);
     }
 
-    /// Whether a process left all selected cgroups.
-    fn has_left_selection(&mut self, session: &mut Session, pid: u32) {
+    /// Handles a process that left all selected cgroups.
+    fn handle_deselected(&mut self, session: &mut Session, pid: u32) {
         let Some(known) = self.table.remove(pid) else { return };
         if let Some(job) = known.job() {
             let is_running = is_known_running(task_id(pid, known.start_time_ticks));
@@ -341,13 +347,13 @@ impl Tracker {
         self.jobs.ids().into_iter().for_each(|job| self.detach(session, job, cause));
     }
 
-    /// Detaches a job and restores it.
+    /// Detaches a job and restores its affinity.
     fn detach(&mut self, session: &mut Session, job: JobId, cause: DetachCause) {
         let end = match cause {
             DetachCause::Ended => PageMigrationEnd::Exited,
             _ => PageMigrationEnd::Stopped,
         };
-        session.memory.stop_moves_of(job, end);
+        session.memory.stop_page_migrations_of(job, end);
         self.inherited.release(session, &mut self.jobs, job);
         let Some(attached) = self.jobs.remove(job) else { return };
         if let Some(pidfd) = &attached.pidfd {

@@ -1,4 +1,4 @@
-//! Turns a job of the workload into a program to start.
+//! Builds the program to start from a job of the workload.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::OpenOptions;
@@ -22,15 +22,15 @@ use super::LaunchOptions;
 use super::programs::{absolute, check_kind, file_name, find_program};
 use crate::errors::kernel_message;
 
-/// Nice value of evenkeel, if the kernel permits it. With the nice value of a thousand busy jobs, evenkeel would get a
-/// thousandth of a CPU. Jobs keep the inherited value.
+/// Nice value of evenkeel, if the kernel permits it. With the same nice value as a thousand busy jobs, evenkeel would
+/// get a thousandth of a CPU. Jobs keep the inherited value.
 const OWN_NICE: i32 = -10;
 const NICE_MIN: i32 = -20;
 
 /// Properties that all jobs of a run share.
 #[derive(Debug)]
 pub(super) struct LaunchContext {
-    /// Id of the run; jobs have it in their environment.
+    /// Id of the run, which is in the environment of each job.
     pub run: String,
     /// Directory that relative paths of the workload refer to; absolute.
     pub dir: PathBuf,
@@ -40,11 +40,11 @@ pub(super) struct LaunchContext {
     pub tool: PathBuf,
     /// RLIMIT_NOFILE of the jobs.
     pub descriptors: Rlimit,
-    /// Nice value of the jobs, if it differs from that of evenkeel.
+    /// Nice value of the jobs, if it differs from the value of evenkeel.
     pub nice: Option<i32>,
     /// Whether the kernel kills jobs when evenkeel exits.
     pub dies_with_parent: bool,
-    /// Inherited environment without variables of evenkeel, `NAME=value` each.
+    /// Inherited environment without variables of evenkeel, as `NAME=value`.
     pub env: Vec<CString>,
     /// Inherited `PATH`.
     pub search_path: OsString,
@@ -60,7 +60,7 @@ pub(super) struct Binding {
 }
 
 impl LaunchContext {
-    /// Context of a new run. Raises the priority of the calling thread if the options request it and the kernel
+    /// Creates the context of a run. Raises the priority of the calling thread if the options request it and the kernel
     /// permits it.
     pub(super) fn new(
         workload: &Workload,
@@ -82,7 +82,7 @@ impl LaunchContext {
         }
     }
 
-    /// Builds the request to start a job. `appends` is true for a restart: the output is appended.
+    /// Builds the request to start a job. If `appends` is set, as for a restart, the job appends to its output.
     pub(super) fn spawn_request(
         &self,
         job: &Job,
@@ -186,14 +186,14 @@ fn open(options: &mut OpenOptions, path: &Path) -> Result<OwnedFd, String> {
     options.custom_flags(flags.bits().cast_signed());
     let file = fault::retry("openat", || options.open(path)).map_err(|error| at(path, &error))?;
     let meta = file.metadata().map_err(|error| at(path, &error))?;
-    check_kind(&meta).map_err(|why| format!("{}: {why}", path.display()))?;
+    check_kind(&meta).map_err(|reason| format!("{}: {reason}", path.display()))?;
     // O_NONBLOCK is cleared: reads and writes of the job may block.
     let now = fcntl_getfl(&file).map_err(|error| at(path, &error.into()))?;
     fcntl_setfl(&file, now - OFlags::NONBLOCK).map_err(|error| at(path, &error.into()))?;
     Ok(file.into())
 }
 
-/// A unique id of the run. If the kernel provides no random id, PID and time are used.
+/// Returns a unique id of the run. If the kernel provides no random id, PID and time are used.
 fn run_id() -> String {
     system::random_id("/".as_ref()).unwrap_or_else(|_| {
         let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
@@ -201,7 +201,7 @@ fn run_id() -> String {
     })
 }
 
-/// The executable of this process: `/proc/self/exe`, because the file may have been replaced.
+/// Returns the path of the evenkeel executable, or `/proc/self/exe` if the file was removed or replaced.
 fn own_executable() -> PathBuf {
     let named = std::env::current_exe().ok().filter(|path| path.is_file());
     named.unwrap_or_else(|| "/proc/self/exe".into())
@@ -216,7 +216,7 @@ fn raise_priority(options: &LaunchOptions) -> Option<i32> {
     (raises_priority && system::set_own_nice(own).is_ok()).then_some(inherited)
 }
 
-/// The nice value of evenkeel, given that of the jobs.
+/// Returns the nice value of evenkeel for the nice value of the jobs.
 fn own_nice(inherited: i32) -> i32 {
     OWN_NICE.min(inherited + OWN_NICE).max(NICE_MIN)
 }
@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn evenkeel_has_a_higher_priority_than_jobs_that_have_a_high_one() {
+    fn evenkeel_has_a_higher_priority_than_jobs_with_a_high_priority() {
         assert_eq!([19, 0, -5, -15, -20].map(own_nice), [-10, -10, -15, -20, -20]);
     }
 }

@@ -1,14 +1,14 @@
 //! Interval turns that wait for a counter overflow, for policies that request them.
 //!
 //! ```text
-//!   tick      |     |     |     |     |  …  |     the grid of the interval, two seconds of it
+//!   tick      |     |     |     |     |  …  |     multiples of the interval, over two seconds
 //!   overflow     ×           ×
-//!   turn      |     |           |           |     the tick after an overflow, and one every two seconds
+//!   turn      |     |           |           |     the tick after an overflow, or after two seconds
 //! ```
 //!
-//! If permitted, whole CPUs are counted, including other programs and evenkeel. Otherwise each known thread of the jobs
-//! is counted; a new thread is counted from the next turn on. If the kernel rejects a counter later, the loop falls
-//! back to a turn at every tick.
+//! If permitted, the counters count whole CPUs, including other programs and evenkeel. Otherwise they count each known
+//! thread of the jobs; a new thread is counted from the next turn on. If the kernel rejects a counter later, the loop
+//! falls back to a turn at every tick.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -22,10 +22,10 @@ use sched::{CounterEvent, Wake};
 
 use crate::session::{Session, Ticks, Wakeups};
 
-/// The longest time between two interval turns.
+/// Maximum time between two interval turns.
 pub(super) const TURN_EVERY_MAX: Nanos = Nanos::from_secs(2);
 
-/// Counters; an overflow causes an interval turn.
+/// Counters that cause an interval turn when they overflow.
 #[derive(Debug)]
 pub(super) struct Overflow {
     event: CounterEvent,
@@ -33,7 +33,7 @@ pub(super) struct Overflow {
     targets: CountedTargets,
     /// Whether the ring buffers have to be read before the loop waits.
     is_unread: bool,
-    /// The first tick after an overflow.
+    /// The first tick after an overflow, if a counter overflowed.
     due: Option<Nanos>,
     /// Time of the last interval turn.
     last_turn: Nanos,
@@ -51,33 +51,38 @@ enum CountedTargets {
 impl Overflow {
     /// Opens the counters that a policy requests. Returns `None` if the policy requests a turn at every tick.
     ///
-    /// # Errors The reason for the fallback to a turn at every tick.
+    /// # Errors
+    /// The reason for the fallback to a turn at every tick.
     pub(super) fn open(
         wake: Wake,
         cpus: &CpuSet,
         wakeups: &Wakeups,
     ) -> Result<Option<Self>, String> {
         let Wake::Overflow { event, every } = wake else { return Ok(None) };
-        let opened = match Overflow::of_cpus(event, every, cpus) {
+        let opened = match Overflow::open_for_cpus(event, every, cpus) {
             Ok(overflow) => Ok(overflow),
-            Err((_, is_permission)) if is_permission => Overflow::of_threads(event, every),
-            Err((why, _)) => Err(why),
+            Err((_, is_permission)) if is_permission => Overflow::open_for_threads(event, every),
+            Err((cause, _)) => Err(cause),
         };
-        let overflow = opened.map_err(|why| fallback(event, &why))?;
+        let overflow = opened.map_err(|cause| fallback(event, &cause))?;
         wakeups
             .watch_overflows(&overflow.counters)
             .map_err(|error| fallback(event, &error.to_string()))?;
         Ok(Some(overflow))
     }
 
-    /// Counts whole CPUs. The flag of the error is true if only the permission for whole CPUs is missing, so that
-    /// counting per thread may work.
-    fn of_cpus(event: CounterEvent, every: u64, cpus: &CpuSet) -> Result<Self, (String, bool)> {
+    /// Opens counters of whole CPUs. The flag of the error is set if only the permission for whole CPUs is missing. In
+    /// this case counters of threads may be permitted.
+    fn open_for_cpus(
+        event: CounterEvent,
+        every: u64,
+        cpus: &CpuSet,
+    ) -> Result<Self, (String, bool)> {
         let mut source = Live::new("/".as_ref());
-        let attrs = attrs(&mut source, event, Flags::default()).map_err(|why| (why, false))?;
+        let attrs = attrs(&mut source, event, Flags::default()).map_err(|cause| (cause, false))?;
         let targets = CountedTargets::Cpus(attrs, CpuSet::default());
         let mut overflow =
-            Overflow::new(&mut source, event, every, targets).map_err(|why| (why, false))?;
+            Overflow::new(&mut source, event, every, targets).map_err(|cause| (cause, false))?;
         match overflow.follow_cpus(cpus) {
             Ok(()) => Ok(overflow),
             Err(error) => {
@@ -88,8 +93,8 @@ impl Overflow {
         }
     }
 
-    /// Prepares to count threads. Opens a counter of the calling thread as a test.
-    fn of_threads(event: CounterEvent, every: u64) -> Result<Self, String> {
+    /// Prepares counters of threads. Opens a counter of the calling thread as a test.
+    fn open_for_threads(event: CounterEvent, every: u64) -> Result<Self, String> {
         let mut source = Live::new("/".as_ref());
         let flags = counting_rights(&mut source)?;
         let attrs = attrs(&mut source, event, flags)?;
@@ -123,9 +128,9 @@ impl Overflow {
         self.due.is_some()
     }
 
-    /// Time of the next interval turn if no counter overflows before.
+    /// Returns the time of the next interval turn if no counter overflows earlier.
     pub(super) fn next_tick(&self, ticks: &Ticks) -> Nanos {
-        self.due.unwrap_or_else(|| ticks.last_by(self.last_turn + TURN_EVERY_MAX))
+        self.due.unwrap_or_else(|| ticks.at_or_before(self.last_turn + TURN_EVERY_MAX))
     }
 
     fn woken(&mut self, wakeups: &Wakeups) -> io::Result<()> {
@@ -153,7 +158,7 @@ impl Overflow {
         self.counters.rearm().and(wakeups.watch_overflows(&self.counters))
     }
 
-    /// Adds counters for new CPUs or threads, and removes those of exited threads.
+    /// Adds counters for new CPUs or threads, and removes the counters of offline CPUs and exited threads.
     fn follow(&mut self, cpus: &CpuSet, tasks: &TaskReader) -> Result<(), String> {
         let scope = match self.targets {
             CountedTargets::Cpus(..) => CounterScope::Cpu,
@@ -166,7 +171,7 @@ impl Overflow {
         followed.map_err(|error| self.explain(&error, scope))
     }
 
-    /// The message of an error, with the remedy if the error has an error number.
+    /// Returns the message of an error. If the error has an error number, the message contains the remedy.
     fn explain(&self, error: &io::Error, scope: CounterScope) -> String {
         match error.raw_os_error() {
             Some(_) => perf::explain_open_error(error, self.paranoid, scope),
@@ -224,13 +229,13 @@ impl Overflow {
 
 /// Schedule of interval turns: at every tick, or at the first tick after an overflow.
 pub(super) struct IntervalTurns {
-    /// `None` if the policy has no interval.
+    /// Ticks of the interval. `None` if the policy has no interval.
     ticks: Option<Ticks>,
-    /// `None` if there is a turn at every tick.
+    /// Counters of overflows. `None` if there is a turn at every tick.
     pub(super) overflow: Option<Overflow>,
-    /// Whether ticks are skipped: the last turn changed nothing, and the policy requests nothing until a job runs.
+    /// Whether ticks are skipped: the last sample contained no load data, and the plan is quiescent.
     is_quiescent: bool,
-    /// Time of the next turn if ticks are skipped and no thread is due before.
+    /// Time of the next turn if ticks are skipped and no thread is due earlier.
     quiescent_until: Nanos,
 }
 
@@ -240,7 +245,7 @@ impl IntervalTurns {
         IntervalTurns { ticks, overflow, is_quiescent: false, quiescent_until }
     }
 
-    /// Time of the next interval turn, while jobs run.
+    /// Returns the time of the next interval turn while jobs run.
     ///
     /// If no thread ran since the last turn and the policy is quiescent, ticks are skipped until a thread has to be
     /// sampled again. With overflows, ticks are skipped until a counter overflows. In both cases [`TURN_EVERY_MAX`] is
@@ -257,7 +262,7 @@ impl IntervalTurns {
         Some(ticks.around(sample_at.min(self.quiescent_until)))
     }
 
-    /// Whether an interval turn is due, and whether an overflow is the cause. Skips missed ticks.
+    /// Returns `None` if no interval turn is due, otherwise whether an overflow is the cause. Skips missed ticks.
     pub(super) fn take_due(
         &mut self,
         now: Nanos,
@@ -275,7 +280,7 @@ impl IntervalTurns {
         is_due.then(|| self.overflow.as_ref().is_some_and(Overflow::is_due))
     }
 
-    /// Records the time of a turn. Ticks may be skipped afterwards.
+    /// Records the time of a turn. The maximum time without a turn starts at this time.
     pub(super) fn had_turn(&mut self, at: Nanos) {
         self.quiescent_until = at + TURN_EVERY_MAX;
     }
@@ -294,8 +299,8 @@ impl IntervalTurns {
     /// Updates the counted threads and CPUs.
     pub(super) fn follow(&mut self, session: &mut Session) {
         let Some(overflow) = &mut self.overflow else { return };
-        if let Err(why) = overflow.follow(&session.cpus.own, &session.tasks) {
-            self.fall_back(session, &why);
+        if let Err(cause) = overflow.follow(&session.cpus.own, &session.tasks) {
+            self.fall_back(session, &cause);
         }
     }
 
@@ -308,19 +313,19 @@ impl IntervalTurns {
         }
     }
 
-    fn fall_back(&mut self, session: &mut Session, why: &str) {
+    fn fall_back(&mut self, session: &mut Session, cause: &str) {
         if let Some(overflow) = self.overflow.take() {
-            session.warn(fallback(overflow.event, why));
+            session.warn(fallback(overflow.event, cause));
         }
     }
 }
 
-/// The warning of the fallback to a turn at every tick.
-fn fallback(event: CounterEvent, why: &str) -> String {
-    format!("polling in every interval: overflows of {} cannot be counted: {why}", event.name())
+/// Returns the warning of the fallback to a turn at every tick.
+fn fallback(event: CounterEvent, cause: &str) -> String {
+    format!("polling in every interval: overflows of {} cannot be counted: {cause}", event.name())
 }
 
-/// The attributes of an event, one for each core kind.
+/// Returns the attributes of an event, one for each core kind.
 fn attrs(source: &mut Live, event: CounterEvent, flags: Flags) -> Result<Vec<Attr>, String> {
     let identity = identity_of(source);
     let mut choice = linux::pmu::choose(source, &identity, flags);

@@ -110,7 +110,7 @@ impl JobTable {
         self.all.iter().all(|entry| matches!(entry.state, JobRunState::Finished))
     }
 
-    /// The started job, if exactly one job was ever started.
+    /// Returns the started job if exactly one job was ever started.
     pub(super) fn only_started(&self) -> Option<JobId> {
         let mut started = self.all.iter().filter(|entry| entry.n_runs != 0);
         match (started.next(), started.next()) {
@@ -145,8 +145,8 @@ impl JobTable {
         !is_awaited(&entry.job) && 0 < self.n_awaited && will_restart
     }
 
-    /// Marks a job as finished. Returns whether it was the last one, so that jobs that restart until all others are
-    /// done end too.
+    /// Marks a job as finished. Returns whether it was the last job that the run waits for; jobs that restart then end
+    /// too.
     pub(super) fn set_finished(&mut self, job: JobId) -> bool {
         let entry = self.entry(job);
         entry.state = JobRunState::Finished;
@@ -174,8 +174,8 @@ impl JobTable {
         }
     }
 
-    /// Reports once per job that the kernel stopped it because it accessed the terminal (the foreground process group
-    /// is that of evenkeel). Without this warning the user would not know why the run does not end.
+    /// Reports once per job that the kernel stopped the job because of an access to the terminal: evenkeel is in the
+    /// foreground process group, and the job is not. Without this warning the run would seem to hang.
     pub(super) fn report_stopped(&mut self, session: &mut Session) {
         while let Some((pid, signal)) = linux::child_exit::next_stopped() {
             let verb = match signal {
@@ -188,8 +188,8 @@ impl JobTable {
             if has_warned.is_some_and(|has_warned| !std::mem::replace(has_warned, true)) {
                 let name = &self.job(job).name;
                 session.warn(format!(
-                    "{name}: stopped by the kernel because it {verb} the terminal, which no job has: \
-                     give it an input file, or end it (kill -KILL {pid})"
+                    "{name}: stopped by the kernel because it {verb} the terminal, which jobs cannot use: \
+                     set an input file, or end the job (kill -KILL {pid})"
                 ));
             }
         }

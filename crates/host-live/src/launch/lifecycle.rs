@@ -25,12 +25,12 @@ use super::timer_queue::{POLL_EVERY, TimedEvent, TimerQueue};
 use crate::process_signals;
 use crate::session::{JobAffinities, Session};
 
-/// Shortest time between two starts of a job that restarts. Limits the fork rate of a program that fails immediately.
+/// Minimum time between two starts of a job that restarts. Limits the fork rate of a program that fails immediately.
 const RESTART_MIN: Nanos = Nanos::from_millis(100);
 
 /// Progress of the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stopping {
+pub(super) enum RunStop {
     No,
     Requested,
     /// All jobs are killed without a grace period.
@@ -45,14 +45,14 @@ pub(super) struct Lifecycle {
     pub cgroups: MemoryCgroups,
     pub supervisor: Option<Supervisor>,
     pub remaining: RemainingProcesses,
-    pub stopping: Stopping,
+    pub stopping: RunStop,
     pub grace: Nanos,
     /// Whether a failed job stops the run.
     pub fail_fast: bool,
 }
 
 impl Lifecycle {
-    /// Splits the borrow: the remaining processes, and the parts of the run that change with them.
+    /// Borrows the remaining processes, and separately the parts of the run that change with them.
     pub(super) fn split<'a>(
         &'a mut self,
         session: &'a mut Session,
@@ -74,7 +74,7 @@ impl Lifecycle {
             TimedEvent::TakeExit(job, n_run) if self.jobs.n_runs(job) == n_run => {
                 self.take_exit(session, job);
             }
-            // A timer of an earlier run of the job: ignored.
+            // A timer of an earlier run of the job is ignored.
             TimedEvent::StopAfter(..) | TimedEvent::TakeExit(..) => {}
             TimedEvent::Kill { requested_at } => self.kill(session, requested_at, now),
             TimedEvent::PollExits => self.poll_exits(session, now),
@@ -86,8 +86,8 @@ impl Lifecycle {
     /// Ends the run: all jobs get an exit request, and no further job starts.
     pub(super) fn request_stop(&mut self, session: &mut Session, now: Nanos) {
         session.turn.causes.insert(Cause::Stopping);
-        if self.stopping == Stopping::No {
-            self.stopping = Stopping::Requested;
+        if self.stopping == RunStop::No {
+            self.stopping = RunStop::Requested;
             self.timers.remove(|item| matches!(item, TimedEvent::TimeLimit));
             self.cancel_starts(session);
         }
@@ -97,10 +97,10 @@ impl Lifecycle {
     }
 
     /// Ends the run without a grace period.
-    pub(super) fn request_stop_at_once(&mut self, session: &mut Session, now: Nanos) {
+    pub(super) fn request_immediate_stop(&mut self, session: &mut Session, now: Nanos) {
         self.request_stop(session, now);
-        self.stopping = Stopping::Killed;
-        self.remaining.kill_at_once = true;
+        self.stopping = RunStop::Killed;
+        self.remaining.skips_grace_period = true;
         self.kill(session, now, now);
     }
 
@@ -122,7 +122,7 @@ impl Lifecycle {
         }
         self.timers.add(now + self.grace, TimedEvent::Kill { requested_at: now });
         if has_exited {
-            // The scheduled restart of the job is cancelled.
+            // The exit is handled now, and the scheduled restart is cancelled.
             self.timers.add(now, TimedEvent::TakeExit(job, self.jobs.n_runs(job)));
         }
     }
@@ -192,7 +192,7 @@ impl Lifecycle {
     }
 
     fn restarts(&self, job: JobId) -> bool {
-        self.stopping == Stopping::No && self.jobs.restarts(job)
+        self.stopping == RunStop::No && self.jobs.restarts(job)
     }
 
     /// Handles the exit of the main process of a job. The process is readable in /proc until it is reaped.
@@ -221,7 +221,7 @@ impl Lifecycle {
         let Some((pid, exit)) = self.final_report(session, job, n_abandoned, restarts) else {
             return;
         };
-        session.memory.stop_moves_of(job, PageMigrationEnd::Exited);
+        session.memory.stop_page_migrations_of(job, PageMigrationEnd::Exited);
         self.remove_job_groups(session, job);
         let pids: Vec<u32> = session.tasks.processes_of(job).map(|(pid, _)| pid).collect();
         pids.into_iter().for_each(|pid| session.remove_process(pid));
@@ -266,7 +266,7 @@ impl Lifecycle {
         let (totals, counters) = session.tasks.final_sample(job, now, &mut sampled);
         let traffic = self.mon_groups.traffic_of(job);
         let (remaining, mut parts) = self.split(session);
-        let n_remaining = n_abandoned + remaining.terminate_rest_of(&mut parts, job, pid, now);
+        let n_remaining = n_abandoned + remaining.terminate_remaining_of(&mut parts, job, pid, now);
         let child = child_exit::try_reap(pid).ok().flatten();
         let state = std::mem::replace(&mut self.jobs.entry(job).state, JobRunState::Finished);
         let JobRunState::Running(running) = state else { return None };
@@ -282,7 +282,7 @@ impl Lifecycle {
         Some((pid, exit))
     }
 
-    /// Marks a job as finished. After the last job that the run waits for, jobs that restart end too.
+    /// Marks a job as finished. After the last job that the run waits for, jobs that restart get an exit request.
     pub(super) fn set_finished(&mut self, session: &mut Session, job: JobId) {
         if self.jobs.set_finished(job) {
             let now = session.now();
@@ -293,9 +293,9 @@ impl Lifecycle {
         }
     }
 
-    /// With `fail_fast`, a failed job stops the run.
+    /// Stops the run after a failed job if `fail_fast` is set.
     pub(super) fn job_failed(&mut self, session: &mut Session) {
-        if self.fail_fast && self.stopping == Stopping::No {
+        if self.fail_fast && self.stopping == RunStop::No {
             let now = session.now();
             self.request_stop(session, now);
         }
@@ -329,7 +329,7 @@ impl Lifecycle {
 
     /// Restores the affinity that a job had before it was placed. Returns the number of threads that changed.
     pub(super) fn release(&mut self, session: &mut Session, job: JobId) -> u32 {
-        // The record stays if processes of an earlier run, which may have an assigned mask, are running.
+        // The record is kept if processes of an earlier run, which may have an assigned mask, are running.
         let removes_job = !self.remaining.has_processes_of(job);
         let is_tracked = |pid| self.remaining.contains(pid);
         match self.jobs.affinity_mut(job) {

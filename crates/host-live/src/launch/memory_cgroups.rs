@@ -25,7 +25,7 @@ use crate::session::UndoRecord;
 /// State of the cgroup of the run. It contains the cgroups of the jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RunCgroup {
-    /// No job needed it yet.
+    /// No job has needed the cgroup yet.
     NotCreated,
     Created,
     /// The cgroup cannot be created. All partial changes were reverted.
@@ -79,7 +79,7 @@ impl MemoryCgroups {
         }
     }
 
-    /// The version of cgroups in use and the reason, in one line.
+    /// Returns the version of cgroups in use and the reason, in one line.
     pub(super) fn description(&self) -> String {
         self.choice.to_string()
     }
@@ -107,18 +107,18 @@ impl MemoryCgroups {
         let created = run.create(job.0, name, nodes).and_then(|group| {
             let procs =
                 group.open_procs().map_err(|error| format!("{}: {error}", group.path().display()));
-            self.not_removed.remove(&job); // Processes of the last run may be in it.
+            self.not_removed.remove(&job); // The cgroup may contain processes of the previous run.
             self.by_job.insert(job, Arc::new(group));
             procs
         });
-        if let Err(why) = &created {
-            self.warn(why);
+        if let Err(reason) = &created {
+            self.warn(reason);
             self.end(job);
         }
         created.ok()
     }
 
-    /// Creates the cgroup of the run, once.
+    /// Creates the cgroup of the run at the first call.
     fn prepare(&mut self, undo: &mut UndoRecord) {
         if self.state != RunCgroup::NotCreated {
             return;
@@ -137,15 +137,15 @@ impl MemoryCgroups {
         });
         match created {
             Ok(()) => self.state = RunCgroup::Created,
-            Err(why) => {
-                self.warn(&why);
+            Err(reason) => {
+                self.warn(&reason);
                 self.remove_broken(undo);
             }
         }
     }
 
-    /// The main process of a job did not enter its cgroup.
-    pub(super) fn did_not_enter(&mut self, job: JobId, error: &std::io::Error) {
+    /// Handles the error of a main process that could not join the cgroup of its job.
+    pub(super) fn handle_join_error(&mut self, job: JobId, error: &std::io::Error) {
         self.warn(&error.to_string());
         self.end(job);
     }
@@ -154,13 +154,13 @@ impl MemoryCgroups {
         self.by_job.get(&job).cloned()
     }
 
-    /// Removes the cgroup of a job. If it contains a process, it is kept until the end of the run.
+    /// Removes the cgroup of a job. If the cgroup contains a process, the removal is repeated later.
     pub(super) fn end(&mut self, job: JobId) {
         self.not_removed.extend(self.by_job.remove(&job).map(|group| (job, group)));
         self.not_removed.retain(|_, group| group.remove().is_err());
     }
 
-    /// Removes all cgroups. Returns whether that succeeded.
+    /// Removes all cgroups. Returns whether all calls succeeded.
     pub(super) fn end_all(&mut self, undo: &mut UndoRecord) -> bool {
         self.by_job.clear();
         self.not_removed.clear();
@@ -179,15 +179,16 @@ impl MemoryCgroups {
                 self.state = RunCgroup::Unavailable;
                 undo.cgroups_removed();
             }
-            Err(why) => {
-                self.warnings.add(format!("the cgroups of this run cannot be removed yet: {why}"));
+            Err(reason) => {
+                self.warnings
+                    .add(format!("the cgroups of this run cannot be removed yet: {reason}"));
             }
         }
     }
 
-    fn warn(&mut self, why: &str) {
+    fn warn(&mut self, reason: &str) {
         self.warnings.add(format!(
-            "the memory of some jobs is bound by a policy of their main process, not by a cgroup: {why}"
+            "the memory of some jobs is bound by a policy of their main process, not by a cgroup: {reason}"
         ));
     }
 }

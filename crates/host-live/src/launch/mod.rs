@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   timer_queue          timed events: starts, time limits, kills
-//!   interval_turns       when interval turns are due: at every tick, or after counter overflows
+//!   interval_turns       times of interval turns: at every tick, or after counter overflows
 //!   command              a job of the workload as a program to start
 //!   start                fork, affinity, exec of all jobs that are due
 //!   jobs                 the state of each job
@@ -56,7 +56,7 @@ use crate::session::{
 use command::LaunchContext;
 use interval_turns::{IntervalTurns, Overflow, TURN_EVERY_MAX};
 use jobs::JobTable;
-use lifecycle::{Lifecycle, Stopping};
+use lifecycle::{Lifecycle, RunStop};
 use memory_cgroups::MemoryCgroups;
 use mon_groups::MonGroups;
 use remaining_processes::RemainingProcesses;
@@ -69,7 +69,7 @@ const DESCRIPTORS_MAX: u64 = 65_536;
 /// Limit of starts per turn. Other due jobs start in the next turn, which follows immediately. Signals and exits are
 /// handled between the two turns.
 const STARTS_PER_TURN: usize = 64;
-/// The longest time without a check for orphans and stopped jobs, while no job runs.
+/// Maximum time between two checks for orphans and stopped jobs while no job uses CPU time.
 const ORPHANS_EVERY_MAX: Nanos = Nanos::from_secs(10);
 
 /// Runs the jobs of a workload on this machine.
@@ -88,7 +88,7 @@ pub struct LaunchHost {
     /// Whether a job ran since the last check for orphans.
     may_have_orphans: bool,
     orphans_at: Nanos,
-    /// Restores the SIGCHLD disposition on drop.
+    /// Guard that restores the SIGCHLD disposition on drop.
     _sigchld: SigchldGuard,
 }
 
@@ -163,7 +163,7 @@ impl LaunchHost {
                 cgroups,
                 supervisor,
                 remaining: RemainingProcesses::new(options.grace, options.is_sole_parent),
-                stopping: Stopping::No,
+                stopping: RunStop::No,
                 grace: options.grace,
                 fail_fast: options.fail_fast,
             },
@@ -201,18 +201,18 @@ impl LaunchHost {
         }
     }
 
-    /// Why no job is placed in this run: there is no undo record.
+    /// Returns why no job is placed in this run: the undo record cannot be written.
     pub fn not_placed_because(&self) -> Option<String> {
         let error = self.session.undo.missing_because()?;
         Some(format!("jobs are not placed: the undo record cannot be written: {error}"))
     }
 
-    /// Changes of killed runs that the start restored.
+    /// Returns the changes of killed runs that were restored at the start.
     pub fn restored(&self) -> &Restored {
         &self.session.undo.restored
     }
 
-    /// Whether a setting could not be restored after the run. The undo record then stays for `evenkeel restore`.
+    /// Whether a setting could not be restored after the run. The undo record is then kept for `evenkeel restore`.
     pub fn is_record_kept(&self) -> bool {
         self.session.undo.is_kept()
     }
@@ -222,7 +222,7 @@ impl LaunchHost {
         &self.context.run
     }
 
-    /// The version of cgroups for jobs with bound memory, and the reason.
+    /// Returns the version of cgroups for jobs with bound memory, and the reason.
     pub fn cgroup_description(&self) -> String {
         self.run.cgroups.description()
     }
@@ -235,7 +235,7 @@ impl LaunchHost {
         })
     }
 
-    /// Time since the start of the run.
+    /// Returns the time since the start of the run.
     pub fn now(&mut self) -> Nanos {
         self.session.now()
     }
@@ -243,7 +243,7 @@ impl LaunchHost {
     /// Whether the run was stopped before all jobs had ended: by a signal, the time limit, a failed job, or
     /// [`engine::Host::stop`].
     pub fn was_stopped(&self) -> bool {
-        self.run.stopping != Stopping::No
+        self.run.stopping != RunStop::No
     }
 
     fn take_wakeups(&mut self, woken: Vec<Wakeup>) {
@@ -251,7 +251,7 @@ impl LaunchHost {
         for wakeup in &woken {
             match *wakeup {
                 Wakeup::Stop => self.run.request_stop(&mut self.session, now),
-                Wakeup::StopAtOnce => self.run.request_stop_at_once(&mut self.session, now),
+                Wakeup::ImmediateStop => self.run.request_immediate_stop(&mut self.session, now),
                 Wakeup::Exited(pid) => self.run.process_exited(&mut self.session, pid, now),
                 Wakeup::Helper => self.session.take_memory_results(),
                 Wakeup::Overflow => self.turns.woken(&mut self.session),
@@ -357,7 +357,7 @@ impl LaunchHost {
         }
     }
 
-    /// Restores all settings of running processes, and removes the undo record.
+    /// Restores all settings of running processes, and closes the undo record.
     fn restore(&mut self) {
         let running = self.run.jobs.running_ids();
         for &job in &running {
@@ -368,7 +368,7 @@ impl LaunchHost {
         let undo = &mut self.session.undo;
         let no_mon_groups = self.run.mon_groups.end_all(undo);
         if !self.run.cgroups.end_all(undo) || !no_mon_groups {
-            undo.keep(); // `evenkeel restore` removes them later.
+            undo.keep(); // `evenkeel restore` removes the groups later.
         }
         undo.close();
     }
@@ -397,12 +397,12 @@ impl Host for LaunchHost {
         loop {
             self.take_due();
             if !self.session.turn.causes.is_empty() {
-                // Wake-ups that are already pending are handled in the same turn.
+                // Wake-ups that are already pending are handled in this turn.
                 let woken = self.session.poll()?;
                 self.take_wakeups(woken);
                 return Ok(Some(self.session.new_turn()));
             }
-            if self.run.is_over() && !self.session.memory.is_moving() {
+            if self.run.is_over() && !self.session.memory.is_migrating() {
                 let (remaining, mut parts) = self.run.split(&mut self.session);
                 if remaining.end(&mut parts) {
                     self.restore();
@@ -452,7 +452,7 @@ impl Host for LaunchHost {
 
     fn stop(&mut self) {
         let now = self.session.now();
-        if self.run.stopping == Stopping::No {
+        if self.run.stopping == RunStop::No {
             self.run.request_stop(&mut self.session, now);
         }
     }
@@ -481,7 +481,7 @@ fn open_undo(run: &str, options: &LaunchOptions) -> UndoRecord {
     UndoRecord::new(log.map_err(|error| with_causes(&error)), restored)
 }
 
-/// Whether a sample contains no data for loads. Free memory is no load data.
+/// Whether a sample contains no data for loads. Free memory does not count as data for loads.
 fn has_no_load_data(sample: &Sample) -> bool {
     let is_counted = |node: &NodeSample| node.controller_ops.is_some();
     let no_events = sample.tasks.is_empty() && sample.exited.is_empty() && sample.jobs.is_empty();

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! A processor has few RMIDs (monitoring ids). If all are in use, further jobs have no group and their traffic is
-//! absent. The next group is created after another one was removed. Errors of groups never prevent a job from starting.
+//! absent. The next group is created after another group was removed. Errors of groups never prevent a job from
+//! starting.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -85,7 +86,7 @@ impl MonGroups {
         }
         let group = MonGroupDir::of(&self.run, &format!("{}-{name}", job.0));
         if self.not_removed.contains(&group) {
-            self.remove_left(undo);
+            self.retry_removals(undo);
             if self.not_removed.contains(&group) {
                 return; // The group stays in the undo record until it is removed.
             }
@@ -109,15 +110,15 @@ impl MonGroups {
                      of further jobs is not counted",
                 );
             }
-            GroupCreation::Rejected(why) => self.warnings.add(format!(
-                "the memory traffic of some jobs is not counted: no monitoring group can be created: {why}"
+            GroupCreation::Rejected(reason) => self.warnings.add(format!(
+                "the memory traffic of some jobs is not counted: no monitoring group can be created: {reason}"
             )),
         }
         // If the line cannot be written, `restore` finds that the group does not exist.
         undo.mon_group_removed(&name);
     }
 
-    /// Adds the main process of a job to its group. Later children inherit it.
+    /// Adds the main process of a job to its group. Later children inherit the group.
     pub(super) fn add(&mut self, job: JobId, pid: u32, undo: &mut UndoRecord) {
         let Some(group) = self.by_job.get(&job) else { return };
         let Err(error) = group.dir.add(&self.root, pid) else { return };
@@ -134,19 +135,19 @@ impl MonGroups {
     pub(super) fn end(&mut self, job: JobId, undo: &mut UndoRecord) {
         if let Some(group) = self.by_job.remove(&job) {
             self.not_removed.push(group.dir);
-            self.remove_left(undo);
+            self.retry_removals(undo);
         }
     }
 
-    /// Removes all groups. Returns whether that succeeded.
+    /// Removes all groups. Returns whether all calls succeeded.
     pub(super) fn end_all(&mut self, undo: &mut UndoRecord) -> bool {
         let all = std::mem::take(&mut self.by_job);
         self.not_removed.extend(all.into_values().map(|group| group.dir));
-        self.remove_left(undo);
+        self.retry_removals(undo);
         self.not_removed.is_empty()
     }
 
-    fn remove_left(&mut self, undo: &mut UndoRecord) {
+    fn retry_removals(&mut self, undo: &mut UndoRecord) {
         for group in std::mem::take(&mut self.not_removed) {
             self.source.close_below(&group.dir());
             match group.remove(&self.root) {
@@ -162,7 +163,7 @@ impl MonGroups {
         }
     }
 
-    /// Adds the groups of the jobs that ran since the last sample to the sample.
+    /// Adds the traffic of the monitoring groups to a sample, for all jobs that ran since the last sample.
     pub(super) fn sample(&mut self, sample: &mut Sample) {
         let Some(domains) = &self.domains else { return };
         let ran: BTreeSet<JobId> = sample.tasks.iter().map(|task| task.job).collect();
@@ -173,14 +174,15 @@ impl MonGroups {
         }
     }
 
-    /// Bytes that the tasks of a job transferred since its start, in all domains. Read before the group is removed.
+    /// Returns the bytes that the tasks of a job transferred since its start, in all domains. Call it before the group
+    /// is removed.
     pub(super) fn traffic_of(&mut self, job: JobId) -> Option<Bytes> {
         let MonGroup { dir, base } = self.by_job.get(&job)?;
         let (dir, base) = (dir.clone(), *base);
         Some(Bytes(self.read_total(&dir)?.saturating_sub(base)))
     }
 
-    /// Sum of the bytes in all domains. Absent if the counter of a domain cannot be read.
+    /// Returns the sum of the bytes in all domains, or `None` if the counter of a domain cannot be read.
     fn read_total(&mut self, dir: &MonGroupDir) -> Option<u64> {
         let domains = self.domains.as_ref()?.read_group(&mut self.source, dir);
         let known = domains.iter().map(|(_, traffic)| Some(traffic.total_bytes?.value));
@@ -203,7 +205,7 @@ mod tests {
         undo: UndoRecord,
     }
 
-    /// A machine with one monitored cache, and a group of another program.
+    /// Creates a machine with one monitored cache, and a group of another program.
     fn test_machine() -> TestMachine {
         let dir = tempfile::tempdir().expect("a directory");
         let write = |path: &str, text: &str| {
@@ -303,7 +305,7 @@ mod tests {
         test.begin(0);
         test.groups.create = |_, _| GroupCreation::NoFreeRmid;
         test.begin(1);
-        // No attempt while all RMIDs are in use.
+        // While all RMIDs are in use, no group is created.
         test.groups.create = |_, _| panic!("tried again");
         test.begin(2);
         let warnings = test.groups.warnings.take();

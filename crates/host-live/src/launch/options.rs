@@ -7,12 +7,12 @@ use linux::tasks::CounterMode;
 
 use crate::session::memory::MemoryOptions;
 
-/// Options of a run. The defaults are those of the command line.
+/// Options of a run. The default values are the defaults of the command line.
 #[derive(Clone, Debug)]
 pub struct LaunchOptions {
-    /// Period of interval turns; `None`: turns are caused by events only.
+    /// Period of interval turns. With `None` only events cause turns.
     pub interval: Option<Nanos>,
-    /// Whether interval turns wait for counter overflows. If that is not possible, the host polls and reports a
+    /// Whether interval turns wait for counter overflows. If overflows cannot be counted, the host polls and reports a
     /// warning.
     pub wake: sched::Wake,
     /// Grace period between SIGTERM and SIGKILL.
@@ -23,23 +23,23 @@ pub struct LaunchOptions {
     pub kill_on_exit: bool,
     /// Directory for the output of jobs, `NAME.out` and `NAME.err`. Created if it does not exist.
     pub output_dir: PathBuf,
-    /// The run is stopped after this time.
+    /// Time after which the run is stopped.
     pub time_limit: Option<Nanos>,
     /// The evenkeel executable, for built-in loads and the supervisor; `None`: this executable.
     pub tool: Option<PathBuf>,
-    /// Whether signals that terminate a process are blocked and stop the run. They are blocked in the calling thread
-    /// and in threads that it starts later.
+    /// Whether signals that terminate a process are blocked and stop the run. The signals are blocked in the calling
+    /// thread and in threads that it starts later.
     pub takes_signals: bool,
     /// Whether the priority of the calling thread is raised above the jobs, if the kernel permits it. Jobs keep the
     /// inherited nice value. At the end the nice value of the thread is restored.
     pub takes_priority: bool,
     /// Whether all children of this process are jobs. Unknown children are then orphans of jobs and are reaped.
     pub is_sole_parent: bool,
-    /// The counters of tasks.
+    /// Mode of the counters of tasks.
     pub counters: CounterMode,
-    /// Directories for undo records; `None`: the default ones ([`linux::undo::directories`]).
+    /// Directories for undo records; `None`: the default directories ([`linux::undo::directories`]).
     pub undo_dirs: Option<Vec<PathBuf>>,
-    /// The cgroups of jobs whose memory is bound.
+    /// Use of cgroups for jobs with bound memory.
     pub cgroups: linux::cgroup::CgroupMode,
     /// Root of the resctrl and cgroup file systems: `/` outside of tests.
     pub resctrl_root: PathBuf,

@@ -10,7 +10,7 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use crate::errors::kernel_message;
 
-/// Finds a program as a shell does: a name without a slash in `PATH`, and any other path relative to a directory.
+/// Finds a program as a shell does: a name without a slash in `PATH`, and any other path relative to `dir`.
 pub fn find_program(program: &Path, dir: &Path, search_path: &OsStr) -> Result<PathBuf, String> {
     if program.as_os_str().as_bytes().contains(&b'/') {
         let path = dir.join(program);
@@ -42,8 +42,8 @@ pub(super) fn check_program(path: &Path) -> Result<(), String> {
         .map_err(|_| format!("program {} may not be executed by this user", path.display()))
 }
 
-/// The file name of a job. Different job names lead to different file names: a byte that is not allowed,
-/// or that would hide the file, becomes `%` and two hexadecimal digits.
+/// Returns the file name of a job. Different job names have different file names: a byte that is not allowed or that
+/// would hide the file becomes `%` and two hexadecimal digits.
 pub(super) fn file_name(job: &str) -> String {
     let mut name = String::new();
     for (idx, byte) in job.bytes().enumerate() {
@@ -65,7 +65,7 @@ pub(super) fn check_kind(meta: &Metadata) -> Result<(), &'static str> {
     }
 }
 
-/// A path that does not depend on the current directory.
+/// Returns a path that does not depend on the current directory.
 pub(super) fn absolute(path: &Path) -> PathBuf {
     let path = if path.as_os_str().is_empty() { ".".as_ref() } else { path };
     std::path::absolute(path).unwrap_or_else(|_| path.to_owned())

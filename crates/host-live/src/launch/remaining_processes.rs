@@ -9,8 +9,8 @@
 //!             not sampled, and terminated when the last job has finished
 //! ```
 //!
-//! Orphans are reparented to evenkeel, which is their subreaper. While a job runs, its orphans belong to it. After its
-//! end they are remaining processes.
+//! Orphans are reparented to evenkeel, which is their subreaper. While a job runs, its orphans belong to the job. After
+//! the end of the job they are remaining processes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -57,13 +57,13 @@ pub(super) struct RemainingProcesses {
     unassigned: BTreeMap<u32, u64>,
     /// Orphans in execve(2) at the last read: start time and number of attempts.
     in_exec: BTreeMap<u32, (u64, u32)>,
-    /// Orphans of another user, which evenkeel has no permission to signal.
+    /// Processes of another user, which evenkeel has no permission to signal.
     abandoned: BTreeSet<u32>,
     /// Jobs whose orphans of another user have been reported.
     warned_not_permitted: BTreeSet<Option<JobId>>,
     grace: Nanos,
     /// Whether remaining processes are killed without a grace period.
-    pub kill_at_once: bool,
+    pub skips_grace_period: bool,
     /// Whether all children of this process are jobs or orphans of jobs.
     is_sole_parent: bool,
 }
@@ -85,7 +85,7 @@ impl RemainingProcesses {
             abandoned: BTreeSet::new(),
             warned_not_permitted: BTreeSet::new(),
             grace,
-            kill_at_once: false,
+            skips_grace_period: false,
             is_sole_parent,
         }
     }
@@ -114,14 +114,14 @@ impl RemainingProcesses {
     }
 
     /// Terminates all processes of a job except the main process. Returns their number.
-    pub(super) fn terminate_rest_of(
+    pub(super) fn terminate_remaining_of(
         &mut self,
         parts: &mut RunParts<'_>,
         job: JobId,
         first: u32,
         now: Nanos,
     ) -> u32 {
-        let mut rest = Vec::new();
+        let mut remaining = Vec::new();
         for (pid, process) in parts.session.tasks.processes_of(job).filter(|(pid, _)| *pid != first)
         {
             match procfs::stat("/".as_ref(), pid) {
@@ -129,16 +129,16 @@ impl RemainingProcesses {
                     if stat.start_time_ticks != process.start_time_ticks || stat.has_exited() => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                 // An unreadable process receives the signal too.
-                Ok(_) | Err(_) => rest.push((pid, process.start_time_ticks)),
+                Ok(_) | Err(_) => remaining.push((pid, process.start_time_ticks)),
             }
         }
-        for &process in &rest {
+        for &process in &remaining {
             self.terminate(parts, Some(job), first, process, now);
         }
-        u32::try_from(rest.len()).unwrap_or(u32::MAX)
+        u32::try_from(remaining.len()).unwrap_or(u32::MAX)
     }
 
-    /// Sends SIGTERM to a process, and SIGKILL after the grace period.
+    /// Sends SIGTERM to a process, and schedules SIGKILL after the grace period.
     fn terminate(
         &mut self,
         parts: &mut RunParts<'_>,
@@ -155,12 +155,12 @@ impl RemainingProcesses {
             self.warn_not_permitted(parts, job, pid);
         }
         self.processes.insert(pid, process);
-        let grace = if self.kill_at_once { Nanos::ZERO } else { self.grace };
+        let grace = if self.skips_grace_period { Nanos::ZERO } else { self.grace };
         parts.timers.add(now + grace, TimedEvent::Kill { requested_at: now });
     }
 
-    /// Kills the processes whose exit was requested at this instant or earlier. Stops waiting for processes of other
-    /// users. Returns whether there were any.
+    /// Kills the processes with an exit request of this instant or earlier. Stops waiting for processes of other users.
+    /// Returns whether a process had such a request.
     pub(super) fn kill(&mut self, parts: &mut RunParts<'_>, requested_at: Nanos) -> bool {
         let is_requested = |process: &RemainingProcess| process.exit_requested <= requested_at;
         let all = self.processes.iter().filter(|(_, process)| is_requested(process));
@@ -192,8 +192,7 @@ impl RemainingProcesses {
         process.job.into_iter().for_each(|job| self.free_if_done(parts, job));
     }
 
-    /// Removes a job from the undo record if none of its processes is running. If the job was restarted, its entries
-    /// stay.
+    /// Removes a job from the undo record if none of its processes is running. The entries of a restarted job are kept.
     pub(super) fn free_if_done(&self, parts: &mut RunParts<'_>, job: JobId) {
         let entry = parts.jobs.entry(job);
         let runs = matches!(entry.state, JobRunState::Running(_) | JobRunState::Due);
@@ -233,7 +232,7 @@ impl RemainingProcesses {
         any_left
     }
 
-    /// Assigns orphans to their jobs, and reaps those that have exited.
+    /// Assigns orphans to their jobs, and reaps exited orphans.
     pub(super) fn take_orphans(&mut self, parts: &mut RunParts<'_>) {
         let own = std::process::id();
         let supervisor = parts.supervisor.as_ref().map(Supervisor::pid);
@@ -316,7 +315,7 @@ impl RemainingProcesses {
             // The process was forked during or after the listing of the remaining processes.
             let now = parts.session.now();
             self.terminate(parts, Some(job), stat.group, (pid, stat.start_time_ticks), now);
-        } // If not, the job is about to restart.
+        } // Otherwise the job is about to restart.
     }
 
     /// Reports all known processes to the supervisor.
@@ -352,14 +351,14 @@ impl RemainingProcesses {
         parts.session.warn(format!(
             "terminated {text} left the process group of its job and cleared the environment"
         ));
-        parts.session.turn.causes.insert(Cause::Ended); // One more turn reports it.
+        parts.session.turn.causes.insert(Cause::Ended); // One more turn reports the warning.
         let now = parts.session.now();
         for (pid, start_time_ticks) in unassigned {
             self.terminate(parts, None, pid, (pid, start_time_ticks), now);
         }
     }
 
-    /// Restores the affinity of the recorded remaining processes and unassigned orphans.
+    /// Restores the affinity of the remaining processes and of unassigned orphans.
     pub(super) fn release(&self, session: &mut Session, jobs: &JobTable) {
         let name = |job: Option<JobId>| job.map(|job| jobs.job(job).name.as_str());
         let remaining =
@@ -368,7 +367,7 @@ impl RemainingProcesses {
         let mut any_left = false;
         for (pid, start_time_ticks, job) in remaining.chain(unassigned) {
             let id = task_id(pid, start_time_ticks);
-            // A process of another user cannot be restored; this has been reported.
+            // A process of another user cannot be restored; a warning has reported this.
             let restore = || restore_threads(pid, |tid| mask_before(session, tid, job));
             any_left |= may_be_running(id) && !restore() && may_be_running(id);
         }
@@ -385,13 +384,13 @@ impl RemainingProcess {
 
     fn signal(&self, pid: u32, signal: Signal) -> SignalResult {
         match &self.pidfd {
-            Some(pidfd) => process_signals::send_by(pidfd, signal),
+            Some(pidfd) => process_signals::send_through(pidfd, signal),
             None => process_signals::send(pid, self.start_time_ticks, signal),
         }
     }
 }
 
-/// The mask of a thread before its placement, if it has an assigned mask now.
+/// Returns the mask of a thread before its placement, or `None` if the thread has no assigned mask.
 fn mask_before(session: &Session, tid: u32, job: Option<&str>) -> io::Result<Option<CpuSet>> {
     let Some(records) = session.undo.records() else { return Ok(None) };
     let own = &session.cpus.own;

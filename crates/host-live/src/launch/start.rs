@@ -43,7 +43,7 @@ struct StartPlacement {
 }
 
 impl StartPlacement {
-    fn of(plan: &Approved, job: JobId) -> Self {
+    fn from_plan(plan: &Approved, job: JobId) -> Self {
         let mut placement = StartPlacement::default();
         for action in plan.for_job(job) {
             match action {
@@ -56,7 +56,7 @@ impl StartPlacement {
     }
 }
 
-/// State of the host that a start needs.
+/// Parts of the host that a start uses.
 pub(super) struct Starter<'a> {
     pub session: &'a mut Session,
     pub run: &'a mut Lifecycle,
@@ -65,7 +65,7 @@ pub(super) struct Starter<'a> {
 }
 
 impl Starter<'_> {
-    /// Starts all due jobs with the placement of the plan. Returns these jobs.
+    /// Starts all due jobs with the placement of the plan. Returns the due jobs.
     pub(super) fn start_due(
         &mut self,
         plan: &Approved,
@@ -93,14 +93,14 @@ impl Starter<'_> {
         for child in forked {
             match failures.iter().find(|failure| failure.pid == child.pid) {
                 Some(failure) => failed.push((child.job, self.abort(&child, failure))),
-                None => self.has_started(child, outcomes),
+                None => self.handle_start(child, outcomes),
             }
         }
         let (remaining, mut parts) = self.run.split(self.session);
         remaining.update_supervisor(&mut parts);
-        // Failures are handled last: a failure may stop the run, and then the started jobs get an exit request.
+        // Failures are handled last: a failure may stop the run, and the started jobs then get an exit request.
         for (job, detail) in failed {
-            self.has_failed(job, plan, &detail, outcomes);
+            self.handle_failure(job, plan, &detail, outcomes);
         }
         were_due
     }
@@ -113,7 +113,7 @@ impl Starter<'_> {
     ) -> Result<Forked, String> {
         let base = self.base_cpus(job)?;
         let name = self.run.jobs.job(job).name.clone();
-        let mut placement = StartPlacement::of(plan, job);
+        let mut placement = StartPlacement::from_plan(plan, job);
         placement.memory = placement.memory.map(|policy| self.supported(policy));
         // The undo record is written first. Without a record the job starts without a placement.
         let undo = &mut self.session.undo;
@@ -146,7 +146,7 @@ impl Starter<'_> {
         match policy {
             MemoryPolicy::WeightedInterleave(nodes) if !mempolicy::has_weighted("/".as_ref()) => {
                 self.session.warn_once(
-                    "this kernel does not support weighted interleaving of memory (Linux 6.9 does): \
+                    "this kernel does not support weighted interleaving of memory (it requires Linux 6.9): \
                      nodes get equal shares",
                 );
                 MemoryPolicy::Interleave(nodes)
@@ -155,7 +155,7 @@ impl Starter<'_> {
         }
     }
 
-    /// The affinity and the memory policy that a child sets itself.
+    /// Returns the affinity and the memory policy that a child sets itself.
     fn binding(
         &self,
         job: JobId,
@@ -192,7 +192,7 @@ impl Starter<'_> {
         }
     }
 
-    /// The mask of a job without a placement: the mask of evenkeel, restricted by the workload.
+    /// Returns the mask of a job without a placement: the mask of evenkeel, restricted by the workload.
     fn base_cpus(&self, job: JobId) -> Result<Arc<CpuSet>, String> {
         let job = self.run.jobs.job(job);
         let own = &self.session.cpus.own;
@@ -207,7 +207,7 @@ impl Starter<'_> {
             cpus = cpus.and(&self.machine.cpus_of_nodes(nodes));
         }
         match cpus.is_empty() {
-            true => Err("none of the CPUs that the workload allows it is usable now".to_owned()),
+            true => Err("no CPU that the workload permits for it is usable now".to_owned()),
             false => Ok(Arc::new(cpus)),
         }
     }
@@ -217,7 +217,7 @@ impl Starter<'_> {
         let finished = batch.finish();
         for (pid, error) in &finished.not_in_cgroup {
             if let Some(child) = forked.iter().find(|child| child.pid == *pid) {
-                self.run.cgroups.did_not_enter(child.job, error);
+                self.run.cgroups.handle_join_error(child.job, error);
             }
         }
         if let Err(error) = finished.reports {
@@ -227,7 +227,7 @@ impl Starter<'_> {
         finished.failures
     }
 
-    /// Removes a child that failed before execve(2). Returns the reason.
+    /// Cleans up after a child that failed before execve(2). Returns the reason of the failure.
     fn abort(&mut self, child: &Forked, failure: &SpawnFailure) -> String {
         let detail = self.describe(failure, child.job);
         self.run.remove_job_groups(self.session, child.job);
@@ -246,7 +246,7 @@ impl Starter<'_> {
         match failure.stage {
             SpawnStage::Exec => match self.context.program(job) {
                 Ok(program) => format!("cannot run {}: {error}", program.display()),
-                Err(why) => why,
+                Err(reason) => reason,
             },
             SpawnStage::Dir => {
                 format!("cannot change to directory {}: {error}", self.context.dir(job).display())
@@ -257,7 +257,7 @@ impl Starter<'_> {
         }
     }
 
-    fn has_failed(
+    fn handle_failure(
         &mut self,
         job: JobId,
         plan: &Approved,
@@ -279,7 +279,7 @@ impl Starter<'_> {
         self.run.job_failed(self.session);
     }
 
-    fn has_started(&mut self, child: Forked, outcomes: &mut Vec<Outcome>) {
+    fn handle_start(&mut self, child: Forked, outcomes: &mut Vec<Outcome>) {
         let Forked { job, pid, running, place, memory } = child;
         let target = Target::Job(job);
         let done = |action, n| Outcome { target, action, result: OutcomeResult::Done { n } };

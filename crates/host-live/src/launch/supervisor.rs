@@ -7,14 +7,14 @@
 //! ```text
 //!   +group PID START     process group of a job, with the start time of its main process
 //!   -group PID           no process of the group is left
-//!   +process PID START   a process of a job, no matter what its group and environment are
-//!   -process PID START   it has exited
-//!   done                 the last line: nothing is to be killed
+//!   +process PID START   a process of a job, in any group and with any environment
+//!   -process PID START   the process has exited
+//!   done                 the last line: the run has ended, and no process is killed
 //! ```
 //!
-//! The supervisor then sends SIGKILL until no such process is left: processes with the id of the run in their
-//! environment, processes on the list with the right start time, all members of a listed group that contains one of
-//! these, and the children of all of them. PIDs are reused: a group without a known process belongs to another program.
+//! The supervisor then sends SIGKILL until none of these processes is left: processes with the id of the run in their
+//! environment, listed processes with the listed start time, all members of a listed group that contains such a
+//! process, and their descendants. PIDs are reused: a listed group without such a process belongs to another program.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, Write};
@@ -37,7 +37,7 @@ pub const SUPERVISOR_ARGUMENT: &str = "supervise-jobs";
 
 const DONE: &str = "done";
 
-/// Maximum number of rounds of SIGKILL, two seconds in total: a process may be in uninterruptible sleep forever.
+/// Maximum number of rounds of SIGKILL, two seconds in total. A process may be in uninterruptible sleep forever.
 const ROUNDS_MAX: u32 = 200;
 const ROUND: Duration = Duration::from_millis(10);
 
@@ -89,12 +89,12 @@ impl Supervisor {
         self.reported = processes;
     }
 
-    /// If the supervisor has exited, only the kernel kills the main processes.
+    /// Writes lines to the pipe. If the supervisor has exited, only the kernel kills the main processes.
     fn write(&mut self, lines: &str) {
         let _ = self.pipe.write_all(lines.as_bytes());
     }
 
-    /// Ends the supervisor; it kills no process.
+    /// Ends the supervisor without killing a process.
     pub(super) fn dismiss(mut self) {
         self.write(&format!("{DONE}\n"));
         drop(self.pipe);
@@ -102,7 +102,7 @@ impl Supervisor {
     }
 }
 
-/// The supervisor process: reads the list of processes, and kills them if the pipe closes early.
+/// Runs the supervisor process: reads the list of processes, and kills them if the pipe closes early.
 pub fn supervise(run: &str, mut lines: impl BufRead) {
     let mut listed = ListedProcesses::default();
     let mut line = String::new();
@@ -126,7 +126,7 @@ pub fn supervise(run: &str, mut lines: impl BufRead) {
     }
 }
 
-/// All running processes, and those with the id of the run in their environment.
+/// Returns all running processes, and the PIDs of processes with the id of the run in their environment.
 fn running_processes(run: &str) -> (BTreeMap<u32, ProcStat>, BTreeSet<u32>) {
     let root = Path::new("/");
     let own = std::process::id();
@@ -201,7 +201,7 @@ impl ListedProcesses {
 mod tests {
     use super::*;
 
-    /// The processes that are killed. `processes`: PID, start time, group, parent, and `marked` for a
+    /// Checks the processes that are killed. A line of `processes`: PID, start time, group, parent, and `marked` for a
     /// process with the id of the run in its environment.
     fn check(lines: &str, processes: &str, killed: &[u32]) {
         let mut listed = ListedProcesses::default();

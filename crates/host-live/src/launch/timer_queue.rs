@@ -10,7 +10,7 @@ use crate::session::Session;
 /// Period at which processes without a pidfd are polled.
 pub(super) const POLL_EVERY: Nanos = Nanos::from_millis(100);
 
-/// An event that is due at an instant. Events of the same instant happen in this order.
+/// An event that is due at an instant. Events of the same instant are handled in the order of the variants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum TimedEvent {
     /// A job starts.
@@ -49,7 +49,7 @@ impl TimerQueue {
         self.events.first().map(|(at, _)| *at)
     }
 
-    /// Wakes the loop at the exit of a process. If no descriptor is free, the process is polled.
+    /// Registers a wake-up at the exit of a process. If no descriptor is free, the process is polled.
     pub(super) fn watch_exit(&mut self, session: &mut Session, pid: u32) -> Option<KeptFile> {
         let pidfd = session.watch_exit(pid);
         if pidfd.is_none() {

@@ -1,16 +1,16 @@
-//! CPU affinity of one job: the mask without evenkeel, the mask that a plan set, and every mask that a
-//! thread of the job may have inherited from an earlier plan.
+//! CPU affinity of one job: the mask without evenkeel, the mask that a plan set, and earlier masks that threads of the
+//! job may have inherited.
 //!
-//! A mask is *assigned* if evenkeel set it. A mask that another program sets is never overwritten. A mask therefore
-//! counts as assigned only if it is the last recorded mask of the thread. A new thread copies the mask of its parent at
-//! fork, so it may also have any earlier mask of its job until its mask has been read once.
+//! A mask is *assigned* if evenkeel set it. A mask that another program set is never overwritten, so a mask counts as
+//! assigned only if it is the last recorded mask of the thread. A new thread copies the mask of its parent at fork.
+//! Until the mask of the new thread has been read once, it may be any earlier mask of the job.
 
 use std::sync::Arc;
 
 use base::{CpuSet, JobId};
 use sched::{CauseAndDetail, RejectCause};
 
-/// Maximum number of recorded masks per job. The oldest are dropped first.
+/// Maximum number of recorded masks per job. If there are more, the oldest is dropped.
 const MASKS_MAX: usize = 16;
 
 /// CPU affinity of a running job. The affinity of the main thread determines whether the job is managed.
@@ -25,7 +25,7 @@ pub(crate) struct AffinityState {
     pub base: Arc<CpuSet>,
     /// The mask that a plan set; `None` while the job is not placed.
     pub placed: Option<Arc<CpuSet>>,
-    /// All masks that evenkeel set and that threads of the job may have. The first is `base`.
+    /// `base`, then the masks that evenkeel set and that threads of the job may still have.
     pub masks: Vec<Arc<CpuSet>>,
     /// Whether another program changed the affinity, or the kernel rejected a change.
     pub is_unmanaged: bool,

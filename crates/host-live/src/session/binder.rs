@@ -24,11 +24,10 @@ use super::undo_record::{TaskEntry, UndoRecord};
 use super::{JobSource, UsableCpus};
 use crate::errors::kernel_message;
 
-/// Maximum number of listings of the threads of a job. The list is repeated because threads may be forked during a
-/// pass.
+/// Maximum number of passes over the threads of a job. A pass is repeated because threads may start during a pass.
 const PASSES_MAX: u32 = 8;
 
-/// State of the session that binding needs.
+/// Parts of the session that the binder uses.
 pub(crate) struct Binder<'a> {
     pub tasks: &'a mut TaskReader,
     pub undo: &'a mut UndoRecord,
@@ -39,7 +38,7 @@ pub(crate) struct Binder<'a> {
 }
 
 impl Binder<'_> {
-    /// Binds a job with all its processes and threads. Returns the number of threads that changed.
+    /// Binds all processes and threads of a job. Returns the number of threads that changed.
     pub(crate) fn place(
         &mut self,
         state: &mut AffinityState,
@@ -65,7 +64,7 @@ impl Binder<'_> {
         if is_running { Ok(n_bound) } else { Err(exited()) }
     }
 
-    /// Binds one thread; `None` restores the mask of its job.
+    /// Binds one thread. If `cpus` is `None`, restores the mask of its job.
     pub(crate) fn place_task(
         &mut self,
         state: &mut AffinityState,
@@ -99,8 +98,8 @@ impl Binder<'_> {
         self.bind_each(state, &target, None, &[entry])
     }
 
-    /// Binds every thread of a job that does not have the mask yet. Returns their number. If `first_decides` is set, an
-    /// error of the main thread is an error of the job.
+    /// Binds every thread of a job that does not have the mask yet. Returns the number of bound threads. If
+    /// `first_decides` is set, an error of the main thread is an error of the job.
     fn bind_threads(
         &mut self,
         state: &mut AffinityState,
@@ -180,7 +179,7 @@ impl Binder<'_> {
         }
     }
 
-    /// Stops managing the affinity of a job.
+    /// Marks a job as unmanaged and reports the event. Returns the rejection of the request.
     fn stop_managing(
         &mut self,
         state: &mut AffinityState,
@@ -203,12 +202,12 @@ impl Binder<'_> {
             return;
         }
         if let Some(target) = state.placed.clone() {
-            // A rejection concerns a single thread; the next plan may request it again.
+            // A rejection concerns a single thread. The next plan may repeat the request.
             let _ = self.bind_threads(state, &target, false);
         }
     }
 
-    /// Compares the mask of a thread with the last recorded one. If another program changed the mask, the thread
+    /// Compares the mask of a thread with its last recorded mask. If another program changed the mask, the thread
     /// becomes unmanaged. If the thread is the main thread of the job, the job becomes unmanaged.
     pub(crate) fn verify(&mut self, state: &mut AffinityState, id: TaskId) {
         if state.placed.is_none() || state.is_unmanaged {
@@ -232,9 +231,9 @@ impl Binder<'_> {
     }
 
     /// Restores the mask that a job had before it was placed. Returns the number of changed threads, and whether a
-    /// thread could not be restored; the undo record is then kept. With `removes_job`, the job is removed from the
-    /// record after all of its threads were restored. `is_tracked` returns whether the caller restores a recorded
-    /// process that the task reader does not read.
+    /// thread could not be restored. In the second case the undo record is kept. If all threads were restored and
+    /// `removes_job` is set, the job is removed from the record. `is_tracked` returns whether the caller restores a
+    /// recorded process that the task reader does not read.
     pub(crate) fn release(
         &mut self,
         state: &mut AffinityState,
@@ -248,7 +247,7 @@ impl Binder<'_> {
         }
         let (mut n_restored, mut any_left) = (0, false);
         for _ in 0..PASSES_MAX {
-            self.tasks.take_unreadable(); // A failed read may succeed now.
+            self.tasks.take_unreadable(); // Clears earlier read errors: a read may succeed now.
             self.tasks.refresh(state.job, &state.base);
             let n_now;
             (n_now, any_left) = self.release_threads(state);
@@ -267,8 +266,8 @@ impl Binder<'_> {
         (n_restored, any_left)
     }
 
-    /// Repeats the restoration. A child whose fork was in progress when its parent was restored has the earlier mask
-    /// and becomes visible only afterwards.
+    /// Restores a job again. If a fork was in progress during the first restoration, the child has the earlier mask,
+    /// and the kernel lists the child only afterwards.
     pub(crate) fn release_late_children(&mut self, state: &AffinityState) {
         if state.was_ever_placed() {
             self.tasks.take_unreadable();
@@ -280,8 +279,8 @@ impl Binder<'_> {
         }
     }
 
-    /// Whether the main process of a job is running but was never readable. Then only the undo record contains its
-    /// mask, and its children are unknown.
+    /// Whether the main process of a job is running but was never readable. In this state only the undo record contains
+    /// the mask of the process, and its children are unknown.
     fn was_never_read(&self, state: &AffinityState) -> bool {
         let is_known = self.tasks.processes_of(state.job).any(|(pid, _)| pid == state.pid);
         let is_running = || match procfs::stat("/".as_ref(), state.pid) {
@@ -292,7 +291,8 @@ impl Binder<'_> {
     }
 
     /// Restores threads that are in the undo record but unknown to the task reader and to the caller, because they could
-    /// not be read. Returns whether there are any. The record is then kept, so that `restore` finds their children.
+    /// not be read. Returns whether such a thread has or may have an assigned mask. The record is then kept, so that
+    /// `restore` finds the thread and its children.
     fn release_lost(&mut self, state: &AffinityState, is_tracked: impl Fn(u32) -> bool) -> bool {
         let threads = self.tasks.threads_of(state.job);
         let known: BTreeSet<TaskId> = threads.map(|(_, thread)| thread.id).collect();
@@ -304,7 +304,7 @@ impl Binder<'_> {
         for id in lost.map(|(id, _)| id).filter(|id| may_be_running(*id)) {
             let mask = affinity::get(id.tid);
             if mask.is_err() && !may_be_running(id) {
-                continue; // It has exited since.
+                continue; // The thread has exited.
             }
             let judge = |mask| records.classify_mask(id, &state.name, &mask, &self.cpus.compared);
             let seen = mask.map(judge);
@@ -317,8 +317,8 @@ impl Binder<'_> {
         any_assigned
     }
 
-    /// Returns the number of restored threads, and whether a running thread that may have an assigned mask could not be
-    /// restored.
+    /// Restores the threads of a job. Returns the number of restored threads, and whether a running thread that may
+    /// have an assigned mask could not be restored.
     fn release_threads(&mut self, state: &AffinityState) -> (u32, bool) {
         let (mut n_restored, mut any_left) = (0, false);
         for (_, thread) in self.tasks.threads_of(state.job) {
@@ -338,7 +338,7 @@ impl Binder<'_> {
             });
             match restored {
                 Ok(true) => {
-                    // A thread whose mask results from its cpuset keeps this mask and counts as restored.
+                    // The visible mask of a thread in a smaller cpuset does not change, so the thread is not counted.
                     n_restored += u32::from(!thread.is_foreign);
                     fault::point();
                     thread.record_mask(&state.base);
@@ -358,8 +358,8 @@ fn is_real_time(tid: u32) -> bool {
     system::scheduling_class(tid).map_or(true, ProcStat::is_real_time)
 }
 
-/// Whether the mask of a bound thread results from its cpuset. The kernel stores the requested mask and applies it when
-/// the thread is moved back ([`linux::cpuset`]).
+/// Whether the visible mask of a bound thread results from its cpuset. The kernel stores the requested mask and applies
+/// it when the thread returns to a larger cpuset ([`linux::cpuset`]).
 fn is_hidden_by_cpuset(state: &AffinityState, thread: &Thread, mask: &CpuSet) -> bool {
     state.assigned_masks().any(|assigned| *assigned == thread.mask)
         && thread.mask != state.base
@@ -367,7 +367,7 @@ fn is_hidden_by_cpuset(state: &AffinityState, thread: &Thread, mask: &CpuSet) ->
 }
 
 /// Whether the usable CPUs have changed since the last read. When a CPU goes offline, the kernel replaces the mask of
-/// every thread that was bound to it only.
+/// every thread that was bound only to this CPU.
 fn are_cpus_changing(own_cpus: &CpuSet) -> bool {
     affinity::get(0).is_ok_and(|now| now != *own_cpus)
 }

@@ -17,7 +17,7 @@ use topology::Machine;
 /// The system-wide sources of a session.
 pub(crate) struct Collectors {
     nodes: Vec<NodeFile>,
-    /// Absent if a watch was started without a machine description.
+    /// Absent in a watch without a machine description.
     system: Option<LiveCollectors>,
 }
 
@@ -28,8 +28,8 @@ struct NodeFile {
 }
 
 impl Collectors {
-    /// Opens the available sources. Also returns the counters per task, and warnings about missing sources.
-    /// `measured` is the machine whose controllers, caches and pressure are read.
+    /// Opens the available sources. Also returns the counter groups of tasks, and warnings about missing sources.
+    /// `measured` is the machine with the controllers, caches and pressure files to read.
     pub(crate) fn open(
         machine: &Machine,
         measured: Option<&Machine>,
@@ -62,12 +62,12 @@ impl Collectors {
         }
     }
 
-    /// The free memory of nodes, if it changed.
+    /// Returns the memory of all nodes with changed values.
     pub(crate) fn sample_nodes(&mut self) -> Vec<NodeSample> {
         self.nodes.iter_mut().filter_map(NodeFile::sample).collect()
     }
 
-    /// Warnings about tasks without counters, once each.
+    /// Returns warnings about tasks without counters. Each warning is returned once.
     pub(crate) fn counter_warnings(&mut self, counting: &mut TaskCounters) -> Vec<String> {
         self.system.as_mut().map(|system| system.notes(counting)).unwrap_or_default()
     }

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //!   launch   jobs that evenkeel starts ──────────┐
-//!   attach   processes that it did not start ────┴─► Jobs (affinity of each job)
+//!   attach   running processes ──────────────────┴─► JobAffinities (CPU mask of each job)
 //!                                                      │
-//!   Session ── wakeups      epoll: timer, exits, signals, overflows: the only place that waits
+//!   Session ── wakeups      epoll: timer, exits, signals, overflows: the only blocking call
 //!           ├─ tasks        processes and threads of each job, and their counters
 //!           ├─ undo         the record of every change, written first
 //!           ├─ binder       sched_setaffinity for a whole job
@@ -13,7 +13,7 @@
 //!           └─ turn         causes and events of the next turn
 //! ```
 //!
-//! One thread does all work except that of the memory helper. It sleeps until the next event.
+//! One thread does all work except page migrations and memory samples. The thread sleeps until the next event.
 
 mod affinity;
 mod binder;
@@ -51,7 +51,7 @@ pub(crate) use ticks::Ticks;
 pub(crate) use undo_record::UndoRecord;
 pub(crate) use wakeups::{Wakeup, Wakeups};
 
-/// Period of the slow samples: node memory, pressure, memory maps.
+/// Period of the slow samples: node memory, memory by process, pressure.
 const SLOW_EVERY: Nanos = Nanos::from_secs(1);
 
 /// Source of the jobs of a session.
@@ -78,7 +78,7 @@ pub(crate) struct UsableCpus {
 }
 
 impl UsableCpus {
-    /// Sets the same CPUs for both.
+    /// Sets both fields to these CPUs.
     pub(crate) fn set_own(&mut self, own: CpuSet) {
         self.own = Arc::new(own);
         self.compared = Arc::clone(&self.own);
@@ -166,7 +166,7 @@ impl Session {
         self.turn.pending.degraded.push(text.into());
     }
 
-    /// Reports a warning once for each text.
+    /// Reports a warning. Each text is reported once.
     pub(crate) fn warn_once(&mut self, text: impl Into<String>) {
         self.warned.add(text);
         self.turn.pending.degraded.append(&mut self.warned.take());
@@ -198,7 +198,7 @@ impl Session {
         self.turn.woken = woken;
     }
 
-    /// The next turn, with all causes so far.
+    /// Returns the next turn with all causes since the last turn.
     pub(crate) fn new_turn(&mut self) -> Turn {
         self.take_memory_results();
         let causes = std::mem::take(&mut self.turn.causes).into_iter().collect();
@@ -214,7 +214,7 @@ impl Session {
         }
     }
 
-    /// Starts the sample of a turn. The first one contains the settings of the machine.
+    /// Starts the sample of a turn. The first sample contains the settings of the machine.
     pub(crate) fn begin_sample(&mut self, usable_cpus: impl FnOnce() -> CpuSet) -> Sample {
         let mut sample = std::mem::take(&mut self.turn.pending);
         if !std::mem::replace(&mut self.turn.had_first_sample, true) {
@@ -249,7 +249,7 @@ impl Session {
         sampled
     }
 
-    /// Binds new threads that [`Session::sample_threads`] found, and verifies the masks of others.
+    /// Binds new threads that [`Session::sample_threads`] found, and verifies the masks of sampled threads.
     pub(crate) fn check_affinity(&mut self, jobs: &mut impl JobAffinities, sampled: SampledTasks) {
         for job in sampled.changed_jobs {
             self.bind_new_threads(jobs, job);
@@ -261,7 +261,7 @@ impl Session {
         }
     }
 
-    /// Binds threads of a job that inherited an earlier mask, because they were forked during the placement.
+    /// Binds threads of a job that inherited an earlier mask, because they were forked during a placement.
     pub(crate) fn bind_new_threads(&mut self, jobs: &mut impl JobAffinities, job: JobId) {
         if let Some(state) = jobs.affinity_mut(job) {
             self.binder().bind_new_threads(state);
@@ -285,17 +285,17 @@ impl Session {
         self.collectors.sample_slow(sample);
     }
 
-    /// Warnings about tasks without counters, once each.
+    /// Returns warnings about tasks without counters. Each warning is returned once.
     pub(crate) fn counter_warnings(&mut self) -> Vec<String> {
         self.collectors.counter_warnings(&mut self.tasks.counters)
     }
 
-    /// Completes the sample of a turn with the events of sampling itself.
+    /// Adds the events that occurred during sampling to the sample of a turn.
     pub(crate) fn finish_sample(&mut self, sample: &mut Sample) {
         sample.merge_events(std::mem::take(&mut self.turn.pending));
         for event in &sample.jobs {
             if let JobEvent::Unmanaged(job, _) = event {
-                self.memory.stop_moves_of(*job, PageMigrationEnd::Stopped);
+                self.memory.stop_page_migrations_of(*job, PageMigrationEnd::Stopped);
             }
         }
     }
@@ -351,10 +351,10 @@ impl Session {
     ) -> Result<(), CauseAndDetail> {
         let is_managed = |job| jobs.affinity(job).map(|state| !state.is_unmanaged);
         let order = memory::order(&mut self.tasks, is_managed, target, page_migration, cgroup_of)?;
-        self.memory.start_move(&self.wakeups, order)
+        self.memory.start_page_migration(&self.wakeups, order)
     }
 
-    /// Wakes the loop at the exit of a process. `None` if no descriptor is free.
+    /// Registers a wake-up at the exit of a process. Returns `None` if no descriptor is free.
     pub(crate) fn watch_exit(&mut self, pid: u32) -> Option<KeptFile> {
         let pidfd = self.tasks.files.descriptors.keep_pidfd(pid).ok().flatten();
         pidfd.filter(|file| self.wakeups.watch(file, pid).is_ok())
@@ -372,8 +372,8 @@ impl Session {
     }
 }
 
-/// Calls `step` until every fork that was in progress at the start of the call is visible. It blocks the event loop, so
-/// it is used only after the last turn.
+/// Calls `step` until every fork that was in progress at the start of the call has finished. Blocks the event loop, so
+/// it is called only after the last turn.
 pub(crate) fn while_forks_are_hidden(
     parents: impl IntoIterator<Item = u32>,
     mut step: impl FnMut(),
@@ -390,7 +390,7 @@ pub(crate) fn outcome(request: &Request, result: Result<OutcomeResult, CauseAndD
     Outcome { target: request.target, action: Some(request.action.clone()), result }
 }
 
-/// Restores threads of a process. `mask_before` returns the mask to restore, or `None` for a thread without a change.
+/// Restores the threads of a process. `mask_before` returns the mask to restore, or `None` for an unchanged thread.
 /// Returns whether all calls succeeded for every thread that has not exited.
 pub(crate) fn restore_threads(
     pid: u32,
@@ -400,9 +400,9 @@ pub(crate) fn restore_threads(
     let restored = tids.into_iter().map(|tid| match mask_before(tid) {
         Ok(Some(before)) => linux::affinity::set(tid, &before).is_ok() || has_exited(tid),
         Ok(None) => true,
-        Err(_) => has_exited(tid), // Its process can have other threads.
+        Err(_) => has_exited(tid), // The process can have other threads.
     });
-    // After an error the remaining threads are restored too.
+    // After an error the remaining threads are also restored.
     restored.fold(true, |all, restored| all & restored)
 }
 
@@ -413,7 +413,7 @@ fn has_exited(tid: u32) -> bool {
     }
 }
 
-/// A process or thread by number and start time.
+/// Returns the id of a process or thread.
 pub(crate) fn task_id(tid: u32, start_time_ticks: u64) -> TaskId {
     TaskId { tid, start_time_ticks }
 }

@@ -1,8 +1,8 @@
-//! The grid of interval turns: whole multiples of the interval, so that turns do not drift. A missed tick is skipped.
+//! Ticks of interval turns: multiples of the interval, so that turns do not drift. A missed tick is skipped.
 
 use base::Nanos;
 
-/// The grid and its next tick, as time since the start of the run.
+/// Interval and next tick, as time since the start of the run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ticks {
     interval: Nanos,
@@ -19,19 +19,19 @@ impl Ticks {
         self.next
     }
 
-    /// The tick nearest to an instant, but not before the next tick.
+    /// Returns the tick nearest to an instant, but not before the next tick.
     pub(crate) fn around(&self, at: Nanos) -> Nanos {
         self.at_or_after(at.saturating_sub(Nanos(self.interval.0 / 2)))
     }
 
-    /// The first tick at or after an instant, but not before the next tick.
+    /// Returns the first tick at or after an instant, but not before the next tick.
     pub(crate) fn at_or_after(&self, at: Nanos) -> Nanos {
         let n_more = at.saturating_sub(self.next).0.div_ceil(self.interval.0);
         Nanos(self.next.0.saturating_add(n_more.saturating_mul(self.interval.0)))
     }
 
-    /// The last tick at or before an instant, but not before the next tick.
-    pub(crate) fn last_by(&self, at: Nanos) -> Nanos {
+    /// Returns the last tick at or before an instant, but not before the next tick.
+    pub(crate) fn at_or_before(&self, at: Nanos) -> Nanos {
         self.at_or_after(at.saturating_sub(Nanos(self.interval.0 - 1)))
     }
 
@@ -56,8 +56,8 @@ mod tests {
         assert_eq!(ticks.next(), Nanos(1500));
         let from = |at| ticks.at_or_after(Nanos(at)).0;
         assert_eq!([from(0), from(1500), from(1501), from(2000)], [1500, 1500, 1750, 2000]);
-        let last_by = |at| ticks.last_by(Nanos(at)).0;
-        let last = [last_by(0), last_by(1999), last_by(2000), last_by(2001)];
+        let at_or_before = |at| ticks.at_or_before(Nanos(at)).0;
+        let last = [at_or_before(0), at_or_before(1999), at_or_before(2000), at_or_before(2001)];
         assert_eq!(last, [1500, 1750, 2000, 2000]);
     }
 }

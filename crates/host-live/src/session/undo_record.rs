@@ -1,7 +1,7 @@
-//! The undo record of a session: every change of a setting is written to it before the change is made.
+//! The undo record of a session. Every change of a setting is recorded before the change is made.
 //!
-//! Without a record no setting is changed. If a line cannot be written, its change is rejected. A line that *removes*
-//! an entry may fail: `restore` then finds that the setting is restored already.
+//! Without a record no setting is changed. If a line cannot be written, the change is rejected. If a line that
+//! *removes* an entry cannot be written, `restore` finds that the setting is already restored.
 
 use base::CpuSet;
 use linux::cgroup::DelegatedCgroup;
@@ -14,14 +14,14 @@ use crate::errors::with_causes;
 /// Identity of a thread in the undo record: TID, start time in clock ticks since boot, PID.
 pub(crate) type TaskEntry = (u32, u64, u32);
 
-/// The undo record, or the reason why there is none.
+/// The undo record, or the reason for its absence.
 #[derive(Debug)]
 pub(crate) struct UndoRecord {
     log: Result<Log, String>,
     /// Unconfirmed changes: a thread that was forked during the change may have the previous mask.
     unconfirmed: Vec<u64>,
     is_kept: bool,
-    /// Changes of killed runs that the start restored.
+    /// Changes of killed runs that evenkeel restored at its start.
     pub restored: Restored,
 }
 
@@ -70,7 +70,8 @@ impl UndoRecord {
         Ok(())
     }
 
-    /// Confirms that a change was made or aborted. If the line cannot be written, both masks count as set by evenkeel.
+    /// Confirms that a change was made or aborted. If the line cannot be written, the old and the new mask count as set
+    /// by evenkeel.
     pub(crate) fn confirm(&mut self, change: u64) {
         if let Ok(log) = &mut self.log {
             let _ = log.confirm(change);
@@ -108,7 +109,7 @@ impl UndoRecord {
         self.log.as_mut().is_ok_and(|log| log.announce_mon_group(name).is_ok())
     }
 
-    /// Records that a monitoring group is removed, or was not created.
+    /// Records that a monitoring group was removed or not created.
     pub(crate) fn mon_group_removed(&mut self, name: &str) {
         if let Ok(log) = &mut self.log {
             let _ = log.mon_group_removed(name);
@@ -128,12 +129,12 @@ impl UndoRecord {
         }
     }
 
-    /// Ends the record. The file is removed unless a setting could not be restored.
+    /// Closes the record. Removes the file unless a setting could not be restored.
     pub(crate) fn close(&mut self) {
         let closed = Err("the run is over".to_owned());
         if let Ok(log) = std::mem::replace(&mut self.log, closed) {
             self.is_kept = log.is_kept();
-            // If the file cannot be removed, the next start finds a record without anything to restore, and removes it.
+            // If the file cannot be removed, the next run of evenkeel finds a record without changes and removes it.
             let _ = log.remove();
         }
     }

@@ -1,5 +1,5 @@
-//! Wake-ups of the event loop: one timer, process exits, POSIX signals, and counter overflows, all as
-//! descriptors of one epoll instance.
+//! Wake-ups of the event loop: one timer, process exits, POSIX signals, and counter overflows. Each source is a
+//! descriptor of one epoll instance.
 //!
 //! The loop sleeps until an event occurs. There are no signal handlers. The timer is armed for an absolute time, so
 //! turns do not drift.
@@ -25,12 +25,12 @@ pub(crate) enum Wakeup {
     /// A signal requests the end of the run.
     Stop,
     /// A second signal requests the end of the run without a grace period.
-    StopAtOnce,
+    ImmediateStop,
     /// The process with this PID has exited.
     Exited(u32),
     /// The helper thread has sent a result.
     Helper,
-    /// A counter may have overflowed. Reported once per call of [`Wakeups::watch_overflows`].
+    /// A counter may have overflowed. Sent once per call of [`Wakeups::watch_overflows`].
     Overflow,
 }
 
@@ -39,7 +39,7 @@ const SIGNAL: u64 = u64::MAX - 1;
 const HELPER: u64 = u64::MAX - 2;
 const OVERFLOW: u64 = u64::MAX - 3;
 
-/// One epoll instance with all its sources.
+/// An epoll instance with all its sources.
 pub(crate) struct Wakeups {
     epoll: OwnedFd,
     timer: OwnedFd,
@@ -63,15 +63,15 @@ struct StopRequests(bool);
 impl Wakeups {
     pub(crate) fn new(takes_signals: bool) -> Result<Self, LiveError> {
         let kernel_error =
-            |what| move |source: rustix::io::Errno| events_error(what, source.into());
-        let io_error = |what| move |source: io::Error| events_error(what, source);
+            |facility| move |source: rustix::io::Errno| events_error(facility, source.into());
+        let io_error = |facility| move |source: io::Error| events_error(facility, source);
         fault::inject("epoll_create1").map_err(io_error("epoll"))?;
         let epoll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(kernel_error("epoll"))?;
         fault::inject("timerfd_create").map_err(io_error("timer"))?;
         let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
         let timer =
             timerfd_create(TimerfdClockId::Monotonic, flags).map_err(kernel_error("timer"))?;
-        // Edge-triggered: arming the timer again clears the expiration, so it is never read.
+        // Edge-triggered: arming the timer again clears the expiration, so the timer is never read.
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         add(&epoll, &timer, TIMER, flags).map_err(kernel_error("timer"))?;
         let signals = takes_signals.then(SignalReader::take).transpose()?;
@@ -83,26 +83,26 @@ impl Wakeups {
         Ok(Wakeups { epoll, timer, armed: None, signals, start: None, events })
     }
 
-    /// Time since the first call, which is the start of the run.
+    /// Returns the time since the first call, which is the start of the run.
     pub(crate) fn now(&mut self) -> Nanos {
         let now = monotonic();
         now.saturating_sub(*self.start.get_or_insert(now))
     }
 
-    /// Wakes the loop once, at the exit of a process.
+    /// Adds a process. Its exit wakes the loop once.
     pub(crate) fn watch(&self, process: impl AsFd, pid: u32) -> io::Result<()> {
         fault::inject("epoll_ctl")?;
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
         Ok(add(&self.epoll, process, u64::from(pid), flags)?)
     }
 
-    /// Wakes the loop each time the helper thread writes to its eventfd, which is never read.
+    /// Adds the eventfd of the helper thread. Each write wakes the loop; the eventfd is never read.
     pub(crate) fn watch_helper(&self, counter: impl AsFd) -> io::Result<()> {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         Ok(add(&self.epoll, counter, HELPER, flags)?)
     }
 
-    /// Wakes the loop once when any counter of this set overflows.
+    /// Adds a set of counters. The first overflow of a counter wakes the loop once.
     pub(crate) fn watch_overflows(&self, set: impl AsFd) -> io::Result<()> {
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
         match add(&self.epoll, &set, OVERFLOW, flags) {
@@ -113,13 +113,13 @@ impl Wakeups {
         }
     }
 
-    /// Removes a process before its descriptor is closed: a child between fork and exec may hold a
-    /// copy, which would keep the descriptor in the epoll instance.
+    /// Removes a process. Call it before the descriptor of the process is closed: a child between fork and exec may
+    /// have a copy, which would keep the descriptor in the epoll instance.
     pub(crate) fn unwatch(&self, process: impl AsFd) {
         let _ = epoll::delete(&self.epoll, process);
     }
 
-    /// Waits for events, at most until an instant (`None`: without a limit), and appends them.
+    /// Waits for events until an instant (`None`: without a limit), and appends them.
     pub(crate) fn wait(
         &mut self,
         until: Option<Nanos>,
@@ -129,7 +129,7 @@ impl Wakeups {
         self.take_events(None, woken)
     }
 
-    /// Appends the events that are pending, without waiting.
+    /// Appends the pending events without waiting.
     pub(crate) fn poll(&mut self, woken: &mut Vec<Wakeup>) -> Result<(), LiveError> {
         self.take_events(Some(&Timespec { tv_sec: 0, tv_nsec: 0 }), woken)
     }
@@ -172,8 +172,8 @@ impl Wakeups {
     }
 }
 
-/// Signals that request the end of a run. The default action of each would terminate the process and
-/// leave changes behind.
+/// Signals that request the end of a run. Their default action would terminate evenkeel before it restores its
+/// changes.
 const TERMINATING: [Signal; 8] = [
     Signal::SIGINT,
     Signal::SIGQUIT,
@@ -198,15 +198,15 @@ impl SignalReader {
 }
 
 impl StopRequests {
-    /// The request that signals which were received together represent. A service manager sends TERM and HUP together,
-    /// and a closing terminal sends HUP. A second INT, QUIT or TERM therefore comes from a user.
+    /// Returns the request of a set of signals that were received together. A service manager sends TERM and HUP
+    /// together, and a closing terminal sends HUP. A later INT, QUIT or TERM therefore comes from a user.
     fn take(&mut self, numbers: &[u32]) -> Option<Wakeup> {
         let hang_up = (Signal::SIGHUP as i32).cast_unsigned();
         let is_request = numbers.iter().any(|&number| number != hang_up);
         let was_requested = self.0;
         self.0 |= is_request;
         match was_requested && is_request {
-            true => Some(Wakeup::StopAtOnce),
+            true => Some(Wakeup::ImmediateStop),
             false => (!numbers.is_empty()).then_some(Wakeup::Stop),
         }
     }
@@ -214,7 +214,7 @@ impl StopRequests {
 
 impl Drop for SignalReader {
     fn drop(&mut self) {
-        self.drain(); // Drains pending signals: they were sent to the run, which has ended.
+        self.drain(); // Discards pending signals, which were sent to the ended run.
     }
 }
 
@@ -227,8 +227,8 @@ fn add(
     epoll::add(epoll, file, epoll::EventData::new_u64(data), flags)
 }
 
-fn events_error(what: &'static str, source: io::Error) -> LiveError {
-    LiveError::Events { what, source }
+fn events_error(facility: &'static str, source: io::Error) -> LiveError {
+    LiveError::Events { facility, source }
 }
 
 fn monotonic() -> Nanos {
@@ -245,7 +245,7 @@ fn timespec(at: Nanos) -> Timespec {
 mod tests {
     use super::*;
 
-    /// Batches of signals between bars, and the request of each batch.
+    /// Checks the request of each batch of signals. Batches are separated by bars.
     fn check(batches: &str, expected: &str) {
         let mut requests = StopRequests::default();
         let number = |name: &str| {
@@ -255,7 +255,7 @@ mod tests {
         let mut request = |batch: &str| {
             let numbers: Vec<u32> = batch.split_whitespace().map(number).collect();
             match requests.take(&numbers) {
-                Some(Wakeup::StopAtOnce) => "at-once",
+                Some(Wakeup::ImmediateStop) => "immediate",
                 Some(_) => "stop",
                 None => "-",
             }

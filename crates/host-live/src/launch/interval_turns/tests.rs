@@ -22,8 +22,8 @@ impl Policy for Idle {
     }
 }
 
-/// The causes of the first `enough` turns of a run of one job, with overflows of the page faults of its
-/// threads. `None` if these cannot be counted.
+/// Returns the times and causes of the first `enough` turns of a run of one job. Page faults of its threads cause the
+/// overflows. Returns `None` if page faults cannot be counted.
 fn turns_of(shell: &str, every: u64, enough: usize) -> Option<Vec<(Nanos, Vec<Cause>)>> {
     let dir = tempfile::tempdir().expect("a directory");
     let text = format!("[[job]]\nname = \"a\"\nshell = '{shell}'\n");
@@ -39,10 +39,10 @@ fn turns_of(shell: &str, every: u64, enough: usize) -> Option<Vec<(Nanos, Vec<Ca
     };
     let mut engine = Engine::new(machine.clone(), workload.jobs.clone(), Box::new(Idle));
     let mut host = LaunchHost::new(workload, &machine, options).expect("a host");
-    match Overflow::of_threads(CounterEvent::PageFaults, every) {
+    match Overflow::open_for_threads(CounterEvent::PageFaults, every) {
         Ok(overflow) => host.turns.overflow = Some(overflow),
-        Err(why) => {
-            println!("not run: {why}");
+        Err(cause) => {
+            println!("not run: {cause}");
             return None;
         }
     }
@@ -92,10 +92,10 @@ fn after_a_failed_call_one_warning_is_reported_and_every_interval_has_a_turn() {
     for seed in 0..100 {
         let plan = fault::FaultPlan { seed, permille: 200 };
         let opened = fault::with_errors(plan, || Overflow::open(wake, &cpus, &wakeups));
-        if let Err(why) = opened {
+        if let Err(cause) = opened {
             n_failed += 1;
             let start = "polling in every interval: overflows of page-faults cannot be counted: ";
-            assert!(why.starts_with(start) && !why.contains('\n'), "{why}");
+            assert!(cause.starts_with(start) && !cause.contains('\n'), "{cause}");
         }
     }
     assert!(0 < n_failed);
@@ -106,9 +106,9 @@ fn after_a_failed_call_one_warning_is_reported_and_every_interval_has_a_turn() {
 fn an_event_without_a_counter_has_no_attributes_and_a_hint() {
     let mut source = Live::new("/".as_ref());
     let user_only = Flags { user_only: true, ..Flags::default() };
-    let why =
+    let cause =
         attrs(&mut source, CounterEvent::ContextSwitches, user_only).expect_err("kernel only");
-    assert!(why.contains("set perf_event_paranoid to 1 or less"), "{why}");
+    assert!(cause.contains("set perf_event_paranoid to 1 or less"), "{cause}");
     let page_faults = attrs(&mut source, CounterEvent::PageFaults, user_only).expect("everywhere");
     assert_eq!(page_faults.len(), 1);
 }

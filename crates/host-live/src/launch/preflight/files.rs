@@ -17,7 +17,7 @@ use super::runnable;
 use crate::errors::kernel_message;
 use crate::launch::programs::{absolute, check_kind, file_name, find_program};
 
-/// Limit of Linux for a file name.
+/// Maximum length of a file name in Linux, in bytes.
 const NAME_BYTES_MAX: usize = 255;
 
 /// Identity of a file.
@@ -70,7 +70,7 @@ impl<'w> Files<'w> {
         match file_name(&job.name).len() + ".out".len() {
             ..=NAME_BYTES_MAX => Ok(()),
             _ => Err("its name is too long for the files of its output: \
-                      letters other than a-z and digits take three bytes or more"
+                      characters other than ASCII letters and digits take three bytes or more"
                 .to_owned()),
         }
     }
@@ -94,7 +94,8 @@ impl<'w> Files<'w> {
         match fs::metadata(output) {
             Ok(meta) if meta.is_dir() => Err(format!("output {} is a directory", output.display())),
             Ok(meta) => {
-                check_kind(&meta).map_err(|why| format!("output {}: {why}", output.display()))?;
+                check_kind(&meta)
+                    .map_err(|reason| format!("output {}: {reason}", output.display()))?;
                 try_to_write(output, &meta).or_else(|error| problem(&error))
             }
             Err(error) if error.kind() != io::ErrorKind::NotFound => problem(&error),
@@ -159,7 +160,7 @@ fn file_id(path: &Path) -> Option<FileId> {
     Some(FileId::New(dir.dev(), dir.ino(), path.file_name()?.to_owned()))
 }
 
-/// Identity of a file that is truncated when a job opens it for writing; `None` for a device.
+/// Returns the identity of a file that is truncated when a job opens it for writing; `None` for a device.
 fn truncated_id(path: &Path) -> Option<FileId> {
     match fs::metadata(path) {
         Ok(meta) if !meta.is_file() => None,
@@ -171,7 +172,7 @@ fn check_dir(dir: &Path) -> Result<(), String> {
     let path = dir.display();
     match fs::metadata(dir) {
         Ok(meta) if !meta.is_dir() => Err(format!("working directory {path} is not a directory")),
-        Ok(_) => may(dir, Access::EXEC_OK)
+        Ok(_) => check_access(dir, Access::EXEC_OK)
             .map_err(|error| format!("working directory {path} cannot be entered: {error}")),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             Err(format!("working directory {path} does not exist: create it"))
@@ -181,14 +182,14 @@ fn check_dir(dir: &Path) -> Result<(), String> {
 }
 
 fn check_input(input: &Path) -> Result<(), String> {
-    let problem = |why: &str| Err(format!("input {}: {why}", input.display()));
+    let problem = |reason: &str| Err(format!("input {}: {reason}", input.display()));
     let readable = match fs::metadata(input) {
         Ok(meta) if meta.is_dir() => return problem("this is a directory; give a file"),
         Ok(meta) if meta.is_file() => File::open(input).map(drop),
-        // Other kinds of files are not opened: that may block or have side effects.
+        // Other kinds of files are not opened, because open(2) may block or have side effects.
         Ok(meta) => {
             check_kind(&meta).or_else(problem)?;
-            return may(input, Access::READ_OK).or_else(|error| problem(&error));
+            return check_access(input, Access::READ_OK).or_else(|error| problem(&error));
         }
         Err(error) => Err(error),
     };
@@ -196,7 +197,7 @@ fn check_input(input: &Path) -> Result<(), String> {
 }
 
 /// Checks a permission of the effective user.
-fn may(path: &Path, access: Access) -> Result<(), String> {
+fn check_access(path: &Path, access: Access) -> Result<(), String> {
     accessat(CWD, path, access, AtFlags::EACCESS).map_err(|error| kernel_message(&error.into()))
 }
 

@@ -33,7 +33,8 @@ pub struct PreflightError {
 
 /// Checks whether every job of a workload can start here.
 ///
-/// # Errors The first job that cannot start.
+/// # Errors
+/// The first job that cannot start.
 pub fn preflight(workload: &Workload, machine: &Machine) -> Result<(), PreflightError> {
     let failed = |job: &Job, problem| {
         Err(PreflightError { origin: job.origin.clone(), job: job.name.clone(), problem })

@@ -3,7 +3,7 @@
 //! ```text
 //!   \x7fELF …       a program: the ELF machine must match, and its dynamic loader must exist
 //!   #!/bin/sh …     a script: its interpreter must exist and be executable
-//!   anything else   only with further binary formats (binfmt_misc)
+//!   anything else   accepted only with further binary formats (binfmt_misc)
 //! ```
 //!
 //! The check rejects only files that execve(2) certainly rejects. Any other error of execve(2) is an outcome of the
@@ -23,9 +23,9 @@ const HEAD_BYTES: usize = 256;
 
 /// Checks an executable file. The error contains what to do.
 pub(super) fn check(path: &Path) -> Result<(), String> {
-    // A program may be executable and not readable.
+    // A program without read permission can be executed; it is not checked.
     let Ok(file) = File::open(path) else { return Ok(()) };
-    let problem = |why: String| Err(format!("program {} {why}", path.display()));
+    let problem = |reason: String| Err(format!("program {} {reason}", path.display()));
     let mut head = [0; HEAD_BYTES];
     let head = match read_head(&file, &mut head) {
         Ok(n_read) => &head[..n_read],
@@ -35,7 +35,7 @@ pub(super) fn check(path: &Path) -> Result<(), String> {
         [] => Err("is an empty file".to_owned()),
         [0x7f, b'E', b'L', b'F', ..] => check_elf(&file, head),
         [b'#', b'!', line @ ..] => check_script(line),
-        _ if has_own_formats() => Ok(()),
+        _ if has_registered_formats() => Ok(()),
         _ => Err("is neither a program nor a script: start it with #!/bin/sh or \
                   another interpreter, or run it with shell"
             .to_owned()),
@@ -62,7 +62,7 @@ fn check_script(line: &[u8]) -> Result<(), String> {
     };
     let interpreter = Path::new(std::ffi::OsStr::from_bytes(interpreter));
     if interpreter.is_relative() {
-        return Ok(()); // Relative to the working directory of the job: not checked.
+        return Ok(()); // A path relative to the working directory of the job is not checked.
     }
     // For a missing interpreter the kernel would report that the script does not exist.
     check_program(interpreter).map_err(|error| format!("cannot be run: its interpreter, {error}"))
@@ -88,9 +88,9 @@ const AARCH64: u16 = 183;
 fn check_elf(file: &File, head: &[u8]) -> Result<(), String> {
     let broken = || ELF_BROKEN.to_owned();
     let kind = header(head).ok_or_else(broken)?;
-    match own_kind() {
+    match own_header() {
         Some(own) if own == kind => {}
-        Some(own) if !is_compatible(own, kind) && !may_have_own_formats() => {
+        Some(own) if !is_compatible(own, kind) && !may_have_registered_formats() => {
             return Err(format!(
                 "is for another processor (ELF machine {}, this one is {})",
                 kind.machine, own.machine
@@ -105,7 +105,7 @@ fn check_elf(file: &File, head: &[u8]) -> Result<(), String> {
     }
 }
 
-/// `None` if the header is invalid.
+/// Parses an ELF header. Returns `None` if the header is invalid.
 fn header(head: &[u8]) -> Option<ElfHeader> {
     let (class, order) = (*head.get(4)?, *head.get(5)?);
     if ![1, 2].contains(&class) || ![1, 2].contains(&order) {
@@ -121,20 +121,20 @@ fn header(head: &[u8]) -> Option<ElfHeader> {
     can_run.then_some(ElfHeader { class, order, machine: half(18)? })
 }
 
-/// The header of evenkeel itself.
-fn own_kind() -> Option<ElfHeader> {
+/// Returns the header of the evenkeel executable.
+fn own_header() -> Option<ElfHeader> {
     let mut head = [0; HEAD_BYTES];
     read_head(&File::open("/proc/self/exe").ok()?, &mut head).ok()?;
     header(&head)
 }
 
-/// 64-bit kernels usually run 32-bit programs of the same vendor.
+/// Whether the kernel usually runs programs of this kind: 64-bit kernels run 32-bit programs of the same vendor.
 fn is_compatible(own: ElfHeader, other: ElfHeader) -> bool {
     own.order == other.order
         && [(X86_64, X86), (X86_64, X86_64), (AARCH64, ARM)].contains(&(own.machine, other.machine))
 }
 
-/// The dynamic loader of a program (`PT_INTERP`). Only read for 64-bit little-endian programs.
+/// Returns the dynamic loader of a program (`PT_INTERP`). Only 64-bit little-endian programs are read.
 fn loader(file: &File, head: &[u8], kind: ElfHeader) -> Option<PathBuf> {
     /// Type of the program header that contains the path of the loader.
     const PT_INTERP: u32 = 3;
@@ -164,17 +164,17 @@ fn loader(file: &File, head: &[u8], kind: ElfHeader) -> Option<PathBuf> {
 const FORMATS: &str = "/proc/sys/fs/binfmt_misc";
 
 /// Whether further binary formats are registered.
-fn has_own_formats() -> bool {
+fn has_registered_formats() -> bool {
     let entries = fs::read_dir(FORMATS).into_iter().flatten().flatten();
     let mut names = entries.map(|entry| entry.file_name());
     names.any(|name| name != "register" && name != "status")
 }
 
-/// Whether further binary formats may be registered. True if the list cannot be read: in a container, programs of other
-/// processors may run although binfmt_misc is not mounted.
-fn may_have_own_formats() -> bool {
+/// Whether further binary formats may be registered. True if the list cannot be read: in a container, programs for
+/// other processors may run although binfmt_misc is not mounted.
+fn may_have_registered_formats() -> bool {
     let is_readable = !Path::new(FORMATS).exists() || Path::new(FORMATS).join("status").exists();
-    has_own_formats() || !is_readable
+    has_registered_formats() || !is_readable
 }
 
 #[cfg(test)]
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn of_other_processors_only_32_bit_programs_of_the_same_vendor_run() {
+    fn a_64_bit_processor_runs_32_bit_programs_only_of_its_own_vendor() {
         let kind = |machine, class| ElfHeader { class, order: 1, machine };
         assert!(is_compatible(kind(X86_64, 2), kind(X86, 1)));
         assert!(is_compatible(kind(AARCH64, 2), kind(ARM, 1)));

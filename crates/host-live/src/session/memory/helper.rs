@@ -1,8 +1,8 @@
-//! The helper thread: batches of page migrations in round-robin order at a limited rate, and memory samples in the
+//! The helper thread: migrates pages in batches at a limited rate, round-robin over jobs, and samples memory in the
 //! pauses.
 //!
 //! ```text
-//!   move a ─ batch ─┐ pause: bytes ÷ rate    ┌─ batch of move b ─┐ …
+//!   job a ── batch ─┐ pause: bytes ÷ rate    ┌─ batch of job b ──┐ …
 //!   samples         └─ sample ─ pause: 99 × its CPU time ─ sample ─┘
 //! ```
 //!
@@ -27,17 +27,17 @@ use super::job_page_migrator::{JobPageMigrator, access_error};
 use super::schedule::SampleDepth;
 use super::{HelperRequest, HelperResult, JobProcess, MemoryConfig, ProcessPages};
 
-/// The longest pause after a sample. If a sample takes longer than estimated, the next samples are smaller; the pause
-/// is not extended further.
+/// Maximum pause after a sample. If a sample takes longer than estimated, the next samples are smaller; the pause is
+/// not extended further.
 const PAUSE_MAX: Nanos = Nanos::from_secs(2);
-/// Time limit of one full sample. A larger process is sampled in part.
+/// Limits of a full sample. If a process is too large for this time, the sample contains a part of its pages.
 const FULL: SampleEffort = SampleEffort::within(Nanos::from_millis(10));
-/// A sample that only detects changes. It queries mostly the same pages as the previous sample, so fewer pages suffice.
-/// The memory policy is not read: it is read before pages migrate.
+/// Limits of a sample that only detects changes. Most of its pages are those of the previous sample, so fewer pages
+/// suffice. The memory policy is not read here but before pages migrate.
 const CHECK: SampleEffort =
     SampleEffort { time: Nanos::from_millis(1), n_samples: 512, is_check: true };
 
-/// Sends results and wakes the event loop.
+/// Sender of the results. Wakes the event loop after an urgent result.
 pub(super) struct ResultSender {
     results: Sender<HelperResult>,
     eventfd: Arc<OwnedFd>,
@@ -49,7 +49,7 @@ impl ResultSender {
     }
 
     fn send(&self, result: HelperResult) {
-        let is_urgent = matches!(result, HelperResult::Moved(_));
+        let is_urgent = matches!(result, HelperResult::Migrated(_));
         let _ = self.results.send(result);
         if is_urgent {
             self.wake();
@@ -73,19 +73,19 @@ struct Work {
     results: ResultSender,
     config: MemoryConfig,
     started: Instant,
-    moves: VecDeque<JobPageMigrator>,
+    migrations: VecDeque<JobPageMigrator>,
     samples: VecDeque<(JobProcess, SampleDepth)>,
     is_sampling: bool,
-    pace: WalkCost,
-    /// Source of the most accessed pages.
-    heat: AddressSampling,
+    walk_cost: WalkCost,
+    /// Source of the most frequently accessed pages.
+    address_sampling: AddressSampling,
     /// Time of the next batch of a page migration.
-    move_at: Nanos,
+    batch_at: Nanos,
     /// Time of the next sample.
     sample_at: Nanos,
 }
 
-/// Runs until the request channel closes.
+/// Handles requests until the request channel closes.
 pub(super) fn run(requests: &Receiver<HelperRequest>, results: ResultSender, config: MemoryConfig) {
     // With CAP_SYS_NICE, migrate_pages(2) would also move pages that other processes map. If the capability cannot be
     // dropped, the thread did not have it.
@@ -94,24 +94,24 @@ pub(super) fn run(requests: &Receiver<HelperRequest>, results: ResultSender, con
         results,
         config,
         started: Instant::now(),
-        moves: VecDeque::new(),
+        migrations: VecDeque::new(),
         samples: VecDeque::new(),
         is_sampling: false,
-        pace: WalkCost::default(),
-        heat: AddressSampling::find(&mut linux::source::Live::default()),
-        move_at: Nanos::ZERO,
+        walk_cost: WalkCost::default(),
+        address_sampling: AddressSampling::find(&mut linux::source::Live::default()),
+        batch_at: Nanos::ZERO,
         sample_at: Nanos::ZERO,
     };
     while let Some(request) = work.next_request(requests) {
         if let Some(request) = request {
             work.take(request);
-            continue; // Pending requests are handled first: a request may stop the next batch.
+            continue; // Pending requests are handled before a batch, because a request may stop the migration.
         }
         work.continue_work();
     }
     let at = work.now();
-    for mut one in std::mem::take(&mut work.moves) {
-        work.results.send(HelperResult::Moved(one.stop(PageMigrationEnd::Stopped, at)));
+    for mut migrator in std::mem::take(&mut work.migrations) {
+        work.results.send(HelperResult::Migrated(migrator.stop(PageMigrationEnd::Stopped, at)));
     }
 }
 
@@ -123,7 +123,7 @@ impl Work {
     /// Returns the next request, `Some(None)` if work is due, or `None` if the channel is closed.
     fn next_request(&self, requests: &Receiver<HelperRequest>) -> Option<Option<HelperRequest>> {
         let due = [
-            (!self.moves.is_empty()).then_some(self.move_at),
+            (!self.migrations.is_empty()).then_some(self.batch_at),
             self.is_sampling.then_some(self.sample_at),
         ];
         let Some(due) = due.into_iter().flatten().min() else {
@@ -140,8 +140,8 @@ impl Work {
     fn take(&mut self, request: HelperRequest) {
         let at = self.now();
         match request {
-            HelperRequest::Move(order) => {
-                self.moves.push_back(JobPageMigrator::new(order, at, self.config));
+            HelperRequest::Migrate(order) => {
+                self.migrations.push_back(JobPageMigrator::new(order, at, self.config));
             }
             HelperRequest::Stop(job, cause) => self.stop(job, cause, at),
             HelperRequest::Sample(processes) => {
@@ -152,19 +152,20 @@ impl Work {
     }
 
     fn stop(&mut self, job: JobId, cause: PageMigrationEnd, at: Nanos) {
-        let (stopped, others) =
-            std::mem::take(&mut self.moves).into_iter().partition(|one| one.order.job == job);
+        let (stopped, remaining) = std::mem::take(&mut self.migrations)
+            .into_iter()
+            .partition(|migrator| migrator.order.job == job);
         let stopped: VecDeque<JobPageMigrator> = stopped;
-        self.moves = others;
-        for mut one in stopped {
-            self.results.send(HelperResult::Moved(one.stop(cause, at)));
+        self.migrations = remaining;
+        for mut migrator in stopped {
+            self.results.send(HelperResult::Migrated(migrator.stop(cause, at)));
         }
     }
 
     fn continue_work(&mut self) {
         let at = self.now();
-        if !self.moves.is_empty() && self.move_at <= at {
-            self.move_batch(at);
+        if !self.migrations.is_empty() && self.batch_at <= at {
+            self.migrate_batch(at);
         }
         if self.is_sampling && self.sample_at <= at {
             self.sample_next();
@@ -172,31 +173,31 @@ impl Work {
     }
 
     /// Runs one batch of the first page migration in the queue.
-    fn move_batch(&mut self, at: Nanos) {
-        let Some(mut one) = self.moves.pop_front() else { return };
-        let (requested, ended) = one.step(at, &self.heat);
+    fn migrate_batch(&mut self, at: Nanos) {
+        let Some(mut migrator) = self.migrations.pop_front() else { return };
+        let (requested, ended) = migrator.step(at, &self.address_sampling);
         let is_too_long =
-            self.config.options.page_migration_time_max < at.saturating_sub(one.started());
+            self.config.options.page_migration_time_max < at.saturating_sub(migrator.started());
         let after = self.now();
         let ended = match ended {
-            None if is_too_long => Some(one.stop(PageMigrationEnd::Budget, after)),
+            None if is_too_long => Some(migrator.stop(PageMigrationEnd::Budget, after)),
             Some(ended) => Some(CompletedPageMigration {
-                duration: after.saturating_sub(one.started()),
+                duration: after.saturating_sub(migrator.started()),
                 ..ended
             }),
             None => None,
         };
         let pause = page_migration_pause(requested, self.config.options.page_migration_rate);
-        self.move_at = at.saturating_add(pause);
+        self.batch_at = at.saturating_add(pause);
         match ended {
-            None => self.moves.push_back(one),
+            None => self.migrations.push_back(migrator),
             Some(ended) => {
                 // The nodes of the pages are sampled before the end of the migration is reported.
-                let job = one.order.job;
-                for &process in &one.order.processes {
+                let job = migrator.order.job;
+                for &process in &migrator.order.processes {
                     self.sample((job, process), SampleDepth::Full);
                 }
-                self.results.send(HelperResult::Moved(ended));
+                self.results.send(HelperResult::Migrated(ended));
             }
         }
     }
@@ -217,7 +218,7 @@ impl Work {
 
     fn sample(&mut self, (job, process): JobProcess, depth: SampleDepth) {
         let key = (process.tid, process.start_time_ticks);
-        match memory::sample_process(Path::new("/"), key, effort(depth), &mut self.pace) {
+        match memory::sample_process(Path::new("/"), key, effort(depth), &mut self.walk_cost) {
             Ok(NumaSample { nodes, permille, resident, is_sampled, has_own_policy, .. }) => {
                 let pages = ProcessPages { nodes, permille, resident, is_sampled, has_own_policy };
                 self.results.send(HelperResult::Sampled((job, process), depth, pages));
@@ -239,13 +240,14 @@ fn effort(depth: SampleDepth) -> SampleEffort {
     }
 }
 
-/// The pause after a batch of this size at this rate.
+/// Returns the pause after a batch of this many bytes, at most 10 s. `per_second` is the limit of the rate.
 fn page_migration_pause(bytes: u64, per_second: Bytes) -> Nanos {
     let nanos = u128::from(bytes) * 1_000_000_000 / u128::from(per_second.0.max(1));
     Nanos(u64::try_from(nanos).unwrap_or(u64::MAX).min(Nanos::from_secs(10).0))
 }
 
-/// The pause after a sample that took this CPU time, so that samples use this share of one CPU.
+/// Returns the pause after a sample, at most [`PAUSE_MAX`]. `took` is the CPU time of the sample, `permille` the share
+/// of one CPU that samples may use.
 fn sample_pause(took: Nanos, permille: u16) -> Nanos {
     let permille = u64::from(permille.clamp(1, 1000));
     Nanos(took.0.saturating_mul(1000 - permille) / permille).min(PAUSE_MAX)

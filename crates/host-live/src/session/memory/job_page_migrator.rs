@@ -1,10 +1,10 @@
-//! The page migration of a job: one process after another.
+//! Page migration of a job, one process after another.
 //!
-//! If a cgroup binds the job's memory, the kernel moves no page out of its `cpuset.mems`. The target node is therefore
-//! added first. When all pages are on the target, the source nodes are removed, and the kernel migrates pages that were
-//! missed. If the migration ends early, a part of the memory is still on the source: the cgroup keeps both nodes, and
-//! the result reports this. The cgroup is changed only after a process of the job has been opened: if all processes
-//! have exited, the job may have restarted, and the cgroup of that name belongs to its next run.
+//! If a cgroup binds the memory of the job, pages cannot leave the nodes in its `cpuset.mems`. The target node is
+//! therefore added first. When all pages are on the target, the source nodes are removed, and the kernel migrates pages
+//! that were missed. If the migration ends early, a part of the memory is still on the source: the cgroup keeps both
+//! nodes, and the result reports this. The cgroup is changed only after a process of the job has been opened. If all
+//! processes have exited, the job may have restarted, and the cgroup with this name may belong to its next run.
 
 use std::io;
 use std::time::Duration;
@@ -22,19 +22,19 @@ use sched::{CompletedPageMigration, FailedPages, PageMigrationEnd, Target};
 use super::{JobSource, MemoryConfig, OWN_POLICY, PageMigrationOrder};
 
 /// Duration of the sampling of memory accesses before the pages of a process migrate.
-const HEAT_TIME: Duration = Duration::from_millis(100);
-/// Resident bytes from which on memory accesses are sampled.
-const HEAT_MIN: u64 = 64 << 20;
+const ADDRESS_SAMPLING_TIME: Duration = Duration::from_millis(100);
+/// Minimum resident size, in bytes, of a process whose memory accesses are sampled.
+const ADDRESS_SAMPLING_MIN: u64 = 64 << 20;
 
 pub(super) struct JobPageMigrator {
     pub order: PageMigrationOrder,
-    /// Processes whose migration has not started, the next one last.
+    /// Processes whose migration has not started, in reverse order.
     waiting: Vec<TaskId>,
-    now: Option<ProcessPageMigrator<MigratableMemory>>,
+    current: Option<ProcessPageMigrator<MigratableMemory>>,
     started: Nanos,
     config: MemoryConfig,
-    sums: MoveSums,
-    /// The batch size after the last batch.
+    sums: MigrationSums,
+    /// Batch size at the end of the previous process, with which the next process starts.
     batch: BatchSize,
     /// Nodes of the cgroup before and after the target was added.
     widened: Option<(NodeSet, NodeSet)>,
@@ -42,7 +42,7 @@ pub(super) struct JobPageMigrator {
 
 /// Sums over the processes of the job.
 #[derive(Default)]
-struct MoveSums {
+struct MigrationSums {
     requested: u64,
     moved: u64,
     failed: FailedPages,
@@ -56,8 +56,17 @@ impl JobPageMigrator {
     pub fn new(order: PageMigrationOrder, started: Nanos, config: MemoryConfig) -> Self {
         let mut waiting = order.processes.clone();
         waiting.reverse();
-        let (sums, batch) = (MoveSums::default(), BatchSize::default());
-        JobPageMigrator { order, waiting, now: None, started, config, sums, batch, widened: None }
+        let (sums, batch) = (MigrationSums::default(), BatchSize::default());
+        JobPageMigrator {
+            order,
+            waiting,
+            current: None,
+            started,
+            config,
+            sums,
+            batch,
+            widened: None,
+        }
     }
 
     pub fn started(&self) -> Nanos {
@@ -68,15 +77,15 @@ impl JobPageMigrator {
     pub fn step(
         &mut self,
         at: Nanos,
-        heat: &AddressSampling,
+        sampling: &AddressSampling,
     ) -> (u64, Option<CompletedPageMigration>) {
-        let Some(mover) = &mut self.now else { return (0, self.start_next(at, heat)) };
+        let Some(mover) = &mut self.current else { return (0, self.start_next(at, sampling)) };
         let before = mover.attempted();
         let totals = mover.step();
         let requested = mover.attempted() - before;
         let Some(totals) = totals else { return (requested, None) };
         self.batch = mover.batch();
-        self.now = None;
+        self.current = None;
         let stop = self.take(totals);
         let ends = !matches!(
             stop,
@@ -86,7 +95,11 @@ impl JobPageMigrator {
     }
 
     /// Starts the next process, or returns the result if all processes are done.
-    fn start_next(&mut self, at: Nanos, heat: &AddressSampling) -> Option<CompletedPageMigration> {
+    fn start_next(
+        &mut self,
+        at: Nanos,
+        sampling: &AddressSampling,
+    ) -> Option<CompletedPageMigration> {
         let Some(process) = self.waiting.pop() else {
             let sums = &self.sums;
             let cause = match (&sums.error, sums.any_done) {
@@ -101,7 +114,7 @@ impl JobPageMigrator {
             self.waiting.push(process);
             return Some(self.completed(PageMigrationEnd::Limit, at));
         }
-        match self.open(process, heat) {
+        match self.open(process, sampling) {
             Ok(Some(mover)) => {
                 if let Err(error) = self.widen_cgroup() {
                     let to = self.order.to;
@@ -110,7 +123,7 @@ impl JobPageMigrator {
                     ));
                     return Some(self.completed(PageMigrationEnd::Error, at));
                 }
-                self.now = Some(mover);
+                self.current = Some(mover);
             }
             Ok(None) => self.note_error(&format!("process {}: {OWN_POLICY}", process.tid)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -120,11 +133,11 @@ impl JobPageMigrator {
         None
     }
 
-    /// Opens the memory of a process; `None` if the process set a memory policy that must be kept.
+    /// Opens the memory of a process. Returns `None` if the process set a memory policy that must be kept.
     fn open(
         &self,
         process: TaskId,
-        heat: &AddressSampling,
+        sampling: &AddressSampling,
     ) -> io::Result<Option<ProcessPageMigrator<MigratableMemory>>> {
         let reserve_permille = self.config.options.reserve_permille;
         let memory =
@@ -137,7 +150,7 @@ impl JobPageMigrator {
             limit => limit - (self.sums.moved + self.sums.failed.total().0),
         };
         let request = PageMigrationRequest { from: self.order.from, to: self.order.to, limit };
-        let mover = ProcessPageMigrator::new(memory, request, &hot_pages(heat, process.tid))?;
+        let mover = ProcessPageMigrator::new(memory, request, &hot_pages(sampling, process.tid))?;
         Ok(Some(mover.with_batch(self.batch)))
     }
 
@@ -170,9 +183,9 @@ impl JobPageMigrator {
         totals.stop
     }
 
-    /// Ends the migration early.
+    /// Ends the migration early. Returns the result.
     pub fn stop(&mut self, cause: PageMigrationEnd, at: Nanos) -> CompletedPageMigration {
-        if let Some(mut mover) = self.now.take() {
+        if let Some(mut mover) = self.current.take() {
             let totals = mover.end(PageMigrationStop::Stopped);
             self.take(totals);
         }
@@ -197,13 +210,13 @@ impl JobPageMigrator {
 
     /// Removes the source nodes from the cgroup if all pages are on the target; otherwise reports that the nodes are
     /// kept. If all processes exited and no page was moved, the nodes are restored, unless another program changed
-    /// them.
+    /// the nodes.
     fn narrow_cgroup(&mut self, stopped_by: PageMigrationEnd) {
         let Some((before, wider)) = self.widened.take() else { return };
         let Some(cgroup) = self.order.cgroup.clone() else { return };
         if stopped_by == PageMigrationEnd::Exited {
             if self.sums.moved == 0 && cgroup.nodes().is_ok_and(|nodes| nodes == wider) {
-                let _ = cgroup.set_nodes(&before, false); // Fails if the cgroup is being removed.
+                let _ = cgroup.set_nodes(&before, false); // The call fails if the cgroup is being removed.
             }
             return;
         }
@@ -243,19 +256,20 @@ impl JobPageMigrator {
     }
 }
 
-/// The most frequently accessed address ranges of a process; they migrate first. Empty if addresses cannot be sampled,
-/// and for a small process, which needs only a few batches.
-fn hot_pages(heat: &AddressSampling, pid: u32) -> Vec<(u64, u64)> {
-    let is_large = || memory::resident("/".as_ref(), pid).is_ok_and(|size| HEAT_MIN <= size);
-    if heat.is_unknown() || !is_large() {
+/// Returns the most frequently accessed address ranges of a process, which migrate first. Returns no range for a small
+/// process, which needs only a few batches, and if addresses cannot be sampled.
+fn hot_pages(sampling: &AddressSampling, pid: u32) -> Vec<(u64, u64)> {
+    let is_large =
+        || memory::resident("/".as_ref(), pid).is_ok_and(|size| ADDRESS_SAMPLING_MIN <= size);
+    if sampling.is_unknown() || !is_large() {
         return Vec::new();
     }
     // If the kernel rejects sampling, pages migrate in the order of their addresses.
-    heat.hottest_ranges(pid, HEAT_TIME).unwrap_or_default()
+    sampling.hottest_ranges(pid, ADDRESS_SAMPLING_TIME).unwrap_or_default()
 }
 
-/// Removes the source node from a cgroup, or all nodes but the target. The kernel migrates the remaining
-/// pages before the write returns.
+/// Removes the source node from a cgroup, or all nodes except the target if there is no source node. The kernel
+/// migrates the remaining pages before the write returns.
 fn narrow(cgroup: &Cgroup, from: Option<NodeId>, to: NodeId) -> io::Result<()> {
     let nodes = cgroup.nodes()?;
     let stays = |node: &NodeId| *node == to || from.is_some_and(|from| from != *node);
@@ -263,11 +277,11 @@ fn narrow(cgroup: &Cgroup, from: Option<NodeId>, to: NodeId) -> io::Result<()> {
     if narrow == nodes { Ok(()) } else { cgroup.set_nodes(&narrow, true) }
 }
 
-/// The error of an operation on a process, with the required capability.
+/// Returns the text of an error with the PID. If access was denied, the text also names the required permission.
 pub(super) fn access_error(process: TaskId, error: &io::Error, operation: &str) -> String {
     let hint = match error.kind() {
         io::ErrorKind::PermissionDenied => {
-            format!("; {operation} needs its user, or CAP_SYS_PTRACE as root has it")
+            format!("; {operation} requires the same user, or CAP_SYS_PTRACE (root)")
         }
         _ => String::new(),
     };
@@ -308,7 +322,7 @@ mod tests {
         Arc::new(run.create(0, "job", &nodes.parse().expect("nodes")).expect("a cgroup"))
     }
 
-    fn a_move(cgroup: Option<Arc<Cgroup>>, process: TaskId) -> JobPageMigrator {
+    fn migrator_of(cgroup: Option<Arc<Cgroup>>, process: TaskId) -> JobPageMigrator {
         let (target, to, limit) = (Target::Job(JobId(0)), NodeId(1), Bytes(u64::MAX));
         let processes = vec![process];
         let order =
@@ -323,7 +337,7 @@ mod tests {
         let mut steps = 0..100_000;
         let ended =
             steps.find_map(|_| job_page_migrator.step(Nanos::ZERO, &AddressSampling::default()).1);
-        ended.expect("every move ends")
+        ended.expect("every migration ends")
     }
 
     #[test]
@@ -332,24 +346,24 @@ mod tests {
         let cgroup = cgroup(root.path(), "0");
         // The start time differs, so the PID counts as reused.
         let exited = TaskId { tid: std::process::id(), start_time_ticks: 1 };
-        let ended = run_to_end(a_move(Some(Arc::clone(&cgroup)), exited));
+        let ended = run_to_end(migrator_of(Some(Arc::clone(&cgroup)), exited));
         assert_eq!(ended.stopped_by, PageMigrationEnd::Exited);
         assert_eq!(cgroup.nodes().expect("nodes").to_string(), "0");
     }
 
     #[test]
-    fn if_no_page_migrations_the_cpuset_mems_of_the_cgroup_is_restored() {
+    fn if_no_page_was_moved_the_cpuset_mems_of_the_cgroup_is_restored() {
         let root = tempfile::tempdir().expect("a directory");
         let cgroup = cgroup(root.path(), "0");
         let exited = TaskId { tid: std::process::id(), start_time_ticks: 1 };
         let nodes = |cgroup: &Cgroup| cgroup.nodes().expect("nodes").to_string();
-        let mut job_page_migrator = a_move(Some(Arc::clone(&cgroup)), exited);
+        let mut job_page_migrator = migrator_of(Some(Arc::clone(&cgroup)), exited);
         job_page_migrator.widen_cgroup().expect("widened");
         assert_eq!(nodes(&cgroup), "0-1");
         job_page_migrator.stop(PageMigrationEnd::Exited, Nanos::ZERO);
         assert_eq!(nodes(&cgroup), "0");
         // The next run of the job has a cgroup of the same name with its own nodes.
-        let mut job_page_migrator = a_move(Some(Arc::clone(&cgroup)), exited);
+        let mut job_page_migrator = migrator_of(Some(Arc::clone(&cgroup)), exited);
         job_page_migrator.widen_cgroup().expect("widened");
         cgroup.set_nodes(&"1".parse().expect("nodes"), false).expect("set");
         job_page_migrator.stop(PageMigrationEnd::Exited, Nanos::ZERO);

@@ -1,15 +1,15 @@
-//! Memory of the jobs. A helper thread migrates pages and samples the nodes of pages, because both take longer than a
-//! turn may.
+//! Memory of the jobs. A helper thread migrates pages and samples the nodes of pages, because both operations can take
+//! longer than a turn.
 //!
 //! ```text
 //!   event loop                            helper thread
-//!     │ ── HelperRequest ─────────────►    │  a batch of a move · a sample of a process · a pause · …
+//!     │ ── HelperRequest ─────────────►    │  batch of a migration · sample of a process · pause · …
 //!     │ ◄── HelperResult, eventfd ──────   │
 //! ```
 //!
-//! The two threads exchange only messages. The helper is started by the first request; on a machine with one node it is
-//! never started. It does not start, bind or terminate processes. Memory policies that a process set itself are
-//! respected if the process was not started by evenkeel.
+//! The two threads exchange only messages. The first request starts the helper. On a machine with one node there is by
+//! default no request. The helper does not start, bind or terminate processes. If a process that evenkeel did not start
+//! has its own memory policy, its pages do not migrate.
 
 mod helper;
 mod job_page_migrator;
@@ -38,15 +38,15 @@ use super::wakeups::Wakeups;
 use linux::tasks::TaskReader;
 use schedule::{SAMPLE_EVERY, SampleDepth, SampleSchedule};
 
-/// Whether the memory of processes is sampled by node.
+/// Setting: whether the memory of processes is sampled by node.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum MemorySampling {
-    /// Sampled if several nodes have memory.
+    /// Memory is sampled if several nodes have memory.
     #[default]
     Auto,
-    /// Always.
+    /// Memory is always sampled.
     On,
-    /// Never. Page migrations then use only the status of pages that the kernel returns.
+    /// Memory is never sampled. Page migrations then use only the page status that the kernel returns.
     Off,
 }
 
@@ -84,7 +84,7 @@ pub(crate) type JobProcess = (JobId, TaskId);
 /// A request to the helper thread.
 #[derive(Debug)]
 pub(crate) enum HelperRequest {
-    Move(PageMigrationOrder),
+    Migrate(PageMigrationOrder),
     /// Ends the page migrations of a job with this cause.
     Stop(JobId, PageMigrationEnd),
     /// Samples the memory of these processes.
@@ -109,7 +109,7 @@ pub(crate) struct PageMigrationOrder {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ProcessPages {
     pub nodes: PagesByNode,
-    /// Share of the pages that were sampled.
+    /// Share of the pages that were sampled, in permille.
     pub permille: u16,
     /// Resident memory in bytes.
     pub resident: u64,
@@ -124,7 +124,7 @@ pub(crate) struct MemoryConfig {
     pub options: MemoryOptions,
     /// Time between two samples of jobs; `None` if they are not sampled periodically.
     pub interval: Option<Nanos>,
-    /// Nice value of the helper: that of the jobs, not the higher priority of the event loop.
+    /// Nice value of the helper: the value of the jobs. The event loop has a higher priority.
     pub nice: Option<i32>,
     pub source: JobSource,
 }
@@ -132,11 +132,11 @@ pub(crate) struct MemoryConfig {
 /// A result of the helper thread.
 #[derive(Debug)]
 pub(crate) enum HelperResult {
-    Moved(CompletedPageMigration),
+    Migrated(CompletedPageMigration),
     Sampled(JobProcess, SampleDepth, ProcessPages),
     /// All processes of a request have been sampled.
     SampledAll,
-    /// The memory of processes cannot be read on this machine.
+    /// The memory of a process cannot be read; the text contains the error.
     Unreadable(String),
 }
 
@@ -145,7 +145,7 @@ struct Helper {
     requests: Option<Sender<HelperRequest>>,
     results: Receiver<HelperResult>,
     thread: Option<JoinHandle<()>>,
-    n_moving: usize,
+    n_migrating: usize,
     is_sampling: bool,
 }
 
@@ -180,7 +180,7 @@ impl Helper {
             helper::run(&to_helper, helper::ResultSender::new(from_helper, eventfd), config);
         })?;
         let (requests, thread) = (Some(requests), Some(thread));
-        Ok(Helper { requests, results, thread, n_moving: 0, is_sampling: false })
+        Ok(Helper { requests, results, thread, n_migrating: 0, is_sampling: false })
     }
 
     fn send(&self, request: HelperRequest) -> Result<(), CauseAndDetail> {
@@ -192,7 +192,7 @@ impl Helper {
 }
 
 impl Drop for Helper {
-    /// After the channel is closed, the helper returns at the end of its current batch.
+    /// Closes the channel and waits for the thread, which returns after its current batch.
     fn drop(&mut self) {
         drop(self.requests.take());
         if let Some(thread) = self.thread.take() {
@@ -219,9 +219,9 @@ impl SessionMemory {
         }
     }
 
-    /// Starts a page migration. Rejects it if the target node is outside of a cpuset, or the process has a
-    /// memory policy.
-    pub(crate) fn start_move(
+    /// Starts a page migration. Rejects the request if the target node is outside of a cpuset, or if a process has its
+    /// own memory policy.
+    pub(crate) fn start_page_migration(
         &mut self,
         wakeups: &Wakeups,
         order: PageMigrationOrder,
@@ -230,13 +230,13 @@ impl SessionMemory {
             return Err((RejectCause::Unmanaged, OWN_POLICY.to_owned()));
         }
         if order.cgroup.is_none() {
-            // Before the migration, the helper adds the target node to the cgroup of the job.
+            // With a cgroup no check is needed: the helper adds the target node to the cgroup before the migration.
             check_cpusets(&order.processes, order.to)?;
         }
         self.schedule.restart(order.job);
         let helper = self.helper(wakeups)?;
-        helper.send(HelperRequest::Move(order))?;
-        helper.n_moving += 1;
+        helper.send(HelperRequest::Migrate(order))?;
+        helper.n_migrating += 1;
         Ok(())
     }
 
@@ -249,19 +249,19 @@ impl SessionMemory {
         Ok(self.helper.as_mut().expect("it is running"))
     }
 
-    /// Ends the page migrations of a job. The remaining pages stay.
-    pub(crate) fn stop_moves_of(&mut self, job: JobId, cause: PageMigrationEnd) {
-        if let Some(helper) = self.helper.as_ref().filter(|helper| helper.n_moving != 0) {
+    /// Ends the page migrations of a job. The remaining pages do not migrate.
+    pub(crate) fn stop_page_migrations_of(&mut self, job: JobId, cause: PageMigrationEnd) {
+        if let Some(helper) = self.helper.as_ref().filter(|helper| helper.n_migrating != 0) {
             let _ = helper.send(HelperRequest::Stop(job, cause));
         }
     }
 
-    /// Whether the end of a page migration has not been reported yet.
-    pub(crate) fn is_moving(&self) -> bool {
-        self.helper.as_ref().is_some_and(|helper| helper.n_moving != 0)
+    /// Whether a page migration is active, or its result has not been read yet.
+    pub(crate) fn is_migrating(&self) -> bool {
+        self.helper.as_ref().is_some_and(|helper| helper.n_migrating != 0)
     }
 
-    /// Ends the helper thread and its page migrations. Their results are dropped.
+    /// Ends the helper thread and its page migrations. Discards their results.
     pub(crate) fn end(&mut self) {
         self.helper = None;
     }
@@ -276,12 +276,12 @@ impl SessionMemory {
         self.is_enabled && !is_sampling && self.sample_at <= at
     }
 
-    /// Restarts the sampling of a job. Called after a placement: new pages may be on another node.
+    /// Restarts the sampling of a job. Called after a placement, because new pages may be on another node.
     pub(crate) fn resample(&mut self, job: JobId) {
         self.schedule.restart(job);
     }
 
-    /// Requests samples of the due processes of these jobs. Returns a warning once.
+    /// Requests samples of the due processes of these jobs. Returns a warning for the first error.
     pub(crate) fn sample(
         &mut self,
         (wakeups, tasks): (&Wakeups, &TaskReader),
@@ -316,8 +316,8 @@ impl SessionMemory {
         loop {
             let Some(helper) = &mut self.helper else { return any_ended };
             match helper.results.try_recv() {
-                Ok(HelperResult::Moved(moved)) => {
-                    helper.n_moving = helper.n_moving.saturating_sub(1);
+                Ok(HelperResult::Migrated(moved)) => {
+                    helper.n_migrating = helper.n_migrating.saturating_sub(1);
                     self.schedule.restart(moved.job);
                     pending.page_migrations_completed.push(moved);
                     any_ended = true;
@@ -329,14 +329,14 @@ impl SessionMemory {
                 Ok(HelperResult::Unreadable(detail)) => pending.degraded.extend(self.warn(&detail)),
                 Err(TryRecvError::Empty) => return any_ended,
                 Err(TryRecvError::Disconnected) => {
-                    helper.n_moving = 0; // The requested samples have no result.
+                    helper.n_migrating = 0; // The thread has exited and sends no further results.
                     return any_ended;
                 }
             }
         }
     }
 
-    /// Reports a sample, unless its process has exited.
+    /// Adds a sample to the sample of the next turn, unless the process has exited.
     fn take_sample(
         &mut self,
         tasks: &TaskReader,
@@ -388,7 +388,7 @@ fn processes_of(tasks: &TaskReader, job: JobId) -> impl Iterator<Item = TaskId> 
     all.map(|(pid, process)| TaskId { tid: pid, start_time_ticks: process.start_time_ticks })
 }
 
-/// The job and the processes that an action concerns.
+/// Returns the job and the processes of the target of an action.
 pub(crate) fn processes_of_target(
     tasks: &mut TaskReader,
     target: Target,
@@ -404,10 +404,10 @@ pub(crate) fn processes_of_target(
     }
 }
 
-/// A page migration that a plan requests: source node, target node, limit in bytes.
+/// Parameters of a page migration in a plan: source node, target node, limit in bytes.
 pub(crate) type PageMigrationParameters = (Option<NodeId>, NodeId, Bytes);
 
-/// Builds the order of a page migration. `is_managed` is `None` for a job that does not run.
+/// Builds the order of a page migration. `is_managed` returns `None` for a job that does not run.
 pub(crate) fn order(
     tasks: &mut TaskReader,
     is_managed: impl FnOnce(JobId) -> Option<bool>,

@@ -6,12 +6,12 @@
 //!        │            ▼
 //!        │      check after 4, 8, 16 s … and at least every 30 s
 //!        │            │
-//!        └── yes ── changed? ── no ─► not reported: the last full sample still holds
+//!        └── yes ── changed? ── no ─► not reported: the last full sample is still valid
 //! ```
 //!
 //! The cost of a full sample grows with the number of pages, and the nodes of most pages rarely change. A check
-//! therefore reads only some pages of a large process. If it shows a change, a full sample follows. For a small process
-//! both are the same. After some checks a full sample is taken in any case, because a check does not read the memory
+//! therefore reads only some pages of a large process, and all pages of a small one. If a check shows a change, a full
+//! sample follows. After eight checks a full sample is taken in any case, because a check does not read the memory
 //! policy. After a placement or a page migration the schedule starts again. Changes of less than a sixteenth of the
 //! memory are smaller than the error of a sample and are ignored.
 
@@ -24,17 +24,17 @@ use super::{JobProcess, ProcessPages};
 
 /// Time until changed memory is sampled again, if the CPU share of sampling permits it.
 pub(super) const SAMPLE_EVERY: Nanos = Nanos::from_secs(2);
-/// The longest time between two samples.
+/// Maximum time between two samples.
 const SAMPLE_EVERY_MAX: Nanos = Nanos::from_secs(30);
 /// Memory counts as changed if more than the resident size divided by this number was added or removed.
 const CHANGED_PART: u64 = 16;
 /// Maximum number of checks between two full samples. At the longest interval this is about four minutes.
 const N_CHECKS_MAX: u32 = 8;
 
-/// Amount of memory that is sampled.
+/// Number of pages that a sample reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SampleDepth {
-    /// As many pages as the time limit of a sample allows.
+    /// As many pages as the time limit of a full sample allows.
     Full,
     /// Only enough pages to detect a change.
     Check,
@@ -53,7 +53,7 @@ struct ProcessSchedule {
     job: JobId,
     /// The last full sample that showed a change.
     last: Footprint,
-    /// The last check, if checks and full samples of this process differ.
+    /// The last check that showed a change, if no later check had the result of a full sample.
     checked: Option<ChangedCheck>,
     /// Whether the last check showed a change.
     is_suspect: bool,
@@ -64,21 +64,21 @@ struct ProcessSchedule {
     sample_at: Nanos,
 }
 
-/// The last check that differed from the previous full sample.
+/// A check that differed from the previous full sample.
 #[derive(Debug)]
 struct ChangedCheck {
     footprint: Footprint,
-    /// Whether the next full sample showed no change and the next check had the same result: then the check is biased,
-    /// and the process did not change.
+    /// Whether the next full sample showed no change and the next check had the same result. In this case checks are
+    /// biased, and the process did not change.
     is_confirmed: bool,
 }
 
 /// Memory of a process for comparison, in bytes.
 #[derive(Clone, Debug, Default)]
 struct Footprint {
-    /// Private and shared memory.
+    /// Private and shared memory of each node.
     nodes: BTreeMap<NodeId, [u64; 2]>,
-    /// Page cache, which partial samples do not contain.
+    /// Page cache of each node. `None` for a partial sample, which does not contain the page cache.
     files: Option<BTreeMap<NodeId, u64>>,
     resident: u64,
 }
@@ -108,7 +108,7 @@ impl SampleSchedule {
         due
     }
 
-    /// Records a sample. Returns whether it is reported: full samples are, checks are not.
+    /// Records a sample. Returns whether the sample is reported: only full samples are reported.
     pub(super) fn take(
         &mut self,
         (job, process): JobProcess,
@@ -116,7 +116,7 @@ impl SampleSchedule {
         pages: &ProcessPages,
         at: Nanos,
     ) -> bool {
-        let now = Footprint::of(pages);
+        let now = Footprint::from_pages(pages);
         let schedule = self.processes.remove(&process).filter(|schedule| schedule.job == job);
         let is_check = depth == SampleDepth::Check && pages.is_sampled;
         let schedule = match (is_check, schedule) {
@@ -195,7 +195,7 @@ impl ProcessSchedule {
 }
 
 impl Footprint {
-    fn of(pages: &ProcessPages) -> Self {
+    fn from_pages(pages: &ProcessPages) -> Self {
         let parts = |on: &NodePages| [on.small.saturating_add(on.huge), on.shared];
         let files = || pages.nodes.iter().map(|(&node, on)| (node, on.file)).collect();
         Footprint {
@@ -206,7 +206,8 @@ impl Footprint {
     }
 }
 
-/// Whether a sixteenth of the memory was added to nodes, or removed from nodes.
+/// Whether more than a sixteenth of the memory was added to nodes or removed from nodes, or the size changed by more
+/// than a sixteenth.
 fn has_changed(before: &Footprint, now: &Footprint) -> bool {
     let (mut added, mut removed) = (0u64, 0u64);
     let mut compare = |before: u64, now: u64| {
@@ -248,8 +249,8 @@ mod tests {
         }
     }
 
-    /// The seconds in which a process is sampled, with `~` for a partial check, which is not reported. `pages` is its
-    /// memory by time. A check of a large process reads a part of its pages.
+    /// Returns the seconds in which a process is sampled, with `~` for a partial check. `pages` returns the memory of
+    /// the process at a time. A check of a large process reads a part of its pages.
     fn samples(n: u64, is_large: bool, pages: impl Fn(u64) -> ProcessPages) -> String {
         samples_every(Nanos(1), n, is_large, pages)
     }
@@ -281,13 +282,13 @@ mod tests {
     }
 
     #[test]
-    fn large_memory_that_does_not_change_is_checked_and_fully_sampled_now_and_then() {
+    fn large_memory_that_does_not_change_has_a_full_sample_after_every_eight_checks() {
         let seconds = samples(310, true, |_| mib(640, 640));
         assert_eq!(seconds, "0 2 ~6 ~14 ~30 ~60 ~90 ~120 ~150 ~180 210 ~240 ~270 ~300");
     }
 
     #[test]
-    fn after_a_check_that_shows_a_change_follow_two_full_samples() {
+    fn two_full_samples_follow_a_check_that_shows_a_change() {
         let moves = |second| if second < 14 { mib(640, 0) } else { mib(320, 320) };
         assert_eq!(samples(50, true, moves), "0 2 ~6 ~14 15 17 ~21 ~29 ~45");
     }
@@ -352,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_placed_job_is_sampled_at_once_and_an_exited_process_is_forgotten() {
+    fn a_placed_job_is_sampled_immediately_and_an_exited_process_is_removed() {
         let mut schedule = SampleSchedule::new(Nanos(1));
         let at = Nanos::from_secs(10);
         let take =

@@ -266,8 +266,8 @@ mod tests {
 
     #[test]
     fn a_second_request_skips_the_grace_period() {
-        check("INT | INT", "stop at-once");
-        check("TERM | QUIT | INT", "stop at-once at-once");
+        check("INT | INT", "stop immediate");
+        check("TERM | QUIT | INT", "stop immediate immediate");
         check("", "-");
     }
 

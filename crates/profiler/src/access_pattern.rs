@@ -1,14 +1,14 @@
 //! Memory access pattern of a program for display, as in figure 6 of J. K. Park and J. Kim, *Application
 //! Characteristic-based Divided Scheduling for Multicore Systems*.
 //!
-//! The charts show every data reference of one short segment in the middle of the windows, and the lines
-//! that each window used (`Window::lines`). The segment also yields the number of lines per unit of work. The paper
-//! counts them by hand. Here a unit of work is the interval between two executions of the segment's most
-//! frequent instruction, that is, one iteration of its innermost loop.
+//! The charts show every data reference of one short segment, and the lines that each window used (`Window::lines`).
+//! The segment also gives the number of lines per loop iteration; the paper counts these lines by hand. An iteration is
+//! the interval between two executions of the most frequent instruction of the segment, that is, one iteration of the
+//! innermost loop.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Data references recorded per segment.
+/// Maximum number of data references per segment.
 const N_DOTS: usize = 4000;
 
 /// One data reference.
@@ -34,8 +34,8 @@ pub struct AccessPattern {
 }
 
 impl AccessPattern {
-    /// Starts a new segment at windows 1, 2, 4, 8 …. The number of windows is not known in advance; the last
-    /// of these is in the second half of the run.
+    /// Starts a new segment at windows 1, 2, 4, 8 …. The number of windows is not known in advance; the last such
+    /// window is in the second half of the run.
     pub(crate) fn begin_window(&mut self) {
         self.n_windows += 1;
         if self.n_windows.is_power_of_two() {
@@ -49,7 +49,7 @@ impl AccessPattern {
         self.instruction = address;
         if self.is_open {
             self.fetched.push((address, self.data_references.len()));
-            // Ends a segment that has few data references.
+            // A segment with few data references ends after this number of instructions.
             self.is_open = self.fetched.len() < 16 * N_DOTS;
         }
     }
@@ -62,13 +62,12 @@ impl AccessPattern {
         }
     }
 
-    /// Data references of the segment, in order.
+    /// Returns the data references of the segment, in order.
     pub fn data_references(&self) -> &[DataReference] {
         &self.data_references
     }
 
-    /// Data lines per unit of work: the median over the iterations of the innermost loop. `None` without a
-    /// loop.
+    /// Returns the number of data lines per iteration of the innermost loop (median). Returns `None` without a loop.
     pub fn lines_per_iteration(&self) -> Option<u64> {
         let mut n_times: BTreeMap<u64, u32> = BTreeMap::new();
         self.fetched.iter().for_each(|(address, _)| *n_times.entry(*address).or_default() += 1);
@@ -90,7 +89,7 @@ impl AccessPattern {
     }
 }
 
-/// Fewer iterations do not count as a loop. Guessed.
+/// Minimum number of iterations of a loop. Guessed.
 const N_ROUNDS_MIN: u32 = 20;
 
 #[cfg(test)]
@@ -111,13 +110,13 @@ mod tests {
     }
 
     #[test]
-    fn an_iteration_of_the_innermost_loop_is_a_unit_of_work() {
+    fn lines_are_counted_per_iteration_of_the_innermost_loop() {
         assert_eq!(a_loop(100).lines_per_iteration(), Some(3));
         assert_eq!(a_loop(5).lines_per_iteration(), None, "five iterations do not count as a loop");
     }
 
     #[test]
-    fn a_segment_has_an_end_and_a_later_window_begins_another() {
+    fn a_segment_is_bounded_and_a_later_window_starts_another_segment() {
         let mut pattern = a_loop(100_000);
         assert_eq!(pattern.data_references().len(), N_DOTS);
         assert_eq!(

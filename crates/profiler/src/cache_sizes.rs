@@ -2,28 +2,28 @@
 
 use base::Bytes;
 
-/// Bytes of a line.
+/// Size of a cache line in bytes.
 pub const LINE_BYTES: u64 = 64;
 
-/// Log2 of the lines of the smallest size, 16 KiB.
+/// Log2 of the number of lines of the smallest size, 16 KiB.
 const LOG2_LINES_MIN: u32 = 8;
-/// Doublings above it: up to 4 GiB.
+/// Number of doublings from the smallest to the largest size, 4 GiB.
 const N_DOUBLINGS: usize = 18;
 /// Number of sizes.
 pub const N_SIZES: usize = 2 * N_DOUBLINGS + 1;
 
-/// Lines of size `idx`: 256, 384, 512, 768 …
+/// Returns the number of lines of size `idx`: 256, 384, 512, 768 …
 pub(crate) fn size_lines(idx: usize) -> u64 {
     let whole = 1 << (LOG2_LINES_MIN as usize + idx / 2);
     if idx.is_multiple_of(2) { whole } else { whole + whole / 2 }
 }
 
-/// Bytes of size `idx`, 0 to [`N_SIZES`] - 1.
+/// Returns size `idx` in bytes. `idx` is 0 to [`N_SIZES`] - 1.
 pub fn size_bytes(idx: usize) -> Bytes {
     Bytes(size_lines(idx.min(N_SIZES - 1)) * LINE_BYTES)
 }
 
-/// Number of sizes with at most `lines` lines: those in which this reuse distance misses.
+/// Returns the number of sizes with at most `lines` lines. A use at this reuse distance misses in these sizes.
 pub(crate) fn n_sizes_up_to(lines: u64) -> usize {
     let Some(log) = lines.checked_ilog2().filter(|log| LOG2_LINES_MIN <= *log) else { return 0 };
     let has_half = lines >> (log - 1) & 1;

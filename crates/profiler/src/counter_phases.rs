@@ -11,8 +11,8 @@
 //! the measured cycles per instruction with and without memory stalls. A counter that did not run is
 //! absent in the profile.
 //!
-//! Out of scope: memory-level parallelism. It needs the miss latency of the machine, which no task counter
-//! provides.
+//! Out of scope: memory-level parallelism, which depends on the miss latency of the machine. No task counter measures
+//! this latency.
 
 use base::{Bytes, Nanos};
 use program::profile::{CurvePoint, MissRatioCurve, Phase, ProfileValue, ValueSource};
@@ -34,16 +34,17 @@ pub struct CounterTotals {
     pub memory_stalls: Option<f64>,
 }
 
-/// Bytes of a cache line.
+/// Size of a cache line in bytes.
 const LINE_BYTES: f64 = 64.0;
-/// Largest relative difference in misses per 1000 instructions within one phase, as for traces. Guessed.
+/// Maximum relative difference of the misses per 1000 instructions within one phase, as for traces. Guessed.
 const DIFFERENCE_MAX: f64 = 0.5;
-/// Below this many misses per 1000 instructions, intervals do not differ. Guessed.
+/// Intervals with fewer misses per 1000 instructions count as equal. Guessed.
 const MPKI_MIN: f64 = 0.5;
 /// Maximum number of phases of a profile.
 const N_PHASES_MAX: usize = 6;
 
-/// Phases of a run. Empty if no instruction was counted.
+/// Computes the phases of a run from its samples, in order. Returns no phase if no instruction was counted. `llc` is
+/// the size of the last-level cache.
 pub fn phases(totals: &[CounterTotals], llc: Option<Bytes>) -> Vec<Phase> {
     let intervals: Vec<CounterTotals> =
         totals.windows(2).map(|pair| pair[1].since(&pair[0])).collect();
@@ -64,7 +65,7 @@ impl CounterTotals {
         self.zip(more, self.cpu_time + more.cpu_time, |one, other| one + other)
     }
 
-    /// Combines the counters that both have.
+    /// Combines the counters that are present in both totals.
     fn zip(&self, other: &Self, cpu_time: Nanos, by: fn(f64, f64) -> f64) -> CounterTotals {
         let both = |of: fn(&Self) -> Option<f64>| Some(by(of(self)?, of(other)?));
         CounterTotals {
@@ -82,7 +83,7 @@ impl CounterTotals {
     }
 }
 
-/// Merges similar adjacent intervals. Raises the limit until the profile has few enough phases.
+/// Merges similar adjacent intervals. Raises the limit until there are at most [`N_PHASES_MAX`] phases.
 fn segments(intervals: &[CounterTotals]) -> Vec<CounterTotals> {
     let mut limit = DIFFERENCE_MAX;
     loop {
@@ -96,7 +97,7 @@ fn segments(intervals: &[CounterTotals]) -> Vec<CounterTotals> {
         if found.len() <= N_PHASES_MAX {
             return found;
         }
-        limit *= 1.25; // Terminates: no difference exceeds 2.
+        limit *= 1.25; // The loop ends, because no difference exceeds 2.
     }
 }
 
@@ -111,7 +112,7 @@ fn phase(segment: &CounterTotals, whole: f64, llc: Option<Bytes>) -> Option<Phas
     let instructions = segment.instructions?;
     let misses = segment.per_1000(segment.llc_misses);
     let cpu_s = segment.cpu_time.as_secs_f64();
-    // Both can be scaled estimates of multiplexed counters, so the difference is clamped at zero.
+    // Both values can be estimates of multiplexed counters, so the difference is at least zero.
     let core =
         segment.cycles.zip(segment.memory_stalls).map(|(all, waited)| (all - waited).max(0.0));
     let points = misses.zip(llc).map(|(misses, cache)| {
@@ -133,7 +134,7 @@ fn phase(segment: &CounterTotals, whole: f64, llc: Option<Bytes>) -> Option<Phas
 mod tests {
     use super::*;
 
-    /// Totals after each millisecond with 2 million cycles, 1 million instructions and the given MPKI.
+    /// Returns totals after each millisecond with 2 million cycles, 1 million instructions and these MPKI.
     fn totals(mpki: &[f64]) -> Vec<CounterTotals> {
         let mut totals = vec![CounterTotals {
             cycles: Some(0.0),
@@ -176,7 +177,7 @@ mod tests {
         }
         let core = phases(&totals, None)[0].core_cycles_per_instruction.expect("counted");
         assert_eq!((core.value(), core.source), (1.5, ValueSource::Counters));
-        // Multiplexed counters: more stalls than cycles.
+        // Estimates of multiplexed counters can contain more stalls than cycles.
         totals[2].memory_stalls = Some(9e6);
         let core = phases(&totals, None)[0].core_cycles_per_instruction.expect("counted");
         assert_eq!(core.value(), 0.0);

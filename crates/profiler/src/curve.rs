@@ -1,10 +1,10 @@
 //! Phases and miss-ratio curves from windows, with error estimates.
 //!
-//! Two choices make a value uncertain: the sampled lines (lines fall into eight groups by hash, and groups
-//! differ) and the sampled part of the run (windows differ). Each gives a standard error of the mean. The first
-//! is scaled by the square root of the share of lines not sampled, the second by that of the
-//! instructions not traced. The reported error is twice the root of the sum of squares. Not
-//! included: the correlation between adjacent windows, which makes the error too small.
+//! Two samples cause an error. Lines are sampled: they are divided into eight groups by hash, and the difference
+//! between groups gives a standard error of the mean. It is scaled by the square root of the share of lines that were
+//! not sampled. The run is sampled: the difference between windows gives a second standard error. It is scaled by the
+//! square root of the share of instructions that were not traced. The reported error is twice the root of the sum of
+//! squares. It does not include the correlation between adjacent windows and is therefore too small.
 
 use program::profile::{CurvePoint, MissRatioCurve, Phase, ProfileValue, ValueSource};
 
@@ -17,11 +17,12 @@ use crate::windows::Window;
 pub struct CurveEstimate {
     /// Misses and write-backs per 1000 instructions.
     pub curve: MissRatioCurve,
-    /// Largest error of any point, relative to the misses of the smallest cache.
+    /// Largest error of all points, relative to the misses of the smallest cache.
     pub error_share: Option<f64>,
 }
 
-/// Miss-ratio curve of some windows that cover `share_covered` of the run's instructions. `None` without windows.
+/// Computes the miss-ratio curve of windows that cover `share_covered` of the instructions of the run. Returns `None`
+/// without windows.
 pub fn curve(windows: &[Window], share_covered: f64) -> Option<CurveEstimate> {
     let n_instructions: u64 = windows.iter().map(|window| window.n_instructions).sum();
     let points: Vec<CurvePoint> =
@@ -50,7 +51,7 @@ fn point(windows: &[Window], idx: usize, n_instructions: u64, share_covered: f64
     }
 }
 
-/// Removes the largest sizes while the curve stays flat.
+/// Removes the largest sizes if the curve is flat there.
 fn shortened(mut points: Vec<CurvePoint>) -> Vec<CurvePoint> {
     let same =
         |a: &CurvePoint, b: &CurvePoint| a.misses == b.misses && a.write_backs == b.write_backs;
@@ -60,7 +61,7 @@ fn shortened(mut points: Vec<CurvePoint>) -> Vec<CurvePoint> {
     points
 }
 
-/// Standard error of the misses due to line sampling.
+/// Returns the standard error of the misses due to line sampling.
 fn error_by_lines(windows: &[Window], idx: usize) -> f64 {
     let of_group = |group: usize| windows.iter().map(|window| window.misses[group][idx]).sum();
     let groups: Vec<f64> = (0..N_GROUPS).map(of_group).collect();
@@ -68,8 +69,8 @@ fn error_by_lines(windows: &[Window], idx: usize) -> f64 {
     (N_GROUPS as f64 * variance(&groups) * left_out).sqrt()
 }
 
-/// Standard error of the misses per 1000 instructions due to tracing a part of the run. `None` for one window
-/// that does not cover the run.
+/// Returns the standard error of the misses per 1000 instructions due to tracing a part of the run. Returns `None` for
+/// one window that does not cover the run.
 fn error_by_windows(windows: &[Window], idx: usize, share_covered: f64) -> Option<f64> {
     let left_out = (1.0 - share_covered).clamp(0.0, 1.0);
     if left_out == 0.0 {
@@ -85,14 +86,14 @@ fn variance(numbers: &[f64]) -> f64 {
     numbers.iter().map(|number| (number - mean) * (number - mean)).sum::<f64>() / (n - 1.0).max(1.0)
 }
 
-/// Smallest cache size beyond which a larger cache saves less than 5 % of what the largest saves.
+/// Returns the smallest cache size that saves at least 95 % of the misses that the largest size saves.
 pub fn working_set(curve: &MissRatioCurve) -> Option<base::Bytes> {
     let (first, last) = (curve.points().first()?, curve.points().last()?);
     let enough = last.misses + (first.misses - last.misses) / 20.0;
     curve.points().iter().find(|point| point.misses <= enough).map(|point| point.cache)
 }
 
-/// Phase values that need no times. `share` is the phase's part of the instructions.
+/// Computes the values of a phase that do not depend on times. `share` is the share of the phase in the instructions.
 pub fn phase_from_windows(windows: &[Window], share: f64, share_covered: f64) -> Option<Phase> {
     let curve = curve(windows, share_covered)?.curve;
     let traced = |value: f64| ProfileValue::new(value, ValueSource::Traced);
@@ -107,8 +108,8 @@ pub fn phase_from_windows(windows: &[Window], share: f64, share_covered: f64) ->
     })
 }
 
-/// Lines touched by the windows: those of the first window plus first uses in the others. Lines of an earlier
-/// phase that this phase uses only in a later window are missing.
+/// Returns the number of lines used in the windows: the lines of the first window and the first uses in later windows.
+/// If an earlier phase used a line and this phase uses the line only in a later window, the line is missing.
 fn footprint_lines(windows: &[Window]) -> f64 {
     let first = windows.first().map_or(0.0, |window| window.n_lines);
     let more: f64 = windows.iter().skip(1).map(|window| window.n_first_uses).sum();

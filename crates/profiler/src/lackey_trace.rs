@@ -8,8 +8,8 @@
 //!   ==4711== Command: …  message of valgrind
 //! ```
 //!
-//! A trace has hundreds of millions of lines, so the parser works on bytes without copying. It keeps an
-//! incomplete line until the next chunk.
+//! A trace has hundreds of millions of lines, so the parser works on bytes without copying. An incomplete line is
+//! stored until the next chunk.
 
 /// Kind of a memory reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,32 +35,32 @@ pub struct Reference {
     pub size: u32,
 }
 
-/// Longer lines are truncated; lackey writes none.
+/// Maximum length of a line in bytes. Longer lines, which lackey does not write, are truncated.
 const LINE_MAX: usize = 512;
-/// Number of valgrind messages kept.
+/// Maximum number of stored messages of valgrind.
 const N_MESSAGES_MAX: usize = 64;
 
 /// Incremental parser.
 #[derive(Clone, Debug, Default)]
 pub struct LackeyParser {
     /// Start of an incomplete line.
-    rest: Vec<u8>,
+    partial_line: Vec<u8>,
     messages: Vec<String>,
     n_programs: u64,
     n_unparsed: u64,
 }
 
 impl LackeyParser {
-    /// Parses a chunk and passes its references to `to`, in order.
+    /// Parses a chunk. Calls `to` with each reference, in order.
     pub fn feed(&mut self, chunk: &[u8], mut to: impl FnMut(Reference)) {
         let mut chunk = chunk;
-        if !self.rest.is_empty() {
+        if !self.partial_line.is_empty() {
             let Some(end) = chunk.iter().position(|&byte| byte == b'\n') else {
                 return self.keep(chunk);
             };
             self.keep(&chunk[..end]);
             chunk = &chunk[end + 1..];
-            let line = std::mem::take(&mut self.rest);
+            let line = std::mem::take(&mut self.partial_line);
             self.line(&line, &mut to);
         }
         while let Some(end) = chunk.iter().position(|&byte| byte == b'\n') {
@@ -70,34 +70,34 @@ impl LackeyParser {
         self.keep(chunk);
     }
 
-    /// First messages of valgrind, without their `==PID==` prefix.
+    /// Returns the first messages of valgrind, without their `==PID==` prefix.
     pub fn messages(&self) -> &[String] {
         &self.messages
     }
 
-    /// Number of programs run under the tracer: 1, plus one per execve in a child.
+    /// Returns the number of programs that ran under the tracer: 1, plus one per execve in a child.
     pub fn n_programs(&self) -> u64 {
         self.n_programs
     }
 
-    /// Number of lines that are neither a reference nor a message.
+    /// Returns the number of lines that are neither a reference nor a message.
     pub fn n_unparsed(&self) -> u64 {
         self.n_unparsed
     }
 
     fn keep(&mut self, part: &[u8]) {
-        let free = LINE_MAX.saturating_sub(self.rest.len());
-        self.rest.extend_from_slice(&part[..part.len().min(free)]);
+        let free = LINE_MAX.saturating_sub(self.partial_line.len());
+        self.partial_line.extend_from_slice(&part[..part.len().min(free)]);
     }
 
     fn line(&mut self, line: &[u8], to: &mut impl FnMut(Reference)) {
         match parse(line) {
             Some(reference) => to(reference),
-            None => self.other(line),
+            None => self.take_message(line),
         }
     }
 
-    fn other(&mut self, line: &[u8]) {
+    fn take_message(&mut self, line: &[u8]) {
         let text = String::from_utf8_lossy(line);
         let Some(message) = text.strip_prefix("==").and_then(|text| text.split_once("== ")) else {
             // An empty message of valgrind consists of its `==` prefix.
@@ -137,7 +137,7 @@ fn hex(byte: u8) -> Option<u8> {
     }
 }
 
-/// Size in bytes. The largest instructions, which save registers, access a few thousand bytes.
+/// Parses a size in bytes. The largest instructions, which save registers, access a few thousand bytes.
 fn size(digits: &[u8]) -> Option<u32> {
     if digits.is_empty() || 6 < digits.len() {
         return None;
@@ -211,7 +211,7 @@ mod tests {
         })
     }
 
-    /// The format of lackey: at least eight hexadecimal digits.
+    /// Formats a reference as lackey does, with at least eight hexadecimal digits.
     fn written(reference: &Reference) -> String {
         let start = match reference.kind {
             ReferenceKind::Fetch => "I ",

@@ -9,11 +9,11 @@
 //!      └ counter samples ──► phases ──► Profile                                counter_phases.rs
 //! ```
 //!
-//! In an LRU cache, a reference misses if and only if the number of other lines used since its last use (its reuse
-//! distance) is at least the number of lines of the cache. One pass that measures reuse distances therefore yields
-//! the misses of every cache size (R. L. Mattson, J. Gecsei, D. R. Slutz, I. L. Traiger, *Evaluation
-//! techniques for storage hierarchies*, IBM Systems Journal 9(2), 1970). Sampling lines at random makes the pass
-//! cheap (`sampler.rs`).
+//! In an LRU cache, a reference misses if and only if its reuse distance is at least the number of lines of the cache.
+//! The reuse distance is the number of other lines used since the last use of the line. One pass over all reuse
+//! distances therefore yields the misses of every cache size (R. L. Mattson, J. Gecsei, D. R. Slutz, I. L. Traiger,
+//! *Evaluation techniques for storage hierarchies*, IBM Systems Journal 9(2), 1970). Sampling lines at random makes the
+//! pass cheap (`sampler.rs`).
 //!
 //! The model is one fully associative LRU cache of 64-byte lines for instructions and data of all threads.
 //! The misses at the size of the private caches are the accesses of the last-level cache.

@@ -1,61 +1,63 @@
 //! Reuse distances of a random sample of the lines, in one pass and bounded memory.
 //!
-//! A line is sampled if a hash of its number is below a threshold, so the sample is always the same lines, a
-//! share R of all. The reuse distance among sampled lines, divided by R, estimates the distance among all
-//! lines, and each use has weight 1/R. This is SHARDS (C. A. Waldspurger, N. Park, A. Garthwaite, I. Ahmad, *Efficient MRC
-//! Construction with SHARDS*, USENIX FAST 2015), in both variants:
+//! A line is sampled if a hash of its number is below a threshold. The sample therefore always contains the same lines,
+//! a share R of all lines. The reuse distance among sampled lines, divided by R, estimates the distance among all
+//! lines, and each use has weight 1/R. This is SHARDS (C. A. Waldspurger, N. Park, A. Garthwaite, I. Ahmad, *Efficient
+//! MRC Construction with SHARDS*, USENIX FAST 2015), in both variants:
 //!
 //! * **fixed size**: R starts at 1 and is halved whenever the number of lines exceeds the limit;
 //! * **fixed rate**: R is constant.
 //!
-//! Two details differ from the paper. R is halved instead of lowered by one line at a time, so every weight is
-//! an integer. Counts before a change of R are not rescaled: their weight 1/R is that of their sampling rate. The
-//! correction of the number of references in the paper (SHARDS-adj) assigns the difference to the smallest distance.
-//! Dividing misses by the true number of instructions has the same effect.
+//! Two details differ from the paper. R is halved instead of lowered by one line at a time, so every weight is an
+//! integer. Earlier counts are not rescaled when R changes, because each use was counted with the weight 1/R of that
+//! time. The correction of the number of references in the paper (SHARDS-adj) assigns the difference to the smallest
+//! distance. Dividing misses by the true number of instructions has the same effect.
 //!
-//! This pass also counts write-backs. Every cache that evicts a modified line before its next use writes it
-//! back. A line stores the cache sizes in which it is dirty: those with more than `dirty_above` lines
+//! This pass also counts write-backs. Every cache that evicts a modified line before its next use writes the line
+//! back. A line is dirty in the cache sizes with more than `dirty_above` lines
 //! (J. G. Thompson, A. J. Smith, *Efficient (stack) algorithms for analysis of write-back and sector memories*,
 //! ACM TOCS 7(1), 1989).
 //!
 //! ```text
 //!   cache size  0 ─────────── m ────────────── D ──────────►  lines
 //!   a line dirty above m        used again at distance D:
-//!                              ╰─ wrote it ───╯╰─ still dirty
+//!                              ╰ written back ╯╰─ still dirty
 //! ```
 
 use crate::cache_sizes::{N_SIZES, n_sizes_up_to};
 use crate::stack::{LruStack, hash};
 
-/// How lines are sampled.
+/// Method of line sampling.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sampling {
-    /// Samples at most this many lines; all lines while they fit.
+    /// At most this number of lines is sampled. All lines are sampled until the number is reached.
     FixedSize(usize),
-    /// Samples one of 2^n lines. 0 is exact.
+    /// One of 2^n lines is sampled. With n = 0 the counts are exact.
     FixedRate(u32),
 }
 
 impl Default for Sampling {
-    /// Exact up to a footprint of 4 MiB. Needs a few megabytes of memory.
+    /// Samples 65,536 lines: the counts are exact up to a footprint of 4 MiB.
     fn default() -> Self {
         Sampling::FixedSize(1 << 16)
     }
 }
 
-/// Number of line groups, for the error due to line sampling.
+/// Number of line groups, from which the error of line sampling is estimated.
 pub(crate) const N_GROUPS: usize = 8;
 
 /// Number of reuse-distance octaves.
 pub(crate) const N_OCTAVES: usize = 40;
 
-/// A reuse at a smaller distance is part of the same use: a loop over neighbouring elements.
+/// Minimum distance of a reuse. A use at a smaller distance is part of the previous use, for example in a loop over
+/// neighbouring elements.
 const REUSE_DISTANCE_MIN_LINES: u64 = 64;
 
 /// Cumulative counts. The difference of two tallies describes the interval between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ReuseTally {
-    /// Per group: uses that missed in all sizes below the index and hit from it on.
+    /// Uses per group, by the number of cache sizes in which they missed. A use misses in all smaller sizes than the
+    /// first hit.
     pub misses: [[u64; N_SIZES + 1]; N_GROUPS],
     /// Write-backs of each size, as differences from one size to the next.
     pub write_backs: [i64; N_SIZES + 1],
@@ -63,9 +65,9 @@ pub(crate) struct ReuseTally {
     pub octaves: [u64; N_OCTAVES],
     /// First uses of a line.
     pub n_first_uses: u64,
-    /// Lines used in a window, once per window.
+    /// Lines used in a window. Each line is counted once per window.
     pub n_in_window: u64,
-    /// Lines used again in a window at a distance of at least `REUSE_DISTANCE_MIN_LINES`.
+    /// Lines that were used again in a window at a distance of at least `REUSE_DISTANCE_MIN_LINES`.
     pub n_reused: u64,
 }
 
@@ -94,7 +96,7 @@ pub struct LineSampler {
 }
 
 impl LineSampler {
-    /// A sampler without lines.
+    /// Creates a sampler without lines.
     pub fn new(sampling: Sampling) -> Self {
         let (halvings, n_lines_max) = match sampling {
             Sampling::FixedSize(n_lines) => (0, n_lines.max(1)),
@@ -109,19 +111,19 @@ impl LineSampler {
         }
     }
 
-    /// Current share of lines that are sampled.
+    /// Returns the current share of sampled lines.
     pub fn rate(&self) -> f64 {
         1.0 / self.weight() as f64
     }
 
-    /// Number of lines in the stack.
+    /// Returns the number of lines in the stack.
     pub fn n_lines(&self) -> usize {
         self.stack.len()
     }
 
     /// Records a use of a line.
     pub fn touch(&mut self, line: u64, writes: bool) {
-        if !self.keeps(line) {
+        if !self.is_sampled(line) {
             return;
         }
         let (halvings, weight) = (self.halvings, self.weight());
@@ -161,7 +163,7 @@ impl LineSampler {
         self.window += 1;
     }
 
-    /// Counts so far, including write-backs of lines that were evicted and not used since.
+    /// Returns the counts so far, including write-backs of evicted lines that have not been used again.
     pub(crate) fn tally_now(&self) -> ReuseTally {
         let mut tally = self.tally.clone();
         for (depth, entry) in self.stack.newest_first().enumerate() {
@@ -174,8 +176,8 @@ impl LineSampler {
         tally
     }
 
-    /// Some lines used in this window: those with the smallest hash, so that every window shows the same lines.
-    /// Sorted by number.
+    /// Returns up to `n_max` lines used in this window, sorted by number. Lines with the smallest hashes are selected,
+    /// so that every window shows the same lines.
     pub(crate) fn lines_in_window(&self, n_max: usize) -> Vec<u64> {
         let used = self.stack.table.values().filter(|entry| entry.window == self.window);
         let mut lines: Vec<(u64, u64)> = used.map(|entry| (hash(entry.line), entry.line)).collect();
@@ -190,33 +192,34 @@ impl LineSampler {
         1 << self.halvings
     }
 
-    fn keeps(&self, line: u64) -> bool {
+    fn is_sampled(&self, line: u64) -> bool {
         self.halvings == 0 || hash(line) >> (64 - self.halvings) == 0
     }
 
-    /// Halves the sampled share until the lines fit.
+    /// Halves the sampled share until at most `n_lines_max` lines are sampled.
     fn halve(&mut self) {
         while self.n_lines_max < self.stack.len() && self.halvings < 40 {
             self.halvings += 1;
             let lines: Vec<u64> = self.stack.table.keys().copied().collect();
-            let dropped: Vec<u64> = lines.into_iter().filter(|line| !self.keeps(*line)).collect();
+            let dropped: Vec<u64> =
+                lines.into_iter().filter(|line| !self.is_sampled(*line)).collect();
             dropped.into_iter().for_each(|line| self.stack.remove(line));
         }
     }
 }
 
-/// Sizes that wrote a line back: it was dirty in those above `dirty_above` lines, and those up to `distance` evicted
-/// it.
+/// Returns the sizes that wrote a line back: the line was dirty in sizes above `dirty_above` lines, and sizes up to
+/// `distance` lines evicted the line.
 fn written(dirty_above: u64, distance: u64) -> std::ops::Range<usize> {
     n_sizes_up_to(dirty_above)..n_sizes_up_to(distance)
 }
 
-/// The group depends on low hash bits, because the high bits are equal for all sampled lines.
+/// Returns the group of a line. It depends on low hash bits, because the high bits are equal for all sampled lines.
 fn group(line: u64) -> usize {
     (hash(line) >> 8) as usize % N_GROUPS
 }
 
-/// 0 for distance 0, 1 for 1, 2 for 2 and 3, and so on; the last octave is a first use.
+/// Returns the octave of a distance: 0 for 0, 1 for 1, 2 for 2 and 3, and so on. The last octave contains first uses.
 pub(crate) fn octave(distance: Option<u64>) -> usize {
     let octave = |lines: u64| lines.checked_ilog2().map_or(0, |log| log as usize + 1);
     distance.map_or(N_OCTAVES - 1, |lines| octave(lines).min(N_OCTAVES - 2))
@@ -230,7 +233,7 @@ mod tests {
     use super::*;
     use crate::cache_sizes::size_lines;
 
-    /// Misses per size.
+    /// Returns the misses per size.
     fn misses(tally: &ReuseTally) -> Vec<u64> {
         let of_size =
             |idx: usize| tally.misses.iter().map(move |group| group[idx + 1..].iter().sum::<u64>());
@@ -286,7 +289,7 @@ mod tests {
         }
     }
 
-    /// Lines with short and long reuse distances.
+    /// Returns uses of lines with short and long reuse distances.
     fn uses(n: u64, n_lines: u64, seed: u64) -> impl Iterator<Item = u64> {
         let mut chance = Rng::new(seed);
         (0..n).map(move |_| {

@@ -1,18 +1,18 @@
 //! Exact reuse distance: the number of other lines used since a line's last use.
 //!
-//! Each use takes the next slot of an array and frees the line's previous slot. The reuse distance is the
-//! number of used slots after the previous one. A binary indexed tree counts them in logarithmic time (B. T. Bennett,
-//! V. J. Kruskal, *LRU stack processing*, IBM Journal of Research and Development 19(4), 1975; with balanced trees
-//! F. Olken, *Efficient methods for calculating the success function of fixed space replacement policies*, Technical
-//! Report LBL-12370, 1981).
+//! Each use of a line takes the next slot of an array and frees the previous slot of the line. The reuse distance is
+//! the number of used slots after the previous slot. A binary indexed tree counts used slots in logarithmic time (B. T.
+//! Bennett, V. J. Kruskal, *LRU stack processing*, IBM Journal of Research and Development 19(4), 1975; with balanced
+//! trees F. Olken, *Efficient methods for calculating the success function of fixed space replacement policies*,
+//! Technical Report LBL-12370, 1981).
 //!
 //! ```text
 //!   slots  a · c d · b e        use of c: d, b, e are after it: distance 3
 //!          a · · d · b e c
 //! ```
 //!
-//! A full array is compacted. The state of each line is in a hash table with a fixed hash: a tree is too slow for one lookup
-//! per reference.
+//! A full array is compacted. The state of each line is in a hash table with a fixed hash, because a search tree is too
+//! slow for one lookup per reference.
 
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -49,7 +49,7 @@ impl LruStack {
         self.touch_entry(line).1
     }
 
-    /// Number of lines.
+    /// Returns the number of lines.
     pub fn len(&self) -> usize {
         self.table.len()
     }
@@ -74,7 +74,7 @@ impl LruStack {
             }
             Some(entry) => {
                 let old_slot = entry.slot as usize;
-                // A repeated use of the most recent line keeps its slot.
+                // If the most recent line is used again, it keeps its slot.
                 if old_slot + 1 == slot {
                     self.next = slot;
                     let entry = self.table.get_mut(&line).expect("found just above");
@@ -99,7 +99,7 @@ impl LruStack {
         }
     }
 
-    /// Lines from the most to the least recently used.
+    /// Returns the lines from the most to the least recently used.
     pub(crate) fn newest_first(&self) -> impl Iterator<Item = &LineEntry> {
         let taken = self.slots[..self.next].iter().rev().filter(|line| **line != EMPTY);
         taken.filter_map(|line| self.table.get(line))
@@ -110,7 +110,7 @@ impl LruStack {
         self.add(slot, -1);
     }
 
-    /// Compacts the used slots; doubles the array if it is too full.
+    /// Moves the used slots to the start of a new array, which has at least [`SPARE`] times as many slots.
     fn compact(&mut self) {
         let taken: Vec<u64> = self.slots.iter().copied().filter(|line| *line != EMPTY).collect();
         let n_slots = (taken.len() * SPARE).max(N_SLOTS_MIN);
@@ -134,7 +134,7 @@ impl LruStack {
         }
     }
 
-    /// Number of used slots up to and including this one.
+    /// Returns the number of used slots up to and including this slot.
     fn n_taken_up_to(&self, slot: usize) -> u32 {
         let (mut idx, mut sum) = (slot + 1, 0u32);
         while 0 < idx {
@@ -156,16 +156,16 @@ pub(crate) struct LineEntry {
     pub dirty_above: u64,
     /// Window of the last use, from 1.
     pub window: u32,
-    /// Whether the line was used again in that window at a distance of at least `REUSE_DISTANCE_MIN_LINES`.
+    /// Whether the line was used again in this window at a distance of at least `REUSE_DISTANCE_MIN_LINES`.
     pub is_reused: bool,
 }
 
-/// The state of each line by its number. The order of the table is never used.
+/// State of each line by line number. The order of the table is never used.
 #[expect(clippy::disallowed_types, reason = "the order is never used")]
 pub(crate) type LineTable =
     std::collections::HashMap<u64, LineEntry, BuildHasherDefault<LineHasher>>;
 
-/// Hashes the complement of a line number: the high bits of [`hash`] are equal for all sampled lines.
+/// Hasher of line numbers. Hashes the complement, because the high bits of [`hash`] are equal for all sampled lines.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LineHasher(u64);
 
@@ -183,8 +183,8 @@ impl Hasher for LineHasher {
     }
 }
 
-/// Hash of a line number, equal in every run: the finalizer of splitmix64 (G. L. Steele, D. Lea, C. H. Flood, *Fast
-/// splittable pseudorandom number generators*, OOPSLA 2014).
+/// Returns the hash of a line number, which is equal in every run: the finalizer of splitmix64 (G. L. Steele, D. Lea,
+/// C. H. Flood, *Fast splittable pseudorandom number generators*, OOPSLA 2014).
 pub(crate) fn hash(line: u64) -> u64 {
     let mut mixed = line.wrapping_add(0x9E37_79B9_7F4A_7C15);
     mixed = (mixed ^ mixed >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);

@@ -1,7 +1,7 @@
-//! From references to windows.
+//! Counts references in windows.
 //!
-//! A reference touches every line that its bytes are in. Consecutive instructions in one line are one use of
-//! it, because a CPU fetches the line once. A load and a store by one instruction are one use that writes.
+//! A reference uses every line that contains one of its bytes. Consecutive instructions in one line are one use of the
+//! line, because a CPU fetches the line once. A load and a store by one instruction are one use that writes.
 
 use crate::access_pattern::AccessPattern;
 use crate::cache_sizes::LINE_BYTES;
@@ -9,7 +9,7 @@ use crate::lackey_trace::{Reference, ReferenceKind};
 use crate::sampler::{LineSampler, ReuseTally, Sampling};
 use crate::windows::{Window, WindowPlan};
 
-/// Lines per window kept for the chart.
+/// Maximum number of lines per window in the chart.
 const N_LINES_SHOWN: usize = 300;
 
 /// Splits a stream of references into windows.
@@ -39,7 +39,7 @@ struct WindowStart {
 }
 
 impl WindowMeter {
-    /// A meter without references.
+    /// Creates a meter without references.
     pub fn new(plan: WindowPlan, sampling: Sampling) -> Self {
         let mut meter = WindowMeter {
             plan,
@@ -54,11 +54,11 @@ impl WindowMeter {
             windows: Vec::new(),
             access_pattern: AccessPattern::default(),
         };
-        meter.turn();
+        meter.update_window();
         meter
     }
 
-    /// Takes the next reference. Ignores references after the last window.
+    /// Counts the next reference. Ignores references after the last window.
     pub fn take(&mut self, reference: Reference) {
         if self.is_done() {
             return;
@@ -79,7 +79,7 @@ impl WindowMeter {
             self.access_pattern.data(first, writes);
             self.touch(first, last, writes);
         }
-        self.turn();
+        self.update_window();
     }
 
     /// Whether all windows are complete.
@@ -87,32 +87,32 @@ impl WindowMeter {
         self.windows.len() >= self.plan.n_windows as usize
     }
 
-    /// Completed windows.
+    /// Returns the completed windows.
     pub fn windows(&self) -> &[Window] {
         &self.windows
     }
 
-    /// References taken so far.
+    /// Returns the number of counted references.
     pub fn n_references(&self) -> u64 {
         self.n_references
     }
 
-    /// Instructions taken so far.
+    /// Returns the number of counted instructions.
     pub fn n_instructions(&self) -> u64 {
         self.n_instructions
     }
 
-    /// Current share of lines that are sampled.
+    /// Returns the current share of sampled lines.
     pub fn rate(&self) -> f64 {
         self.sampler.rate()
     }
 
-    /// The plan with its current gap.
+    /// Returns the plan with its current gap.
     pub fn plan(&self) -> WindowPlan {
         self.plan
     }
 
-    /// Sets the gap for the rest of the run, when the length of the run is known better.
+    /// Sets the gap between further windows, after a better estimate of the length of the run.
     pub fn set_gap(&mut self, gap: u64) {
         if !self.is_counting && !self.windows.is_empty() {
             self.ends_at = (self.ends_at - self.plan.gap).saturating_add(gap);
@@ -120,17 +120,17 @@ impl WindowMeter {
         self.plan.gap = gap;
     }
 
-    /// Ends the trace. An incomplete last window counts if it is at least half full or the only one.
+    /// Ends the trace. An incomplete last window counts if it is at least half full or the only window.
     pub fn finish(&mut self) {
-        let n_in_it = self.n_references - self.begin.n_references;
-        let is_worth = self.plan.window / 2 <= n_in_it || self.windows.is_empty();
-        if self.is_counting && 0 < n_in_it && is_worth {
+        let n_in_window = self.n_references - self.begin.n_references;
+        let is_counted = self.plan.window / 2 <= n_in_window || self.windows.is_empty();
+        if self.is_counting && 0 < n_in_window && is_counted {
             self.end_window();
         }
         self.is_counting = false;
     }
 
-    /// Data for the charts.
+    /// Returns the data for the charts.
     pub fn access_pattern(&self) -> &AccessPattern {
         &self.access_pattern
     }
@@ -142,8 +142,8 @@ impl WindowMeter {
         }
     }
 
-    /// Starts and ends windows.
-    fn turn(&mut self) {
+    /// Starts and ends windows at the current reference.
+    fn update_window(&mut self) {
         while self.ends_at <= self.n_references && !self.is_done() {
             if self.is_counting {
                 self.end_window();
@@ -233,7 +233,7 @@ mod tests {
             meter.take(load(nr % 100 * 64));
         }
         assert_eq!((meter.windows()[0].n_first_uses, meter.windows()[0].n_lines), (0.0, 100.0));
-        assert_eq!(meter.windows()[0].n_reused, 0.0, "once each in the window");
+        assert_eq!(meter.windows()[0].n_reused, 0.0, "each line is used once in the window");
     }
 
     #[test]

@@ -15,14 +15,14 @@
 //! ```
 //!
 //! Sizes with few misses in both windows are ignored. If there are more phases than a profile may have, the
-//! limit is raised, because small differences are likely noise. Order is kept: a phase that recurs is a new phase.
+//! limit is raised, because small differences are likely noise. A phase that recurs is a new phase.
 
 use std::ops::Range;
 
 use crate::cache_sizes::N_SIZES;
 use crate::sampler::{N_GROUPS, N_OCTAVES, ReuseTally};
 
-/// Lengths in references: instruction fetches, loads, stores and modifies.
+/// Lengths of the windows, in references: instruction fetches, loads, stores and modifies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WindowPlan {
     /// References before the first window.
@@ -43,7 +43,7 @@ impl Default for WindowPlan {
 }
 
 impl WindowPlan {
-    /// Gap that spreads the windows evenly over `n_references` references.
+    /// Returns the gap that spreads the windows evenly over `n_references` references.
     pub fn gap_over(&self, n_references: u64) -> u64 {
         let windows = self.window.saturating_mul(u64::from(self.n_windows));
         let free = n_references.saturating_sub(self.skip).saturating_sub(windows);
@@ -64,22 +64,22 @@ pub struct Window {
     pub misses: [[f64; N_SIZES]; N_GROUPS],
     /// Write-backs per cache size.
     pub write_backs: [f64; N_SIZES],
-    /// Uses by octave of the reuse distance; the last octave are first uses.
+    /// Uses by octave of the reuse distance. The last octave contains first uses.
     pub octaves: [u64; N_OCTAVES],
     /// Lines used.
     pub n_lines: f64,
     /// Lines used for the first time in the run.
     pub n_first_uses: f64,
-    /// Lines used again in this window at a distance of 64 lines or more.
+    /// Lines that were used again in this window at a distance of 64 lines or more.
     pub n_reused: f64,
     /// Share of lines sampled at the end of the window.
     pub rate: f64,
-    /// Some of its lines, sorted; the same selection in every window.
+    /// Some of the used lines, sorted. The selection of lines is the same in every window.
     pub lines: Vec<u64>,
 }
 
 impl Window {
-    /// Difference of two tallies.
+    /// Computes the line counts of a window from the tallies at its start and end.
     pub(crate) fn between(before: &ReuseTally, after: &ReuseTally) -> Self {
         let mut window = Window {
             n_instructions: 0,
@@ -104,7 +104,7 @@ impl Window {
         let mut sum = 0;
         for idx in 0..N_SIZES {
             sum += after.write_backs[idx] - before.write_backs[idx];
-            window.write_backs[idx] = sum.max(0) as f64; // Negative only if sampling dropped a dirty line.
+            window.write_backs[idx] = sum.max(0) as f64; // The sum is negative only if sampling dropped a dirty line.
         }
         for (idx, uses) in window.octaves.iter_mut().enumerate() {
             *uses = after.octaves[idx] - before.octaves[idx];
@@ -112,25 +112,25 @@ impl Window {
         window
     }
 
-    /// Misses of a cache size.
+    /// Returns the misses of a cache size.
     pub fn misses_of(&self, size_idx: usize) -> f64 {
         self.misses.iter().map(|group| group[size_idx]).sum()
     }
 
-    /// Misses of a cache size per 1000 instructions.
+    /// Returns the misses of a cache size per 1000 instructions.
     pub fn mpki(&self, size_idx: usize) -> f64 {
         self.misses_of(size_idx) * 1000.0 / (self.n_instructions as f64).max(1.0)
     }
 }
 
-/// Larger differences start a phase. Guessed: a program whose misses double differs by 0.67.
+/// Minimum relative difference between two phases. Guessed: the difference is 0.67 if the misses double.
 const DIFFERENCE_MIN: f64 = 0.5;
 /// Maximum number of phases of a profile.
 const N_PHASES_MAX: usize = 6;
-/// Misses per 1000 instructions, averaged over all sizes, below which windows do not differ. Guessed.
+/// Windows with fewer misses per 1000 instructions, averaged over all sizes, count as equal. Guessed.
 const MPKI_MIN: f64 = 0.5;
 
-/// Phases as ranges of windows, in order. Empty only without windows.
+/// Returns the phases as ranges of windows, in order. There is at least one phase if there is a window.
 pub fn split_phases(windows: &[Window]) -> Vec<Range<usize>> {
     let mut limit = DIFFERENCE_MIN;
     loop {
@@ -138,7 +138,7 @@ pub fn split_phases(windows: &[Window]) -> Vec<Range<usize>> {
         if phases.len() <= N_PHASES_MAX {
             return phases;
         }
-        limit *= 1.25; // Terminates: no difference exceeds 2.
+        limit *= 1.25; // The loop ends, because no difference exceeds 2.
     }
 }
 
@@ -155,7 +155,7 @@ fn split_at(windows: &[Window], limit: f64) -> Vec<Range<usize>> {
     phases
 }
 
-/// Relative difference from 0 to 2, see the module documentation.
+/// Returns the relative difference from 0 to 2 (see the module documentation).
 fn difference(one: &[Window], other: &[Window]) -> f64 {
     let (mut apart, mut together) = (0.0, 0.0);
     for idx in 0..N_SIZES {

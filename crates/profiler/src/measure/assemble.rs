@@ -5,8 +5,8 @@
 //!   misses and write-backs at the last-level cache     →  bandwidth, class           (estimated)
 //! ```
 //!
-//! If the instructions of the whole run are unknown, the values that need them are absent: the CPU time of the whole
-//! run must not be divided by the instructions of a part.
+//! If the instructions of the whole run are unknown, the values that depend on them are absent: the CPU time of the
+//! whole run must not be divided by the instructions of a part.
 
 use base::Nanos;
 use program::Class;
@@ -18,7 +18,7 @@ use super::program_run::{ProgramRun, StopCause};
 use crate::counter_phases::{self, CounterTotals};
 use crate::{Window, phase_from_windows, split_phases};
 
-/// Values of the whole run, which the windows do not have.
+/// Values of the whole run that the windows do not contain.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WholeRun {
     /// CPU time of the run alone, if the program exited.
@@ -27,11 +27,11 @@ pub struct WholeRun {
     pub wall: Option<Nanos>,
     /// Instructions of the whole run, if they were counted.
     pub n_instructions: Option<u64>,
-    /// Cycles per instruction given by the user.
+    /// Cycles per instruction on the command line.
     pub cpi_declared: Option<f64>,
 }
 
-/// Profile of a traced run. `None` without a window.
+/// Builds the profile of a traced run. Returns `None` without a window.
 pub fn from_windows(
     target: &MeasuredProgram,
     windows: &[Window],
@@ -64,7 +64,7 @@ pub fn from_windows(
     Some(profile)
 }
 
-/// Profile of a run with hardware counters. `None` if no instruction was counted.
+/// Builds the profile of a run with hardware counters. Returns `None` if no instruction was counted.
 pub fn from_counters(
     target: &MeasuredProgram,
     totals: &[CounterTotals],
@@ -95,7 +95,7 @@ pub fn from_counters(
     Some(profile)
 }
 
-/// Class from counted misses per millisecond of CPU time.
+/// Adds the class, computed from counted misses per millisecond of CPU time.
 fn add_counted_class(profile: &mut Profile, cpu_time: Nanos, machine: &MachineParameters) {
     let millis = cpu_time.as_secs_f64() * 1000.0;
     let misses = profile.phases.iter().map(|phase| {
@@ -126,13 +126,13 @@ fn cpi(whole: &WholeRun, machine: &MachineParameters) -> Option<f64> {
     Some(whole.cpu_time?.as_secs_f64() * machine.frequency? / all as f64)
 }
 
-/// Average number of CPUs in use.
+/// Returns the average number of CPUs in use.
 fn threads(whole: &WholeRun) -> Option<f64> {
     let wall = whole.wall?.as_secs_f64();
     (0.0 < wall).then_some(whole.cpu_time?.as_secs_f64() / wall)
 }
 
-/// Adds the bandwidth of the phases and the class of the program for this machine's last-level cache. Existing
+/// Adds the bandwidth of the phases and the class of the program for the last-level cache of this machine. Existing
 /// bandwidths are kept.
 fn add_class(profile: &mut Profile, machine: &MachineParameters) {
     let Some(frequency) = machine.frequency else { return };

@@ -34,7 +34,7 @@ pub fn choose() -> Result<Vec<PmuGroups>, String> {
     let identity = collectors::identity_of(&mut source);
     let choice = linux::pmu::choose(&mut source, &identity, flags);
     let (groups, open_error) = TaskGroups::open(&mut source, 0, &choice.chosen, false);
-    // A counter is only scheduled while the task runs.
+    // A counter only runs while the task runs, so the task executes a loop.
     std::hint::black_box((0..100_000u64).fold(0, |sum, nr| sum ^ std::hint::black_box(nr)));
     if groups
         .read(&mut source)
@@ -143,7 +143,7 @@ mod tests {
             println!("skipped: perf_event_open is not permitted");
             return;
         };
-        // Software events replace hardware events: every machine has them.
+        // The test uses software events, which every machine has.
         let script = "(i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done); exit 4";
         let target = MeasuredProgram {
             argv0: "sh".into(),

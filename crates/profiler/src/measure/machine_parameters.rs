@@ -14,16 +14,16 @@ pub struct MachineParameters {
     pub private: Bytes,
     /// Clock frequency in Hz; `None` if unknown.
     pub frequency: Option<f64>,
-    /// Sentences about assumed values.
+    /// Descriptions of assumed values, for notes.
     pub assumed: Vec<String>,
 }
 
-/// Defaults where sysfs has no cache sizes: those of a common server.
+/// Cache sizes of a common server. They apply if sysfs contains no cache sizes.
 const LLC_ASSUMED: Bytes = Bytes::from_mib(32);
 const PRIVATE_ASSUMED: Bytes = Bytes::from_mib(1);
 
 impl MachineParameters {
-    /// Reads sysfs and procfs below `root`. Given values take precedence.
+    /// Reads sysfs and procfs below `root`. Arguments that are not `None` take precedence.
     pub fn read(
         root: &Path,
         llc: Option<Bytes>,
@@ -37,7 +37,7 @@ impl MachineParameters {
             assumed.push(format!("a last-level cache of {LLC_ASSUMED}; set it with --llc"));
             LLC_ASSUMED
         });
-        // The level below the last one is private to a core on all known machines.
+        // The cache level below the last level is private to a core on all known machines.
         let below =
             caches.len().checked_sub(2).and_then(|idx| caches.get(idx)).map(|(_, size)| *size);
         let private = private.or(below).unwrap_or_else(|| {
@@ -54,7 +54,7 @@ impl MachineParameters {
     }
 }
 
-/// Levels and sizes of the data and unified caches of CPU 0, sorted by level.
+/// Returns the levels and sizes of the data and unified caches of CPU 0, sorted by level.
 fn caches(root: &Path) -> Vec<(u32, Bytes)> {
     let dir = root.join("sys/devices/system/cpu/cpu0/cache");
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
@@ -71,7 +71,7 @@ fn caches(root: &Path) -> Vec<(u32, Bytes)> {
     caches
 }
 
-/// Maximum frequency of cpufreq in Hz, or else the frequency in `/proc/cpuinfo`.
+/// Returns the maximum frequency of cpufreq in Hz. Without cpufreq, returns the frequency in `/proc/cpuinfo`.
 fn read_frequency(root: &Path) -> Option<f64> {
     let khz = fs::read_to_string(root.join("sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq"));
     let khz = khz.ok().and_then(|text| text.trim().parse::<f64>().ok()).map(|khz| khz * 1e3);
@@ -86,7 +86,7 @@ fn read_frequency(root: &Path) -> Option<f64> {
 /// Parses a frequency: `2.6GHz`, `2600MHz`, or a number of Hz.
 ///
 /// # Errors
-/// A sentence that states the accepted form.
+/// A message with the accepted format.
 pub fn parse_frequency(text: &str) -> Result<f64, String> {
     let invalid = || format!("{text:?} is not a frequency; write 2.6GHz or 2600MHz");
     let lower = text.trim().to_ascii_lowercase();
@@ -94,7 +94,7 @@ pub fn parse_frequency(text: &str) -> Result<f64, String> {
     let unit = units.iter().find_map(|(unit, by)| Some((lower.strip_suffix(unit)?, *by)));
     let (number, by) = unit.unwrap_or((&lower, 1.0));
     let hz = number.trim().parse::<f64>().map_err(|_| invalid())? * by;
-    // Below 1 MHz the unit is missing.
+    // A value below 1 MHz indicates a missing unit.
     if (1e6..1e12).contains(&hz) { Ok(hz) } else { Err(invalid()) }
 }
 

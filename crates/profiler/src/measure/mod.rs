@@ -33,12 +33,12 @@ pub struct MeasuredProgram {
     pub input: Option<PathBuf>,
     /// Name of the profile.
     pub name: String,
-    /// Build id in hexadecimal; `None` for scripts and executables without one.
+    /// Build id in hexadecimal; `None` for scripts and for executables without a build id.
     pub build_id: Option<String>,
 }
 
 impl MeasuredProgram {
-    /// The command line as the user wrote it.
+    /// Returns the command line as the user wrote it.
     pub fn command(&self) -> Vec<String> {
         let words = std::iter::once(&self.argv0).chain(&self.args);
         words.map(|word| word.to_string_lossy().into_owned()).collect()

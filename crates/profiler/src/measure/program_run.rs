@@ -5,8 +5,8 @@
 //! program. Standard output is discarded. The end of standard error is kept for error messages.
 //!
 //! ```text
-//!   program ── log pipe ──►  evenkeel    reads large chunks: waking the reader for every line
-//!           ── stderr   ──►              would halve the speed of the tracer, so the reader sleeps
+//!   program ── log pipe ──►  evenkeel    sleeps between reads of large chunks: a wake-up for every
+//!           ── stderr   ──►              line would halve the speed of the tracer
 //! ```
 
 use std::ffi::OsString;
@@ -27,14 +27,14 @@ use rustix::process::{Pid, PidfdFlags};
 
 /// Size of the log pipe in bytes: the default limit for unprivileged users.
 const PIPE_BYTES: usize = 1 << 20;
-/// The reader sleeps after reading less than this.
+/// The reader sleeps after a read of fewer bytes.
 const CHUNK_BYTES_MIN: usize = PIPE_BYTES / 4;
 const READ_INTERVAL: Duration = Duration::from_millis(4);
 /// Time between SIGTERM and SIGKILL.
 const GRACE_PERIOD: Duration = Duration::from_secs(2);
 /// Sampling interval of an observed program.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(100);
-/// Bytes kept of standard error.
+/// Maximum number of stored bytes of standard error.
 const STDERR_BYTES_MAX: usize = 4096;
 
 /// A command to execute.
@@ -49,12 +49,12 @@ pub(super) struct ExecSpec<'a> {
     pub inherited_fd: Option<&'a OwnedFd>,
 }
 
-/// The cause of the end of a run.
+/// Cause of the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum StopCause {
     /// The program exited.
     Exited,
-    /// The log reader has everything it needs.
+    /// The log reader needs no further chunk.
     LogComplete,
     /// The time limit was reached.
     TimeUp,
@@ -65,7 +65,7 @@ pub enum StopCause {
 /// Result of a run.
 #[derive(Clone, Debug)]
 pub struct ProgramRun {
-    /// The cause of its end.
+    /// Cause of the end of the run.
     pub stop_cause: StopCause,
     /// Exit status and resource usage. Only valid for [`StopCause::Exited`].
     pub reaped: ChildExit,
@@ -85,30 +85,31 @@ impl LogPipe {
     pub(super) fn new() -> anyhow::Result<Self> {
         let flags = rustix::pipe::PipeFlags::CLOEXEC;
         let (reader, writer) = rustix::pipe::pipe_with(flags).context("cannot create a pipe")?;
-        // Fails under a lower pipe-max-size limit. A smaller pipe is only slower.
+        // The call fails if pipe-max-size is lower. With a smaller pipe the run is only slower.
         let _ = rustix::pipe::fcntl_setpipe_size(&reader, PIPE_BYTES);
         rustix::io::ioctl_fionbio(&reader, true).context("cannot prepare a pipe")?;
         Ok(LogPipe { reader, writer })
     }
 
-    /// The write end, which the program inherits. Its number is above 2, because Rust programs have 0 to 2 open.
+    /// Returns the write end, which the program inherits. Its descriptor number is above 2, because in a Rust program
+    /// descriptors 0 to 2 are open.
     pub(super) fn writer(&self) -> anyhow::Result<OwnedFd> {
         self.writer.try_clone().context("cannot prepare a pipe")
     }
 }
 
-/// Reads chunks of a log. Returns true when no more are needed.
+/// Function that reads chunks of a log. Returns true when no further chunk is needed.
 pub(super) type LogReader<'t> = &'t mut dyn FnMut(&[u8]) -> bool;
 
-/// Samples the program while it runs.
+/// Sampler of a running program.
 pub(super) trait Observer {
-    /// Called while the process is stopped, before it executes the program.
+    /// Starts the sampling. Called while the process is stopped, before it executes the program.
     fn start(&mut self, pid: u32) -> anyhow::Result<()>;
-    /// Called every [`SAMPLE_INTERVAL`], and once when the process has exited but is not reaped.
+    /// Takes a sample. Called every [`SAMPLE_INTERVAL`], and once between the exit and the reaping of the process.
     fn sample(&mut self);
 }
 
-/// Like [`run`], for a program that stops itself with SIGSTOP first, with an observer.
+/// Like [`run`], with an observer. The program must first stop itself with SIGSTOP.
 pub(super) fn run_observed(
     spec: &ExecSpec<'_>,
     until: Instant,
@@ -137,7 +138,7 @@ pub(super) fn run(
     log: Option<(LogPipe, LogReader<'_>)>,
 ) -> anyhow::Result<ProgramRun> {
     let _statuses = SigchldGuard::keep();
-    // Without this, orphaned children of the program are reparented to init and not killed.
+    // Otherwise orphaned children of the program would be reparented to init and not killed.
     let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     let begin = Instant::now();
     let mut child = Child::start(spec)?;
@@ -149,7 +150,7 @@ pub(super) fn run(
     Ok(ProgramRun { stop_cause: cause?, reaped, wall, last_stderr_line: child.last_stderr_line() })
 }
 
-/// The running program. Drop kills it.
+/// The running program. Drop kills the program.
 struct Child {
     pid: u32,
     pidfd: OwnedFd,
@@ -194,7 +195,7 @@ impl Child {
     ) -> anyhow::Result<StopCause> {
         let mut buffer = vec![0; PIPE_BYTES];
         loop {
-            // Checked before reading: everything the program wrote before its exit is then in the pipe.
+            // The exit is checked before the read: all output from before the exit is then in the pipe.
             let has_exited = is_readable(&self.pidfd)?;
             let mut n_read = 0;
             if let Some((reader, log_reader)) = log.as_deref_mut() {
@@ -249,7 +250,7 @@ impl Child {
         }
     }
 
-    /// Waits for a log, standard error, a stop signal or the exit.
+    /// Waits for log data, standard error, a stop signal or the exit of the program.
     fn wait(
         &self,
         stop: &StopSignals,
@@ -262,13 +263,13 @@ impl Child {
             PollFd::new(&self.stderr, PollFlags::IN),
         ];
         files.extend(log.map(|(reader, _)| PollFd::new(reader, PollFlags::IN)));
-        // A pipe that the program closed early is always readable; this bounds the polling rate.
+        // A pipe that the program closed early is always readable. The sleep limits the polling rate.
         std::thread::sleep(READ_INTERVAL);
         let left = until.saturating_duration_since(Instant::now()).min(Duration::from_secs(1));
         wait_for(&mut files, left)
     }
 
-    /// Reads standard error and keeps its end.
+    /// Reads standard error. Stores only the end.
     fn read_stderr(&mut self) {
         let mut buffer = [0; STDERR_BYTES_MAX];
         while let Ok(n @ 1..) = read_some(&self.stderr, &mut buffer) {
@@ -284,7 +285,7 @@ impl Child {
         line.unwrap_or_default().chars().take(200).collect()
     }
 
-    /// Ends the program if it still runs, and all its descendants. Reaps it.
+    /// Terminates the program if it is running, kills its descendants and reaps it.
     fn end(&mut self, has_exited: bool) -> anyhow::Result<ChildExit> {
         if !has_exited {
             self.terminate();
@@ -318,7 +319,7 @@ impl Drop for Child {
     }
 }
 
-/// Signals the process group. Its id is the PID, which is valid until the process is reaped.
+/// Sends a signal to the process group. The id of the group is the PID, which is valid until the process is reaped.
 fn signal_group(pid: u32, signal: rustix::process::Signal) {
     if let Some(group) = Pid::from_raw(pid.cast_signed()) {
         let _ = rustix::process::kill_process_group(group, signal);
@@ -330,7 +331,7 @@ fn kill_group(pid: u32) {
 }
 
 /// Kills orphaned descendants of the program, which are reparented to this process. evenkeel runs one program at a
-/// time, so every child that was not inherited belongs to it.
+/// time, so every child that was not inherited belongs to this program.
 fn kill_orphans(inherited: &InheritedChildren) {
     /// Each round kills one generation of the process tree.
     const N_ROUNDS: u32 = 100;
@@ -358,7 +359,7 @@ fn start(spec: &ExecSpec<'_>, stderr: OwnedFd) -> anyhow::Result<SpawnRequest> {
     Ok(SpawnRequest { env: linux::spawn::environment(&["VALGRIND_OPTS"]), ..start })
 }
 
-/// Reads available bytes. Returns 0 if there are none or the pipe is closed.
+/// Reads available bytes. Returns 0 if no byte is available or the pipe is closed.
 fn read_some(file: &OwnedFd, buffer: &mut [u8]) -> io::Result<usize> {
     match rustix::io::read(file, buffer) {
         Ok(n) => Ok(n),

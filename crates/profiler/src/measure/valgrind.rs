@@ -31,7 +31,7 @@ impl Valgrind {
         Valgrind(path)
     }
 
-    /// The command that runs a program under a tool with its log on a file descriptor.
+    /// Returns the command that runs a program under a tool with its log on a file descriptor.
     fn exec_spec<'a>(
         &self,
         target: &'a MeasuredProgram,
@@ -68,8 +68,8 @@ pub fn run_alone(
     program_run::run(&spec, until, stop, None)
 }
 
-/// Counts the instructions of all processes of the program. `None` if it did not exit in time, or no process
-/// reported a count.
+/// Counts the instructions of all processes of the program. Returns `None` if the program did not exit in time, or no
+/// process reported a count.
 ///
 /// # Errors
 /// valgrind cannot be started.
@@ -102,7 +102,7 @@ pub struct InstructionCount {
     pub n_unreported: u64,
 }
 
-/// Sums the counts in a cachegrind log. A process writes `==7== Command: ls` at its start and
+/// Sum of the counts in a cachegrind log. A process writes `==7== Command: ls` at its start and
 /// `==7== I   refs:      91,534,683` at its end.
 #[derive(Debug, Default)]
 struct InstructionTally {
@@ -112,7 +112,7 @@ struct InstructionTally {
     sum: u64,
 }
 
-/// Relevant lines are shorter.
+/// Maximum stored length of a line. Relevant lines are shorter.
 const LINE_MAX: usize = 4096;
 
 impl InstructionTally {
@@ -157,7 +157,7 @@ pub struct TracedRun {
     pub meter: WindowMeter,
     /// Messages of valgrind and the number of traced programs.
     pub parser: LackeyParser,
-    /// How the run ended.
+    /// Result of the run.
     pub run: ProgramRun,
 }
 
@@ -166,11 +166,11 @@ pub struct TracedRun {
 pub struct TraceOptions {
     /// Windows to trace.
     pub plan: WindowPlan,
-    /// How lines are sampled.
+    /// Method of line sampling.
     pub sampling: Sampling,
     /// Instructions of the whole run, if they were counted.
     pub n_instructions: Option<u64>,
-    /// Deadline.
+    /// Time limit of the run.
     pub until: Instant,
 }
 
@@ -208,7 +208,7 @@ pub fn trace(
 /// Sets the gap between windows so that all of them fit into the run. The length of the run is estimated from its
 /// instruction count, but is at most what the tracer can process in the remaining time.
 fn spread_windows(meter: &mut WindowMeter, options: &TraceOptions, spent: Duration) {
-    /// References before the speed of the tracer is known.
+    /// Minimum number of references before the speed of the tracer is estimated.
     const N_REFERENCES_MIN: u64 = 2_000_000;
     let n = meter.n_references();
     if n < N_REFERENCES_MIN {
@@ -236,7 +236,7 @@ fn run_under(
     program_run::run(&spec, until, stop, Some((pipe, take)))
 }
 
-/// The error of a traced run without references.
+/// Returns the error of a traced run without references.
 fn no_references(run: &ProgramRun, parser: &LackeyParser) -> anyhow::Error {
     let message = match (run.last_stderr_line.as_str(), parser.messages().last()) {
         ("", Some(message)) => message.clone(),

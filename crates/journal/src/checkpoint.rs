@@ -1,7 +1,7 @@
 //! State of a run at the end of a part of its journal, written as the second line of the next part.
 //!
-//! A part must be readable after the earlier parts were removed. It therefore begins with the progress of every job and
-//! the last values of every task; later samples contain only changes.
+//! A part must be readable after the earlier parts were removed. A part therefore begins with the progress of every job
+//! and the last values of every task; its samples contain only changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -43,7 +43,7 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// State before the first turn.
+    /// Creates the state before the first turn.
     pub fn new(header: &Header) -> Self {
         Checkpoint { jobs: JobHistory::new(header), ..Checkpoint::default() }
     }
@@ -65,7 +65,7 @@ impl Checkpoint {
         self.jobs.apply_outcomes(record);
     }
 
-    /// The last values of all tasks and system metrics, as one complete sample.
+    /// Returns the last values of all tasks and system metrics, as one complete sample.
     pub fn sample(&self) -> Sample {
         Sample {
             jobs: Vec::new(),
@@ -99,7 +99,8 @@ impl Checkpoint {
         }
         self.nodes.extend(sample.nodes.iter().map(|node| (node.node, node.clone())));
         self.llcs.extend(sample.llcs.iter().map(|llc| (llc.llc, llc.clone())));
-        let mon_groups = sample.mon_groups.iter().map(|of| ((of.job, of.llc), of.clone()));
+        let mon_groups =
+            sample.mon_groups.iter().map(|group| ((group.job, group.llc), group.clone()));
         self.mon_groups.extend(mon_groups);
         self.cpus.extend(sample.cpus.iter().map(|&cpu| (cpu.cpu, cpu)));
         self.pressure = sample.pressure.or(self.pressure);
@@ -108,7 +109,7 @@ impl Checkpoint {
         self.degraded.extend(sample.degraded.iter().cloned());
     }
 
-    /// The end of a job implies the exit of its tasks: a host need not report each of them.
+    /// Removes the tasks of an ended job, because a host need not report the exit of each task.
     fn remove_tasks_of(&mut self, id: JobId) {
         let exited: BTreeSet<TaskId> =
             self.tasks.values().filter(|task| task.job == id).map(|task| task.task).collect();

@@ -45,7 +45,7 @@ impl LineError {
         LineError::Value { field, found: found.to_string(), expected }
     }
 
-    /// Names the field, if the error has no field.
+    /// Adds the name of the field if the error contains no name.
     pub(crate) fn of_field(self, name: &'static str) -> Self {
         match self {
             LineError::Value { field: "", found, expected } => {

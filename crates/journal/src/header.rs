@@ -19,7 +19,7 @@ pub struct Header {
     pub started_unix_s: u64,
     /// Kind of host: `live`, `watch`, `sim` or `replay`.
     pub host: String,
-    /// The policy that decided.
+    /// Policy of the run.
     pub policy: PolicyUsed,
     /// Seed of all random choices.
     pub seed: u64,
@@ -29,7 +29,7 @@ pub struct Header {
     pub workload: String,
     /// Base directory of the workload's relative paths.
     pub dir: PathBuf,
-    /// The jobs by number. The file omits their environment, which may contain secrets.
+    /// Jobs by number. The journal does not contain their environment, which may contain secrets.
     pub jobs: Vec<Job>,
     /// Options of the run, by flag name.
     pub options: BTreeMap<String, String>,
@@ -38,7 +38,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Adds the jobs that a sample attaches, so that a new part of the journal lists them too.
+    /// Adds the jobs that a sample attaches, so that the header of a new part contains these jobs.
     pub fn add_attached_jobs(&mut self, sample: &Sample) {
         for event in &sample.jobs {
             let JobEvent::Attached(job) = event else { continue };
@@ -46,7 +46,7 @@ impl Header {
             match self.jobs.get_mut(job.id.index()) {
                 Some(slot) => slot.clone_from(job),
                 None if job.id.index() == n_jobs => self.jobs.push((**job).clone()),
-                None => {} // Hosts assign consecutive numbers.
+                None => {} // Other numbers do not occur: hosts assign consecutive numbers.
             }
         }
     }
@@ -57,14 +57,14 @@ impl Header {
 pub struct PolicyUsed {
     /// Name of the policy.
     pub name: String,
-    /// Name and parameters as given: `dfs[cooldown=4]`.
+    /// Name and parameters as on the command line: `dfs[cooldown=4]`.
     pub spec: String,
-    /// Reasons of the policy with their sentence templates. Every reason of a turn must be one of them.
+    /// Reasons of the policy with their sentence templates. Every reason of a turn must be in this list.
     pub reasons: Vec<ReasonCode>,
 }
 
 impl PolicyUsed {
-    /// The policy that was built from this text.
+    /// Describes a policy that was built from the text `spec`.
     pub fn new(policy: &dyn Policy, spec: &str) -> Self {
         let (name, spec) = (policy.name().to_owned(), spec.to_owned());
         PolicyUsed { name, spec, reasons: policy.reasons() }
@@ -102,7 +102,7 @@ impl RunStatus {
     pub const ALL: [RunStatus; 3] =
         [RunStatus::Finished, RunStatus::Interrupted, RunStatus::Failed];
 
-    /// The name in journals and reports.
+    /// Returns the name in journals and reports.
     pub fn name(self) -> &'static str {
         match self {
             RunStatus::Finished => "finished",

@@ -1,4 +1,4 @@
-//! The history of every job, turn by turn: its phase, its CPUs, and the request behind each change.
+//! History of every job, turn by turn: its phase, its CPUs, and the request that caused each change.
 //!
 //! ```text
 //!   TurnRecord ─► JobHistory ─► JobRecord: ended, unmanaged, started, moved, …   each with its request
@@ -6,8 +6,8 @@
 //!                     └───────► JobProgress: the state of each job
 //! ```
 //!
-//! `explain`, the report, the progress view and the checkpoints of a journal all use this module, so that they agree. A
-//! request belongs to the outcome of the same turn, target and kind, even if the guard reduced its limit.
+//! `explain`, the report, the progress view and the checkpoints of a journal all use this module, so that their results
+//! agree. A request belongs to the outcome of the same turn, target and kind, even if the guard reduced its limit.
 //!
 //! In a replay the outcomes are those of the recorded run, and the requests are those of the replayed policy. These
 //! requests were not carried out. A request without a matching outcome has a separate record.
@@ -25,7 +25,7 @@ use serde::{Deserialize, Serialize};
 use crate::Header;
 use crate::job_record::{ApprovedRequests, JobChange, JobRecord};
 
-/// The jobs of a run, by number.
+/// State of all jobs of a run, by number.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobHistory {
     jobs: Vec<JobProgress>,
@@ -46,13 +46,13 @@ pub struct JobProgress {
     pub n_starts: u32,
     /// Number of moves (task migrations by the policy) while the job ran.
     pub n_moves: u32,
-    /// CPUs that evenkeel or another program bound the job to. Absent while it is not bound.
+    /// CPUs to which evenkeel or another program bound the job. Absent while the job is not bound.
     pub placed: Option<CpuSet>,
-    /// Reason of evenkeel's last placement.
+    /// Reason of the last placement by evenkeel.
     pub reason: Option<Reason>,
-    /// Cause for which evenkeel no longer places the job.
+    /// Cause why evenkeel no longer places the job. Absent while evenkeel manages the job.
     pub unmanaged: Option<UnmanagedCause>,
-    /// Cause for which the job could not be started.
+    /// Cause and detail of a failed start.
     pub start_failure: Option<(RejectCause, String)>,
     /// The page migration in progress.
     pub active_page_migration: Option<ActivePageMigration>,
@@ -77,53 +77,53 @@ pub struct PageMigrationTotals {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum JobPhase {
-    /// Not yet due.
+    /// The job has not been started.
     #[default]
     Waiting,
-    /// Running.
+    /// The job is running.
     Running,
-    /// Ended.
+    /// The job has ended.
     Ended,
-    /// Could not be started.
+    /// The job could not be started.
     NotStarted,
-    /// Started by another program, and no longer managed.
+    /// The job was started by another program and is no longer managed.
     Detached,
 }
 
 impl JobHistory {
-    /// State before the first turn.
+    /// Creates the state before the first turn.
     pub fn new(header: &Header) -> Self {
         Self::resume(Vec::new(), header)
     }
 
-    /// State at a checkpoint.
+    /// Creates the state at a checkpoint.
     pub(crate) fn resume(mut jobs: Vec<JobProgress>, header: &Header) -> Self {
         jobs.resize(header.jobs.len(), JobProgress::default());
         let n_running = jobs.iter().filter(|job| job.phase == JobPhase::Running).count() as u64;
         JobHistory { jobs, n_running, is_replay: header.replay_of.is_some() }
     }
 
-    /// All jobs, by number.
+    /// Returns all jobs, by number.
     pub fn jobs(&self) -> &[JobProgress] {
         &self.jobs
     }
 
-    /// One job.
+    /// Returns the job with this number.
     pub fn job(&self, id: JobId) -> Option<&JobProgress> {
         self.jobs.get(id.index())
     }
 
-    /// Number of running jobs.
+    /// Returns the number of running jobs.
     pub fn n_running(&self) -> u64 {
         self.n_running
     }
 
-    /// Whether this is a replay: the requests were not carried out.
+    /// Whether this is a replay. The requests of a replay were not carried out.
     pub fn is_replay(&self) -> bool {
         self.is_replay
     }
 
-    /// Applies the events of a turn's sample, which precede its plan.
+    /// Applies the events in the sample of a turn, which precede the plan.
     pub fn apply_events<'a>(&mut self, record: &TurnRecord<'a>) -> Vec<JobRecord<'a>> {
         let (at, sample) = (record.turn.at, record.sample);
         let page_migrations = sample.page_migrations_completed.iter();
@@ -200,7 +200,7 @@ impl JobHistory {
         Some(JobRecord { target: Target::Job(id), change, request: None })
     }
 
-    /// An attached job has the next free number or that of a detached one.
+    /// Adds an attached job. Its number is the next free number or the number of a detached job.
     fn attach(&mut self, id: JobId, at: Nanos) -> Option<()> {
         let attached = JobProgress {
             phase: JobPhase::Running,
@@ -321,7 +321,7 @@ impl JobHistory {
 }
 
 impl JobProgress {
-    /// Applies a start. It resets the placement and the page migrations of an earlier start.
+    /// Applies a start. Resets the placement and the page migrations of an earlier start.
     fn start<'a>(&mut self, result: &'a OutcomeResult, at: Nanos) -> JobChange<'a> {
         (self.placed, self.reason, self.unmanaged) = (None, None, None);
         (self.active_page_migration, self.last_page_migration) = (None, None);
@@ -341,7 +341,7 @@ impl JobProgress {
         }
     }
 
-    /// Applies an action; `None` if it was part of a start.
+    /// Applies a completed action. Returns `None` if the action was part of a start, or is a page migration.
     fn apply_action<'a>(
         &mut self,
         action: &'a Action,

@@ -12,12 +12,12 @@ use sched::{
 /// One change of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobRecord<'a> {
-    /// The job; a task only in [`JobChange::Rejected`].
+    /// The job. A task only in [`JobChange::Rejected`] and [`JobChange::NotCarriedOut`].
     pub target: Target,
     /// The change.
     pub change: JobChange<'a>,
-    /// The request of the same turn, target and kind that the guard approved. In a replay it was not
-    /// carried out.
+    /// The request of the same turn, target and kind that the guard approved. In a replay the request was not carried
+    /// out.
     pub request: Option<&'a Request>,
 }
 
@@ -32,7 +32,7 @@ pub enum JobChange<'a> {
     Attached(&'a Job),
     /// The program is no longer managed. Contains the counters of the time in which it was managed.
     Detached(DetachCause, &'a Counters),
-    /// The program was started, bound to these CPUs.
+    /// The program was started and bound to these CPUs, if any.
     Started(Option<&'a CpuSet>),
     /// The program could not be started.
     StartFailed(RejectCause, &'a str),
@@ -51,7 +51,7 @@ pub enum JobChange<'a> {
     MemoryPolicySet(&'a MemoryPolicy),
     /// The affinity from before the placement was restored.
     Released {
-        /// CPUs that the job was bound to.
+        /// CPUs to which the job was bound.
         from: Option<CpuSet>,
         /// Number of tasks whose affinity was restored.
         n_tasks: u32,
@@ -62,16 +62,17 @@ pub enum JobChange<'a> {
     PageMigrationEnded(&'a CompletedPageMigration),
     /// The host rejected the action.
     Rejected(&'a Action, RejectCause, &'a str),
-    /// Only in a replay: a request without a counterpart in the recorded run. Contains the CPUs that the job was bound
-    /// to.
+    /// Only in a replay: the recorded run contains no outcome for the request. Contains the CPUs to which the job was
+    /// bound.
     NotCarriedOut(Option<CpuSet>),
 }
 
-/// The approved requests of a turn by target and kind, and whether an outcome matched each.
+/// The approved requests of a turn by target and kind. The flag of a request is set if an outcome matched the request.
 pub(crate) struct ApprovedRequests<'a>(BTreeMap<(Target, ActionKind), (&'a Request, bool)>);
 
 impl<'a> ApprovedRequests<'a> {
-    /// The rejections must be in the order of the requests, as the guard returns them.
+    /// Selects the approved requests of a plan. `rejected` must be in the order of the requests, as the guard returns
+    /// it.
     pub fn new(plan: &'a Plan, rejected: &[Rejection]) -> Self {
         let mut rejected = rejected.iter().map(|rejection| &rejection.request).peekable();
         let mut approved = BTreeMap::new();
@@ -83,7 +84,7 @@ impl<'a> ApprovedRequests<'a> {
         ApprovedRequests(approved)
     }
 
-    /// The request for a target and kind. Marks it as matched.
+    /// Returns the request for a target and kind, and marks the request as matched.
     pub fn matching(&mut self, target: Target, kind: ActionKind) -> Option<&'a Request> {
         let (request, is_matched) = self.0.get_mut(&(target, kind))?;
         *is_matched = true;
@@ -95,7 +96,8 @@ impl<'a> ApprovedRequests<'a> {
     }
 }
 
-/// Compares only the codes of the reasons: a value may be NaN, which is not equal to itself.
+/// Whether two requests are equal. Only the codes of the reasons are compared: a value may be NaN, which is not equal
+/// to itself.
 fn is_same(one: &Request, other: &Request) -> bool {
     (one.target, &one.action, &one.reason.code) == (other.target, &other.action, &other.reason.code)
 }

@@ -9,13 +9,13 @@
 //!
 //! The line of a turn contains the raw sample (changes only), the causes of the turn, the requests of the policy with
 //! their reasons, the rejections of the guard, and the outcomes of the other requests. `explain`, the report and
-//! `replay` read nothing else. The wall-clock time is recorded once, in the header. All other times are nanoseconds
+//! `replay` read only the journal. The wall-clock time is recorded once, in the header. All other times are nanoseconds
 //! since the start of the run.
 //!
 //! The writer flushes a turn with an event immediately, in one write, so that the lines are complete if evenkeel is
 //! killed. The reader accepts a truncated last line and reports it. Turns without an event, in which no task ran and no
-//! decision was made, are buffered for two seconds (at four turns per second). A journal that exceeds its size limit
-//! continues in a new part. Each part can be read separately: see [`JournalLimits`].
+//! decision was made, are buffered for at most two seconds (at four turns per second). A journal that exceeds its size
+//! limit continues in a new part. Each part can be read separately: see [`JournalLimits`].
 //!
 //! The line types are private (`wire`) and versioned. The public interface uses the types of `sched`.
 
@@ -43,5 +43,5 @@ pub use recorded_turn::RecordedTurn;
 pub use replay::{ReplayError, ReplaySummary, replay};
 pub use write::{JournalLimits, JournalWriter};
 
-/// Version of the journal format. The reader accepts this version only.
+/// Version of the journal format. The reader accepts only this version.
 pub const FORMAT: u32 = 2;

@@ -2,16 +2,16 @@
 //!
 //! ```text
 //!   journal.1.jsonl   journal.2.jsonl   journal.jsonl
-//!   oldest            …                 the one being written
+//!   oldest            …                 current part
 //! ```
 //!
-//! The base name is always the newest part. A full part is renamed to its number, and the next part is renamed to the
-//! base name atomically, so that the base name exists at every instant.
+//! The file with the base name is always the newest part. A full part is renamed to its numbered name, and the next
+//! part is renamed to the base name atomically, so that the base name exists at every instant.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-/// Path of a full part.
+/// Returns the path of a full part.
 pub(crate) fn numbered(path: &Path, part: u32) -> PathBuf {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let name = match path.extension() {
@@ -21,22 +21,22 @@ pub(crate) fn numbered(path: &Path, part: u32) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Path under which the next part is created before it takes the base name.
+/// Returns the path under which the next part is created before it gets the base name.
 pub(crate) fn unfinished(path: &Path) -> PathBuf {
     let mut name = path.file_name().unwrap_or_default().to_owned();
     name.push(".new");
     path.with_file_name(name)
 }
 
-/// Renames the full part to its number and the next part to the base name.
+/// Renames the full part to its numbered name and the next part to the base name.
 pub(crate) fn exchange(path: &Path, part: u32) -> io::Result<()> {
     let full = numbered(path, part);
     match fs::remove_file(&full) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    // A hard link is created first, so that the content always has a name. On file systems without hard links the base
-    // name is missing between the two renames.
+    // A hard link is created first, so that the full part always has a name. On file systems without hard links the
+    // base name is missing between the two renames.
     if fs::hard_link(path, &full).is_err() {
         fs::rename(path, &full)?;
     }

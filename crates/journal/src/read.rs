@@ -1,4 +1,4 @@
-//! The journal reader. Opening reads the header; an iterator reads the turns.
+//! Journal reader: [`read`] opens a journal and reads its header; an iterator reads the turns.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
@@ -22,7 +22,7 @@ pub struct Recording {
     checkpoint: Option<Checkpoint>,
     part: PartNumber,
     lines: JournalLines,
-    /// Parts not yet read, the next one last.
+    /// Paths of the parts that follow, in reverse order.
     next_parts: Vec<PathBuf>,
     end: Option<RunEnd>,
     truncated: Option<String>,
@@ -56,7 +56,7 @@ pub fn read(path: &Path) -> Result<Recording, JournalError> {
 #[derive(Deserialize)]
 struct FirstLine {
     journal: Option<u32>,
-    /// Of the first line of a stream.
+    /// Format version in the first line of a stream.
     evenkeel_stream: Option<u32>,
     #[serde(default)]
     run: String,
@@ -82,7 +82,7 @@ fn first_line(lines: &mut JournalLines) -> Result<FirstLine, JournalError> {
     }
 }
 
-/// Checks the format version first: the other fields differ between versions.
+/// Checks only the format version, because the other fields differ between versions.
 fn check_version(line: &str) -> Result<(), LineError> {
     #[derive(Deserialize)]
     struct Version {
@@ -97,7 +97,7 @@ fn check_version(line: &str) -> Result<(), LineError> {
 }
 
 impl Recording {
-    /// Opens the last of these files. The others follow in reverse order.
+    /// Opens the last file of the list, which is the earliest part. The other parts follow in reverse order.
     fn open(mut files: Vec<PathBuf>) -> Result<Self, JournalError> {
         let path = files.pop().expect("the list holds the given path");
         let mut lines = JournalLines::open(&path)?;
@@ -121,28 +121,28 @@ impl Recording {
         Ok(recording)
     }
 
-    /// The header of the run.
+    /// Returns the header of the run.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// State of the run before the first turn, if earlier parts are missing.
+    /// Returns the state of the run before the first turn, if earlier parts are missing.
     pub fn checkpoint(&self) -> Option<&Checkpoint> {
         self.checkpoint.as_ref()
     }
 
-    /// Number of missing parts before the first one that was read.
+    /// Returns the number of missing parts before the first part that was read.
     pub fn n_parts_missing(&self) -> u32 {
         self.part.part - 1
     }
 
-    /// End of the run. Set once all turns have been read; absent if evenkeel was killed or still runs.
+    /// Returns the end of the run after all turns have been read. `None` if evenkeel was killed or is running.
     pub fn end(&self) -> Option<&RunEnd> {
         self.end.as_ref()
     }
 
-    /// `file:line` of a truncated last line (evenkeel or the machine stopped during the write). Set once
-    /// all turns have been read.
+    /// Returns `file:line` of a truncated last line after all turns have been read. A line is truncated if evenkeel or
+    /// the machine stopped during the write.
     pub fn truncated(&self) -> Option<&str> {
         self.truncated.as_deref()
     }
@@ -159,7 +159,7 @@ impl Recording {
                 let Some(path) = self.next_parts.pop() else { return Ok(None) };
                 self.lines = JournalLines::open(&path)?;
                 first_line(&mut self.lines)?;
-                // The checkpoint of the part; the turns before it have been read.
+                // The next line is the checkpoint of the part. The turns before the checkpoint have been read.
                 self.lines.next_line()?;
                 continue;
             };
@@ -179,7 +179,7 @@ impl Recording {
         }
     }
 
-    /// A turn, or `None` for the end of the run.
+    /// Parses a turn. Returns `None` for the end of the run.
     fn parse_turn(&mut self, text: &str) -> Result<Option<RecordedTurn>, JournalError> {
         if text.starts_with("{\"end\"") {
             let line: EndLine = self.lines.parse(text)?;
@@ -258,7 +258,7 @@ impl JournalLines {
     }
 }
 
-/// The message without "at line 1": the error already contains the line of the file.
+/// Returns the message without its line number: the error already contains the line of the file.
 fn json_message(error: &serde_json::Error) -> String {
     let text = plain_json_message(&error.to_string());
     match text.split_once(" at line ") {

@@ -3,29 +3,29 @@
 use engine::{LoadBasis, LoadSample, TurnRecord};
 use sched::{Outcome, Plan, Rejection, Sample, Tiers, Turn};
 
-/// One turn of a journal. It owns the values that the [`TurnRecord`] of a running engine borrows.
+/// One turn of a journal. It owns the values that a [`TurnRecord`] borrows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RecordedTurn {
     /// Number, time and causes.
     pub turn: Turn,
-    /// The raw sample: changes only.
+    /// The raw sample, which contains only changes.
     pub sample: Sample,
     /// Load of each domain, in turns that end an interval.
     pub loads: Option<LoadSample>,
     /// Level and signal tier of the loads, if they changed in a turn without loads.
     pub load_basis: Option<LoadBasis>,
-    /// Signal tier of each value, if one changed.
+    /// Signal tier of each value, if a tier changed.
     pub signals: Option<Tiers>,
     /// The plan of the policy.
     pub plan: Plan,
     /// Requests that the guard rejected.
     pub rejected: Vec<Rejection>,
-    /// Outcomes of the other requests and of the starts of due jobs.
+    /// Outcomes of the approved requests and of the starts of due jobs.
     pub outcomes: Vec<Outcome>,
 }
 
 impl RecordedTurn {
-    /// The turn in the form that sinks receive.
+    /// Returns the turn in the form that sinks receive.
     pub fn record(&self) -> TurnRecord<'_> {
         TurnRecord {
             turn: &self.turn,

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A replay is open-loop. Samples and outcomes are those of the recorded run; the plans of the policy are not carried
-//! out. Each turn therefore shows which plan the policy makes for the recorded snapshot, not how the run would continue
-//! with this policy. The simulator shows the latter.
+//! out. Each turn therefore shows the plan of the policy for the recorded snapshot. The simulator shows how a run
+//! continues with a policy.
 //!
 //! An unchanged version of a policy makes the same plans, byte for byte.
 
@@ -18,14 +18,14 @@ use crate::{
     Checkpoint, Header, JobPhase, JobProgress, JournalError, PolicyUsed, RecordedTurn, Recording,
 };
 
-/// Comparison of the replayed plans with the recorded ones.
+/// Comparison of the replayed plans with the recorded plans.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ReplaySummary {
     /// Number of turns in the recording.
     pub n_turns: u64,
-    /// Number of turns with the same requests and rejections.
+    /// Number of turns with the recorded requests and rejections.
     pub n_same: u64,
-    /// Number of these turns with other reasons or notes.
+    /// Number of turns with the recorded requests and rejections, but with other reasons or notes.
     pub n_other_reasons: u64,
     /// Number of the first turn with other requests or rejections.
     pub first_difference: Option<u64>,
@@ -45,7 +45,7 @@ pub enum ReplayError {
 }
 
 impl Header {
-    /// The header of the journal of a replay of this run.
+    /// Returns the header for the journal of a replay of this run.
     #[must_use]
     pub fn replayed(&self, tool: &str, policy: PolicyUsed, seed: u64) -> Header {
         Header {
@@ -60,7 +60,7 @@ impl Header {
     }
 }
 
-/// Feeds a recording to an engine with the same machine and jobs, and its turns to the sinks.
+/// Replays a recording in an engine with the same machine and jobs. Passes the turns with the new plans to the sinks.
 ///
 /// # Errors
 /// The recording cannot be read, or a sink fails.
@@ -124,7 +124,7 @@ fn is_same_request(one: &Request, other: &Request) -> bool {
     (one.target, &one.action) == (other.target, &other.action)
 }
 
-/// Brings an engine to the state of a checkpoint: running jobs are started and placed. The history of the
+/// Sets an engine to the state of a checkpoint: running jobs are started and placed. The history of the
 /// policy is lost with the missing parts.
 fn resume(checkpoint: &Checkpoint, engine: &mut Engine) {
     let running = || {

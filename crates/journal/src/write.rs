@@ -1,5 +1,5 @@
-//! The journal writer: one line per turn. A turn with an event is flushed immediately. A turn without an event is
-//! flushed with the next turn.
+//! The journal writer: one line per turn. A turn with an event is flushed immediately. Turns without an event are
+//! buffered until the next event, but at most eight turns.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -22,8 +22,8 @@ use crate::{Checkpoint, Header, RunEnd};
 pub struct JournalLimits {
     /// Size at which the journal continues in a new part.
     pub part: Bytes,
-    /// Number of parts to keep, including the current one; at least 1. The oldest part is removed first,
-    /// and the header of the new part counts the removed ones.
+    /// Number of parts to keep, including the current part; at least 1. The oldest part is removed first, and the
+    /// header of the new part contains the number of removed parts.
     pub n_parts: u32,
 }
 
@@ -37,7 +37,7 @@ impl Default for JournalLimits {
 /// CPU time of evenkeel.
 const BUFFERED_TURNS_MAX: u32 = 8;
 
-/// Writes the journal of a run, as one of its sinks.
+/// Sink that writes the journal of a run.
 #[derive(Debug)]
 pub struct JournalWriter {
     path: PathBuf,
@@ -54,7 +54,7 @@ pub struct JournalWriter {
 }
 
 impl JournalWriter {
-    /// Creates the file (an existing one is overwritten) and writes the header.
+    /// Creates the file or overwrites an existing file, and writes the header.
     ///
     /// # Errors
     /// The file cannot be created or written.
@@ -75,12 +75,12 @@ impl JournalWriter {
         Ok(writer)
     }
 
-    /// Path of the newest part.
+    /// Returns the path of the newest part.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Number of parts removed because of the limits.
+    /// Returns the number of parts that were removed because of the limits.
     pub fn n_parts_removed(&self) -> u32 {
         self.part.n_removed
     }
@@ -126,7 +126,7 @@ impl JournalWriter {
         written
     }
 
-    /// Continues in a new part. Its first lines are written before it takes the base name.
+    /// Continues in a new part. The first lines are written before the part gets the base name.
     fn rotate(&mut self) -> io::Result<()> {
         let full = self.part.part;
         let kept = self.limits.n_parts.max(1);
@@ -162,12 +162,12 @@ impl Sink for JournalWriter {
 
 impl Drop for JournalWriter {
     fn drop(&mut self) {
-        // Flushes the lines of an unfinished run. An earlier error has been returned already.
+        // Flushes the lines of an unfinished run. An earlier error has already been returned.
         let _ = self.flush();
     }
 }
 
-/// Whether no task ran and the plan is empty.
+/// Whether a turn has no event: no task ran, and the plan is empty.
 fn has_no_event(record: &TurnRecord<'_>) -> bool {
     let sample = record.sample;
     record.turn.causes == [Cause::Interval]

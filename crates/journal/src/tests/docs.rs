@@ -17,19 +17,23 @@ fn the_example_in_the_docs_is_a_journal() {
     // The rewritten journal is equal, so no field was misspelt and ignored.
     let copy = dir.path().join("copy.jsonl");
     let limits = crate::JournalLimits::default();
-    let mut again = crate::JournalWriter::create(&copy, recording.header(), limits).expect("made");
+    let mut writer = crate::JournalWriter::create(&copy, recording.header(), limits).expect("made");
     for turn in crate::read(&path).expect("a journal") {
         let turn = turn.expect("a turn");
-        engine::Sink::record(&mut again, &turn.record()).expect("can be written");
+        engine::Sink::record(&mut writer, &turn.record()).expect("can be written");
     }
-    again.finish(recording.end().expect("seen above")).expect("can be written");
+    writer.finish(recording.end().expect("seen above")).expect("can be written");
     let values = |text: &str| -> Vec<serde_json::Value> {
         text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
     };
     let written = fs::read_to_string(&copy).expect("text");
-    for (line, again) in values(example).iter().zip(values(&written)) {
+    for (line, rewritten) in values(example).iter().zip(values(&written)) {
         for (key, value) in line.as_object().expect("an object") {
-            assert!(key == "machine" || &again[key] == value, "{key}: {value} or {}", again[key]);
+            assert!(
+                key == "machine" || &rewritten[key] == value,
+                "{key}: {value} or {}",
+                rewritten[key]
+            );
         }
     }
 }

@@ -18,7 +18,7 @@ pub(crate) trait Random {
     fn random(rng: &mut Rng) -> Self;
 }
 
-/// Two nodes, two LLC domains and two cores each.
+/// Returns a machine with two nodes, each with two LLC domains of two cores.
 pub(crate) fn machine() -> Machine {
     let cpus = |range: std::ops::Range<u32>| range.map(CpuId).collect::<CpuSet>();
     let nodes = (0..2u32).map(|id| Node {
@@ -138,7 +138,7 @@ fn big(rng: &mut Rng) -> u64 {
     rng.next_u64() >> rng.below(64)
 }
 
-/// One of these values.
+/// Returns a random element.
 pub(crate) fn one_of<T: Clone>(values: &[T], rng: &mut Rng) -> T {
     values[rng.below(values.len() as u64) as usize].clone()
 }
@@ -157,13 +157,13 @@ macro_rules! random {
 random! {
     bool: |rng| rng.below(2) == 0;
     u8: |rng| rng.below(65) as u8;
-    // Complete samples of memory are as frequent as others.
+    // Complete and incomplete samples of memory are equally frequent.
     u16: |rng| if rng.below(2) == 0 { 1000 } else { rng.below(1000) as u16 };
     u32: |rng| big(rng) as u32;
     i32: |rng| rng.below(256) as i32;
     u64: big;
     usize: |rng| rng.below(1000) as usize;
-    // The maximum is the absence of a limit.
+    // The maximum value is equal to no limit.
     Bytes: |rng| if rng.below(4) == 0 { Action::NO_LIMIT } else { Bytes(big(rng)) };
     Nanos: |rng| Nanos(big(rng));
     JobId: |rng| JobId(rng.below(3) as u32);

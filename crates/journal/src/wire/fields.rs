@@ -23,10 +23,10 @@ pub(crate) trait Encoded<F>: Sized {
     fn decode(field: F, codes: &[ReasonCode]) -> Result<Self, LineError>;
 }
 
-/// Name of a value of an enum.
+/// Name of an enum value in a line.
 pub(crate) type Name = Cow<'static, str>;
 
-/// For `skip_serializing_if`.
+/// Whether a value is the default value, for `skip_serializing_if`.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }
@@ -139,7 +139,7 @@ impl<F, T: Encoded<F>> Encoded<F> for Arc<T> {
     }
 }
 
-/// Linux list text.
+/// The encoding is a Linux list such as `0-3,8`.
 impl<T: SetId> Encoded<String> for IdSet<T> {
     fn encode(&self) -> String {
         self.to_string()
@@ -149,13 +149,13 @@ impl<T: SetId> Encoded<String> for IdSet<T> {
     }
 }
 
-/// Defines lines and the conversions from and to a type. One row per field: its name and its type in the line, and its
-/// name in the type.
+/// Defines lines and their conversions from and to a type. A row per field contains the name and type of the field in
+/// the line, and its name in the type.
 ///
 /// ```text
 ///   name: u32 = field,             required
 ///   name?: Option<u64> = field,    omitted if it has the default value
-///   flatten name: Fields = field,  its fields are fields of the line
+///   flatten name: Fields = field,  the fields of `Fields` are fields of the line
 ///   absent field,                  not in the line; read as the default value
 /// ```
 macro_rules! line_types {
@@ -213,7 +213,8 @@ macro_rules! line_types {
     };
 }
 
-/// Defines enums of a line and the conversions from and to a type: variants with a value, then `|` and variants without.
+/// Defines enums of a line and their conversions from and to a type: variants with a value, `|`, variants without a
+/// value.
 macro_rules! line_enums {
     ($($(#[$meta:meta])* $Line:ident for $Type:ident {
         $($variant:ident($kind:ty) = $inner:ident,)* |
@@ -261,7 +262,7 @@ macro_rules! line_enums {
 }
 pub(crate) use {line_enums, line_types};
 
-/// A raw counter: `VALUE` without times, `[VALUE, NS]` if it was running all of the time enabled, or
+/// A raw counter: `VALUE` without times, `[VALUE, NS]` if the counter was running during the whole enabled time, or
 /// `[VALUE, ENABLED_NS, RUNNING_NS]`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]

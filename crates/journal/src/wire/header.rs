@@ -14,7 +14,7 @@ use crate::{FORMAT, Header, LineError, PolicyUsed, RunEnd};
 
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct HeaderLine {
-    /// Version of the format. Read before all other fields.
+    /// Version of the format, which the reader checks first.
     pub journal: u32,
     pub tool: String,
     pub run: String,
@@ -115,7 +115,7 @@ line_enums! {
 /// Position of a part in its journal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct PartNumber {
-    /// From 1.
+    /// Number of the part, from 1.
     pub part: u32,
     /// Number of earlier parts that have been removed.
     pub n_removed: u32,

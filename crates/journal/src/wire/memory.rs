@@ -28,7 +28,7 @@ line_types! {
         shared_bytes?: u64 = shared,
     }
 
-    /// A page migration in progress, in a checkpoint. Without `from` the source is every other node; without
+    /// A page migration in progress, in a checkpoint. Without `from`, all nodes except the target are sources. Without
     /// `limit_bytes` there is no limit.
     ActivePageMigrationField for ActivePageMigration {
         flatten target: TargetField = target,
@@ -77,7 +77,7 @@ fn is_complete(permille: &u16) -> bool {
     *permille == complete()
 }
 
-/// The limit of a page migration.
+/// Encodes the limit of a page migration. No limit is encoded as an absent field.
 impl Encoded<Option<u64>> for Bytes {
     fn encode(&self) -> Option<u64> {
         (*self != Action::NO_LIMIT).then_some(self.0)

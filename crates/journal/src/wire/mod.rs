@@ -1,7 +1,8 @@
 //! The line types of the file: field names and encodings.
 //!
-//! CPU and node sets are Linux list text. Times are whole nanoseconds (`_ns`), sizes whole bytes
-//! (`_bytes`). A field that is absent, false or empty is omitted: absent is never zero.
+//! CPU and node sets are Linux list text. Times are whole nanoseconds (`_ns`), sizes whole bytes (`_bytes`). A field
+//! with its default value (absent, false, empty, zero) is omitted. A zero of an optional field is written, because it
+//! differs from an absent value.
 
 mod checkpoint;
 mod fields;

@@ -41,8 +41,8 @@ pub(crate) enum ActionField {
     MovePages(PageMigrationField),
 }
 
-/// Source, target and limit of a page migration: `{"from":0,"to":2,"limit_bytes":…}`. Without `from`
-/// the source is every other node; without `limit_bytes` there is no limit.
+/// Source, target and limit of a page migration: `{"from":0,"to":2,"limit_bytes":…}`. Without `from`, all nodes except
+/// the target are sources. Without `limit_bytes` there is no limit.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct PageMigrationField {
     #[serde(skip_serializing_if = "is_default", default)]
@@ -60,7 +60,7 @@ pub(crate) struct ReasonField {
     pub values: ReasonValues,
 }
 
-/// A JSON object that keeps its order.
+/// A JSON object with its entries in the order of the line.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct ReasonValues(Vec<(Cow<'static, str>, ValueField)>);
 
@@ -70,12 +70,11 @@ pub(crate) enum ValueField {
     Count(u64),
     Number(f64),
     Text(String),
-    /// `null`: JSON has no NaN.
+    /// `null`, because JSON has no NaN.
     NotANumber(()),
 }
 
-/// `{"job":3,"start":{},"done":4711}`; instead of `"done"` also `"in_progress":true`, or `"cause"` with
-/// `"detail"`.
+/// `{"job":3,"start":{},"done":4711}`. The result is `"done"`, `"in_progress":true`, or `"cause"` and `"detail"`.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct OutcomeLine {
     #[serde(flatten)]
@@ -98,7 +97,7 @@ impl Encoded<ReasonField> for Reason {
         ReasonField { code: self.code.name().to_owned(), values: ReasonValues(values.collect()) }
     }
 
-    /// The template of the code is that of the header.
+    /// The template of the code is taken from the header.
     fn decode(field: ReasonField, codes: &[ReasonCode]) -> Result<Self, LineError> {
         let code = codes.iter().find(|code| code.name() == field.code).cloned();
         let code = code.ok_or_else(|| {

@@ -98,7 +98,7 @@ impl Encoded<SignalTiersField> for Tiers {
         all.map(|(name, tier)| (name.into(), tier.encode())).collect()
     }
 
-    /// An unknown event is ignored.
+    /// Unknown events are ignored.
     fn decode(field: SignalTiersField, codes: &[ReasonCode]) -> Result<Self, LineError> {
         let mut tiers = Tiers::default();
         for (name, tier) in field {

@@ -1,4 +1,4 @@
-//! Sets of CPUs and nodes, and the two text formats that the kernel has for them.
+//! Sets of CPUs and nodes, and the two text formats of the kernel for these sets.
 //!
 //! ```text
 //!   list format   0-3,8               /sys/devices/system/cpu/online, cpuset.cpus
@@ -34,19 +34,19 @@ pub type NodeSet = IdSet<NodeId>;
 pub struct IdSet<T> {
     /// Index of the first stored word; 0 for the empty set.
     first_word: usize,
-    words: Words,
+    words: BitmapWords,
     kind: PhantomData<T>,
 }
 
-/// Adjacent words. The first and the last are nonzero, except for the one zero word of the empty set.
+/// Adjacent words of the bitmap. The first and the last word are nonzero. The empty set has one zero word.
 #[derive(Clone, PartialEq, Eq, Hash)]
-enum Words {
+enum BitmapWords {
     One(u64),
     /// At least two words.
     Many(Vec<u64>),
 }
 
-/// The text is not a set.
+/// Error of a text that is not a set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum ParseSetError {
@@ -60,44 +60,44 @@ pub enum ParseSetError {
     NotAMask(String),
 }
 
-/// The limits of the kernel are 8192 CPUs and 1024 nodes. A larger id is an error of the input, and the
-/// bitmap for it would take too much memory.
+/// The limits of the kernel are 8192 CPUs and 1024 nodes. A larger id is an error of the input, and its bitmap would
+/// take too much memory.
 const MAX_ID: u64 = 65_535;
 
 impl<T> Default for IdSet<T> {
     fn default() -> Self {
-        IdSet { first_word: 0, words: Words::One(0), kind: PhantomData }
+        IdSet { first_word: 0, words: BitmapWords::One(0), kind: PhantomData }
     }
 }
 
 impl<T> IdSet<T> {
-    /// The set with these words; `word` returns each word of `span` by its index.
-    fn of_words(span: Range<usize>, word: impl Fn(usize) -> u64) -> Self {
+    /// Creates a set from the words with the indices `span`; `word` returns a word by its index.
+    fn from_span(span: Range<usize>, word: impl Fn(usize) -> u64) -> Self {
         let is_used = |&at: &usize| word(at) != 0;
         let Some(first) = span.clone().find(is_used) else { return Self::default() };
         let last = span.rev().find(is_used).unwrap_or(first);
         let words = match first == last {
-            true => Words::One(word(first)),
-            false => Words::Many((first..=last).map(word).collect()),
+            true => BitmapWords::One(word(first)),
+            false => BitmapWords::Many((first..=last).map(word).collect()),
         };
         IdSet { first_word: first, words, kind: PhantomData }
     }
 
     fn stored(&self) -> &[u64] {
         match &self.words {
-            Words::One(word) => std::slice::from_ref(word),
-            Words::Many(words) => words,
+            BitmapWords::One(word) => std::slice::from_ref(word),
+            BitmapWords::Many(words) => words,
         }
     }
 
     fn stored_mut(&mut self) -> &mut [u64] {
         match &mut self.words {
-            Words::One(word) => std::slice::from_mut(word),
-            Words::Many(words) => words,
+            BitmapWords::One(word) => std::slice::from_mut(word),
+            BitmapWords::Many(words) => words,
         }
     }
 
-    /// The indices of the stored words.
+    /// Returns the indices of the stored words.
     fn span(&self) -> Range<usize> {
         self.first_word..self.first_word + self.stored().len()
     }
@@ -109,10 +109,10 @@ impl<T> IdSet<T> {
 
     /// Whether the set has no members.
     pub fn is_empty(&self) -> bool {
-        matches!(self.words, Words::One(0))
+        matches!(self.words, BitmapWords::One(0))
     }
 
-    /// The bitmap as 64-bit words, lowest first, without trailing zero words.
+    /// Returns the bitmap as 64-bit words, lowest first, without trailing zero words.
     pub fn words(&self) -> impl Iterator<Item = u64> + '_ {
         let n_words = if self.is_empty() { 0 } else { self.span().end };
         (0..n_words).map(|at| self.word(at))
@@ -133,12 +133,12 @@ impl<T: Eq> PartialOrd for IdSet<T> {
 }
 
 impl<T: SetId> IdSet<T> {
-    /// The empty set.
+    /// Creates an empty set.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds an id; returns whether it was absent before.
+    /// Adds an id. Returns whether the id was absent before.
     pub fn insert(&mut self, id: T) -> bool {
         let (word_idx, bit) = word_and_bit(id);
         if self.word(word_idx) & bit != 0 {
@@ -158,11 +158,11 @@ impl<T: SetId> IdSet<T> {
     fn widen(&mut self, at: usize) {
         let Range { start, end } = self.span();
         let (start, end) = (start.min(at), end.max(at + 1));
-        self.words = Words::Many((start..end).map(|at| self.word(at)).collect());
+        self.words = BitmapWords::Many((start..end).map(|at| self.word(at)).collect());
         self.first_word = start;
     }
 
-    /// Removes an id; returns whether it was present.
+    /// Removes an id. Returns whether the id was present.
     pub fn remove(&mut self, id: T) -> bool {
         let (word_idx, bit) = word_and_bit(id);
         if self.word(word_idx) & bit == 0 {
@@ -172,7 +172,7 @@ impl<T: SetId> IdSet<T> {
         let word = &mut self.stored_mut()[word_idx - first];
         *word &= !bit;
         if *word == 0 {
-            *self = Self::of_words(self.span(), |word_idx| self.word(word_idx));
+            *self = Self::from_span(self.span(), |word_idx| self.word(word_idx));
         }
         true
     }
@@ -183,47 +183,47 @@ impl<T: SetId> IdSet<T> {
         self.word(word_idx) & bit != 0
     }
 
-    /// Number of members.
+    /// Returns the number of members.
     pub fn len(&self) -> usize {
         self.stored().iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// The lowest member.
+    /// Returns the lowest member, or `None` if the set is empty.
     pub fn first(&self) -> Option<T> {
         let word = self.stored().first().filter(|word| **word != 0)?;
         Some(T::from(self.first_word as u32 * 64 + word.trailing_zeros()))
     }
 
-    /// The highest member.
+    /// Returns the highest member, or `None` if the set is empty.
     pub fn last(&self) -> Option<T> {
         let word = self.stored().last().filter(|word| **word != 0)?;
         Some(T::from((self.span().end as u32 - 1) * 64 + 63 - word.leading_zeros()))
     }
 
-    /// All members in increasing order.
+    /// Returns all members in increasing order.
     pub fn iter(&self) -> impl Iterator<Item = T> + '_ {
         let n_words = self.first_word as u32;
         IdSetIter { words: self.stored().iter(), n_words, bits: Bits(0), kind: PhantomData }
     }
 
-    /// The intersection.
+    /// Returns the intersection.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
-        Self::of_words(self.span(), |at| self.word(at) & other.word(at))
+        Self::from_span(self.span(), |at| self.word(at) & other.word(at))
     }
 
-    /// The union.
+    /// Returns the union.
     #[must_use]
     pub fn or(&self, other: &Self) -> Self {
         let (ours, theirs) = (self.span(), other.span());
         let span = ours.start.min(theirs.start)..ours.end.max(theirs.end);
-        Self::of_words(span, |at| self.word(at) | other.word(at))
+        Self::from_span(span, |at| self.word(at) | other.word(at))
     }
 
-    /// The difference: members of this set that are not in `other`.
+    /// Returns the difference: members of this set that are not in `other`.
     #[must_use]
     pub fn minus(&self, other: &Self) -> Self {
-        Self::of_words(self.span(), |at| self.word(at) & !other.word(at))
+        Self::from_span(self.span(), |at| self.word(at) & !other.word(at))
     }
 
     /// Whether every member is in `other`.
@@ -255,9 +255,9 @@ impl<T: SetId> IdSet<T> {
         Ok(set)
     }
 
-    /// The set with these words, lowest first.
+    /// Creates a set from the words of its bitmap, lowest first.
     pub fn from_words(words: &[u64]) -> Self {
-        Self::of_words(0..words.len(), |at| words[at])
+        Self::from_span(0..words.len(), |at| words[at])
     }
 
     fn insert_checked(&mut self, number: u64) -> Result<(), ParseSetError> {
@@ -272,12 +272,12 @@ fn word_and_bit<T: SetId>(id: T) -> (usize, u64) {
     ((number / 64) as usize, 1u64 << (number % 64))
 }
 
-/// Iterator over the members; skips zero words.
+/// Iterator over the members. Skips zero words.
 struct IdSetIter<'a, T> {
     words: std::slice::Iter<'a, u64>,
-    /// Words read or skipped so far.
+    /// Number of words that were read or skipped.
     n_words: u32,
-    /// The remaining bits of the last word read.
+    /// Remaining bits of the last word that was read.
     bits: Bits,
     kind: PhantomData<T>,
 }
@@ -329,7 +329,7 @@ impl<T: SetId> Extend<T> for IdSet<T> {
 impl<T: SetId> FromStr for IdSet<T> {
     type Err = ParseSetError;
 
-    /// Parses the list format. White space is ignored; an empty text is the empty set.
+    /// Parses the list format. White space is ignored. An empty text is the empty set.
     fn from_str(text: &str) -> Result<Self, ParseSetError> {
         let mut set = Self::new();
         for part in text.trim().split(',').map(str::trim).filter(|_| !text.trim().is_empty()) {
@@ -359,7 +359,7 @@ fn range(part: &str) -> Result<(u64, u64), ParseSetError> {
 }
 
 impl<T: SetId> fmt::Display for IdSet<T> {
-    /// The list format; an empty text for the empty set.
+    /// Writes the list format. The empty set is an empty text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut text = String::new();
         let mut ids = self.iter().map(SetId::number).peekable();
@@ -447,8 +447,8 @@ mod tests {
             steps in proptest::collection::vec((any::<bool>(), 0u32..400), 0..80),
         ) {
             let (mut made, mut members) = (CpuSet::new(), BTreeSet::new());
-            for (comes, id) in steps {
-                let (changed, expected) = match comes {
+            for (inserts, id) in steps {
+                let (changed, expected) = match inserts {
                     true => (made.insert(CpuId(id)), members.insert(id)),
                     false => (made.remove(CpuId(id)), members.remove(&id)),
                 };
@@ -463,7 +463,7 @@ mod tests {
         }
 
         #[test]
-        fn any_set_survives_being_written_and_read(ids in proptest::collection::btree_set(0u32..2000, 0..60)) {
+        fn a_written_set_is_read_back_equal(ids in proptest::collection::btree_set(0u32..2000, 0..60)) {
             let made: CpuSet = ids.iter().map(|&id| CpuId(id)).collect();
             prop_assert_eq!(&set(&made.to_string()), &made);
             prop_assert_eq!(made.len(), ids.len());

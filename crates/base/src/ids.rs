@@ -9,7 +9,7 @@ macro_rules! id {
         pub struct $name(pub u32);
 
         impl $name {
-            /// The id as an index into a table with one entry per id.
+            /// Returns the id as an index into a table with one entry per id.
             pub fn index(self) -> usize {
                 self.0 as usize
             }
@@ -30,29 +30,31 @@ macro_rules! id {
 }
 
 id! {
-    /// A logical CPU; the kernel's number. Numbers can have gaps.
+    /// A logical CPU, by the number of the kernel. Numbers can have gaps.
     CpuId, "cpu"
 }
 id! {
-    /// A NUMA node; the kernel's number. Numbers can have gaps.
+    /// A NUMA node, by the number of the kernel. Numbers can have gaps.
     NodeId, "node"
 }
 id! {
-    /// An LLC domain: CPUs that share one last-level cache. Numbered by evenkeel in the order of their lowest CPUs.
+    /// An LLC domain: CPUs that share one last-level cache. evenkeel numbers the domains in the order of their lowest
+    /// CPUs.
     LlcId, "llc"
 }
 id! {
-    /// A physical core. Numbered by evenkeel in the order of their lowest CPUs.
+    /// A physical core. evenkeel numbers the cores in the order of their lowest CPUs.
     CoreId, "core"
 }
 id! {
-    /// One run of one line of a workload; each copy is a separate job. Numbered by evenkeel in start order.
+    /// A job of a workload, or a process of a watch. Each copy of a workload entry is a separate job. evenkeel numbers
+    /// the jobs of a workload in the order of their start times.
     JobId, "job"
 }
 
-/// Ids that an [`crate::IdSet`] can hold.
+/// Type of the ids in a [`crate::IdSet`].
 pub trait SetId: Copy + From<u32> {
-    /// The id as a number.
+    /// Returns the id as a number.
     fn number(self) -> u32;
 }
 
@@ -73,7 +75,7 @@ impl SetId for NodeId {
 /// The kernel reuses thread ids. Together with the start time, a thread id is unique until the next reboot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TaskId {
-    /// The kernel's thread id.
+    /// Thread id (TID) of the kernel.
     pub tid: u32,
     /// Start time in clock ticks since boot (field 22 of `/proc/TID/stat`).
     pub start_time_ticks: u64,

@@ -16,7 +16,7 @@ pub struct KeyValue<'a> {
     pub value: &'a str,
 }
 
-/// The error of a pair. Each message states what to write.
+/// Error of a pair. The message contains the accepted values.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum KeyValueError {
@@ -26,7 +26,7 @@ pub enum KeyValueError {
     Value { key: String, found: String, accepted: String },
 }
 
-/// The parts of a list.
+/// Splits a list into its parts.
 pub fn key_values(list: &str) -> impl Iterator<Item = KeyValue<'_>> {
     let parts = list.split(',').map(str::trim).filter(|part| !part.is_empty());
     parts.map(|text| {
@@ -36,10 +36,10 @@ pub fn key_values(list: &str) -> impl Iterator<Item = KeyValue<'_>> {
 }
 
 impl KeyValue<'_> {
-    /// The value, if it has the type and meets the condition; `accepted` completes "write …".
+    /// Parses the value. In the error message, `accepted` completes "write …".
     ///
     /// # Errors
-    /// [`KeyValueError::Value`].
+    /// [`KeyValueError::Value`] if the value has another type or does not meet the condition.
     pub fn parse<T: FromStr>(
         &self,
         accepted: impl Display,
@@ -50,7 +50,7 @@ impl KeyValue<'_> {
         value.ok_or_else(|| KeyValueError::Value { key, found, accepted: accepted.to_string() })
     }
 
-    /// The error of a part that is neither a pair with a known key nor one of the alternatives.
+    /// Returns the error of a part that is neither a pair with a known key nor one of the alternatives.
     pub fn unknown(
         &self,
         list: &'static str,

@@ -1,7 +1,7 @@
 //! Types that every crate uses: ids, times, sizes, sets of CPUs and nodes, random numbers, and the reader of
 //! TOML files.
 //!
-//! The crate reads no file, no clock and no source of randomness of its own.
+//! The crate reads no files and no clocks, and uses no random numbers other than those of a seed.
 
 mod cpuset;
 mod ids;

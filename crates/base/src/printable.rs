@@ -1,14 +1,14 @@
-//! Escapes of characters that affect a terminal or hide text.
+//! Escaping of characters that affect a terminal or hide text.
 //!
-//! A process sets its own name (`prctl(2)`), and files come from elsewhere. A control character in such a text is a command
-//! for the terminal, and a bidirectional control changes the order of the characters after it.
+//! Names of processes (`prctl(2)`) and texts in files may come from other users. A control character in such a text is
+//! a command for the terminal. A bidirectional control changes the order of the following characters.
 //!
 //! ```text
 //!   ESC [31m  ─► \u001b[31m        the escape of JSON and TOML strings: escaped JSON has the same value
 //! ```
 
-/// Whether `c` is neither a control character (C0, DEL, C1) nor a bidirectional control, zero-width or other invisible format
-/// character nor a line separator.
+/// Whether `c` can be printed. Control characters (C0, DEL, C1), bidirectional controls, zero-width and other invisible
+/// format characters, and line separators cannot be printed.
 pub fn is_printable(c: char) -> bool {
     let is_invisible = matches!(
         c,
@@ -18,12 +18,12 @@ pub fn is_printable(c: char) -> bool {
     !c.is_control() && !is_invisible
 }
 
-/// A text for one line: every character that is not printable, line ends included, becomes `\uXXXX`.
+/// Escapes a text for one line: every character that is not printable, including line ends, becomes `\uXXXX`.
 pub fn printable(text: &str) -> String {
     escape(text, |_| false)
 }
 
-/// A text of several lines: like [`printable`], but line ends stay.
+/// Escapes a text of several lines like [`printable`], but keeps line ends.
 pub fn printable_lines(text: &str) -> String {
     escape(text, |c| c == '\n')
 }

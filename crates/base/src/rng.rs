@@ -3,22 +3,22 @@
 use rand::{Rng as _, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// A seeded generator. The algorithm is fixed (PCG), unlike the default of a library.
+/// A seeded generator with a fixed algorithm (PCG): the default generator of a library may change.
 #[derive(Clone, Debug)]
 pub struct Rng(Pcg64Mcg);
 
 impl Rng {
-    /// The generator of a seed.
+    /// Creates a generator from a seed.
     pub fn new(seed: u64) -> Self {
         Rng(Pcg64Mcg::seed_from_u64(seed))
     }
 
-    /// Uniform on all 64-bit numbers.
+    /// Returns a number that is uniform over all 64-bit numbers.
     pub fn next_u64(&mut self) -> u64 {
         self.0.next_u64()
     }
 
-    /// Uniform on `0..bound`, without bias. Panics if `bound` is 0.
+    /// Returns a number that is uniform over `0..bound`, without bias. Panics if `bound` is 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         assert!(bound != 0, "bound is 0");
         // Numbers below `reject` would make small results more likely, so they are drawn again.
@@ -31,12 +31,13 @@ impl Rng {
         }
     }
 
-    /// Uniform on `0.0..1.0`, with 53 random bits.
+    /// Returns a number that is uniform over `0.0..1.0`, with 53 random bits.
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// The index of one weight, drawn in proportion to the weights. `None` if all weights are zero or there are none.
+    /// Returns the index of a weight, drawn with a probability proportional to the weight. Returns `None` if all
+    /// weights are zero or there is no weight.
     pub fn weighted(&mut self, weights: &[u64]) -> Option<usize> {
         let total: u64 = weights.iter().sum();
         if total == 0 {
@@ -44,9 +45,9 @@ impl Rng {
         }
         let mut remaining = self.below(total);
         weights.iter().position(|&weight| {
-            let is_here = remaining < weight;
+            let is_drawn = remaining < weight;
             remaining = remaining.saturating_sub(weight);
-            is_here
+            is_drawn
         })
     }
 }

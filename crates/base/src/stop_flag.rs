@@ -3,12 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A request to stop. Every clone can raise it; it is never lowered. Computations poll it.
+/// Flag that requests a stop. Computations poll the flag. Every clone can raise it, and no clone can lower it.
 #[derive(Clone, Debug, Default)]
 pub struct StopFlag(Arc<AtomicBool>);
 
 impl StopFlag {
-    /// Requests all holders of a clone to stop.
+    /// Raises the flag of all clones.
     pub fn raise(&self) {
         self.0.store(true, Ordering::Relaxed);
     }

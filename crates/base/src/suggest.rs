@@ -1,12 +1,12 @@
-//! Parts of messages: the known name that is closest to a mistyped one, and counts with a noun.
+//! Parts of messages: suggestions for mistyped names, and counts with a noun.
 //!
 //! The distance is the Damerau-Levenshtein edit distance: insertions, deletions, substitutions and
 //! transpositions of adjacent letters each count as one edit. Case is ignored.
 
 use std::fmt::Display;
 
-/// All known names within one edit per three letters of the known name (at least one edit), the closest
-/// first. Names at equal distance keep their order in `known`. The threshold is guessed.
+/// Returns the known names within one edit per three letters of the known name (at least one edit), the closest first.
+/// Names at equal distance keep their order in `known`. The threshold is guessed.
 pub fn similar<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'a str> {
     let found = found.to_lowercase();
     let edits = |name: &str| strsim::damerau_levenshtein(&found, &name.to_lowercase());
@@ -17,18 +17,18 @@ pub fn similar<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Vec
     similar_names.into_iter().map(|(_, name)| name).collect()
 }
 
-/// The closest of [`similar`].
+/// Returns the closest name of [`similar`].
 pub fn nearest<'a>(found: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     similar(found, known).first().copied()
 }
 
-/// `did you mean "NAME"?`, or `did you mean "A" or "B"?` for several names; `None` without a name.
+/// Returns `did you mean "NAME"?`, or `did you mean "A" or "B"?` for several names; `None` without a name.
 pub fn question<S: AsRef<str>>(near: &[S]) -> Option<String> {
     let quoted: Vec<String> = near.iter().map(|name| format!("{:?}", name.as_ref())).collect();
     (!near.is_empty()).then(|| format!("did you mean {}?", quoted.join(" or ")))
 }
 
-/// `did you mean "NAME"?` with the closest known name, or `known are A, B, C` if no known name is similar.
+/// Returns `did you mean "NAME"?` with the closest known name, or `known are A, B, C` if no known name is similar.
 pub fn did_you_mean<'a>(
     found: &str,
     known: impl IntoIterator<Item = &'a str, IntoIter: Clone>,
@@ -39,12 +39,12 @@ pub fn did_you_mean<'a>(
         .unwrap_or_else(|| format!("known are {}", known.collect::<Vec<_>>().join(", ")))
 }
 
-/// A count and its noun: `1 CPU`, `8 CPUs`, `0 LLC domains`, `2 policies`.
+/// Returns a count with its noun: `1 CPU`, `8 CPUs`, `0 LLC domains`, `2 policies`.
 pub fn counted_noun<N: Display + PartialEq + From<u8>>(n: N, one: &str) -> String {
     format!("{n} {}", noun(n == N::from(1), one))
 }
 
-/// The singular or the plural of a noun. A `y` after a consonant becomes `ies`.
+/// Returns the singular or the plural of a noun. A `y` after a consonant becomes `ies`.
 pub fn noun(is_one: bool, one: &str) -> String {
     match one.strip_suffix('y') {
         _ if is_one => one.to_owned(),
@@ -53,7 +53,7 @@ pub fn noun(is_one: bool, one: &str) -> String {
     }
 }
 
-/// The message for a file of another format, with its remedy: `the journal has format 1, …`.
+/// Returns the message for a file of another format, with its remedy: `the journal has format 1, …`.
 pub fn other_format(file: &str, found: u32, supported: u32) -> String {
     let remedy = if found < supported {
         "an older build wrote it: record the run again"

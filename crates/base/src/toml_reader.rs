@@ -1,13 +1,13 @@
-//! TOML files read with positions.
+//! Reader of TOML files that reports errors with their positions.
 //!
-//! Every error is one line that names the file, the line and the column of the value at fault:
+//! Every error is one line with the file, the line and the column of the invalid value:
 //!
 //! ```text
 //!   jobs.toml:7:1: unknown key "comand" in a job; did you mean "command"?
 //! ```
 //!
-//! There are two ways to read a document. [`TomlTable`] gives typed access by key, for formats whose values are checked
-//! one by one. [`deserialize`] fills a serde type, for formats that also exist as JSON. The caller opens the files.
+//! There are two ways to read a document. [`TomlTable`] gives typed access by key, for formats with a check of each
+//! value. [`deserialize`] fills a serde type, for formats that also exist as JSON. The caller opens the files.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -26,9 +26,9 @@ use crate::suggest::did_you_mean;
 pub struct Located<F> {
     /// The file as the user named it.
     pub file: PathBuf,
-    /// From 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// From 1, in characters.
+    /// Column in characters, from 1.
     pub column: usize,
     /// The error.
     pub fault: F,
@@ -71,7 +71,7 @@ pub struct TomlVersion {
     pub key: &'static str,
     /// The supported version.
     pub supported: u32,
-    /// How to convert a file of the previous version.
+    /// Instruction for converting a file of the previous version.
     pub conversion: Option<&'static str>,
 }
 
@@ -86,24 +86,24 @@ pub struct SourceText<'t> {
 }
 
 impl<'t> SourceText<'t> {
-    /// `file` is only used in errors.
+    /// Creates a source text. `file` is used only in errors.
     pub fn new(text: &'t str, file: &'t Path) -> Self {
         let after_newline =
             text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i + 1);
         SourceText { text, file, line_starts: std::iter::once(0).chain(after_newline).collect() }
     }
 
-    /// The line of a byte offset, from 1. An offset beyond the end is in the last line.
+    /// Returns the line of a byte offset, from 1. An offset beyond the end is in the last line.
     pub fn line(&self, offset: usize) -> usize {
         self.line_starts.partition_point(|&start| start <= offset)
     }
 
-    /// The byte offset at which a line (from 1) begins.
+    /// Returns the byte offset at which a line (from 1) begins.
     pub fn start_of(&self, line: usize) -> usize {
         self.line_starts.get(line - 1).copied().unwrap_or_default()
     }
 
-    /// An error at a byte offset.
+    /// Returns an error at a byte offset.
     pub fn error_at<F>(&self, offset: usize, fault: F) -> Located<F> {
         let line = self.line(offset);
         let before = self.text.get(self.line_starts[line - 1]..offset).unwrap_or_default();
@@ -113,8 +113,8 @@ impl<'t> SourceText<'t> {
 
     /// Parses the text and checks its version.
     ///
-    /// The version, if present, must be the supported one. It is checked first, because another version may have other
-    /// keys.
+    /// If the text contains a version, it must be the supported version. The version is checked first, because another
+    /// version may have other keys.
     pub fn parse<F: From<TomlFault>>(
         &self,
         version: TomlVersion,
@@ -129,12 +129,12 @@ impl<'t> SourceText<'t> {
             self.error_at(span.start, fault.into())
         })?;
         let TomlVersion { key, supported, conversion } = version;
-        let is = |found: &Value<'_>, number: u32| matches!(found, Value::Integer(text) if text.as_str() == number.to_string());
-        match document.get_ref().get(key).filter(|found| !is(found.get_ref(), supported)) {
+        let is_version = |found: &Value<'_>, number: u32| matches!(found, Value::Integer(text) if text.as_str() == number.to_string());
+        match document.get_ref().get(key).filter(|found| !is_version(found.get_ref(), supported)) {
             None => Ok(document),
             Some(other) => {
                 let found = describe(other.get_ref());
-                let conversion = conversion.filter(|_| is(other.get_ref(), supported - 1));
+                let conversion = conversion.filter(|_| is_version(other.get_ref(), supported - 1));
                 let hint = conversion.map_or_else(String::new, |text| format!(": {text}"));
                 let fault = TomlFault::Version { key, found, supported, hint };
                 Err(self.error_at(other.span().start, fault.into()))
@@ -143,7 +143,7 @@ impl<'t> SourceText<'t> {
     }
 }
 
-/// Reads one value or returns its error. The key is only used in errors.
+/// Function that reads one value or returns its error. The key is used only in errors.
 pub type Read<T, F> = fn(&'static str, &Value<'_>) -> Result<T, F>;
 
 /// A TOML table with its position and a name for errors (`a job`, `the workload`).
@@ -157,8 +157,8 @@ pub struct TomlTable<'a> {
 }
 
 impl<'a> TomlTable<'a> {
-    /// A table whose keys are all in `known`. Keys in `elsewhere` are valid in other tables of the format and
-    /// get a separate error.
+    /// Creates a table. All keys must be in `known`. Keys in `elsewhere` are valid in other tables of the format and
+    /// cause a separate error.
     pub fn new<F: From<TomlFault>>(
         text: &'a SourceText<'a>,
         table: &'a DeTable<'a>,
@@ -181,14 +181,14 @@ impl<'a> TomlTable<'a> {
         Err(text.error_at(unknown.span().start, fault.into()))
     }
 
-    /// The value of an optional key.
+    /// Returns the value of an optional key.
     pub fn get<T, F>(&self, key: &'static str, read: Read<T, F>) -> Result<Option<T>, Located<F>> {
         let Some(value) = self.table.get(key) else { return Ok(None) };
         let at = |fault| self.text.error_at(value.span().start, fault);
         read(key, value.get_ref()).map(Some).map_err(at)
     }
 
-    /// The value of a required key.
+    /// Returns the value of a required key.
     pub fn require<T, F: From<TomlFault>>(
         &self,
         key: &'static str,
@@ -199,7 +199,7 @@ impl<'a> TomlTable<'a> {
         self.get(key, read)?.ok_or_else(|| self.error(missing().into()))
     }
 
-    /// The table under an optional key; see [`TomlTable::new`].
+    /// Returns the table under an optional key; see [`TomlTable::new`].
     pub fn table<F: From<TomlFault>>(
         &self,
         key: &'static str,
@@ -211,7 +211,7 @@ impl<'a> TomlTable<'a> {
         self.subtable(key, "a table", value, name, known, elsewhere).map(Some)
     }
 
-    /// The tables of an array of tables (`[[key]]`), in the order of the file.
+    /// Returns the tables of an array of tables (`[[key]]`), in the order of the file.
     pub fn tables<F: From<TomlFault>>(
         &self,
         key: &'static str,
@@ -247,28 +247,28 @@ impl<'a> TomlTable<'a> {
         self.table.contains_key(key)
     }
 
-    /// An error of the whole table.
+    /// Returns an error of the whole table.
     pub fn error<F>(&self, fault: F) -> Located<F> {
         self.text.error_at(self.offset, fault)
     }
 
-    /// An error in the value of a key.
+    /// Returns an error in the value of a key.
     pub fn error_in<F>(&self, key: &str, fault: F) -> Located<F> {
         self.text.error_at(self.offset_of(key), fault)
     }
 
-    /// The byte offset of the value of a key, or of the table if the key is absent.
+    /// Returns the byte offset of the value of a key, or of the table if the key is absent.
     pub fn offset_of(&self, key: &str) -> usize {
         self.table.get(key).map_or(self.offset, |value| value.span().start)
     }
 }
 
-/// The error for a value of another type than `expected`.
+/// Returns the error for a value of another type than `expected`.
 pub fn wrong_type<F: From<TomlFault>>(key: &str, expected: &'static str, found: &Value<'_>) -> F {
     TomlFault::WrongType { key: key.to_owned(), expected, found: type_name(found) }.into()
 }
 
-/// The type of a value, with its article.
+/// Returns the type of a value, with its article.
 pub fn type_name(value: &Value<'_>) -> &'static str {
     match value {
         Value::String(_) => "a string",
@@ -281,7 +281,7 @@ pub fn type_name(value: &Value<'_>) -> &'static str {
     }
 }
 
-/// A scalar value as the file has it; otherwise its type.
+/// Returns a scalar value as written in the file, or the type of any other value.
 pub fn describe(value: &Value<'_>) -> String {
     match value {
         Value::String(text) => format!("{text:?}"),
@@ -292,13 +292,13 @@ pub fn describe(value: &Value<'_>) -> String {
     }
 }
 
-/// An integer in base 10, whatever base the file uses.
+/// Returns an integer in base 10, for any base in the file.
 pub fn decimal(number: &DeInteger<'_>) -> String {
     let value = i128::from_str_radix(number.as_str(), number.radix());
     value.map_or_else(|_| number.as_str().to_owned(), |value| value.to_string())
 }
 
-/// An integer from `low` to `high`. `range` describes the range in errors.
+/// Reads an integer from `low` to `high`. `range` describes the range in errors.
 pub fn integer(
     key: &'static str,
     value: &Value<'_>,
@@ -311,12 +311,12 @@ pub fn integer(
     fits.filter(|number| (low..=high).contains(number)).ok_or_else(reject)
 }
 
-/// `key` as written, with or without quotation marks.
+/// Returns the error of a duplicate key. `key` may contain quotation marks.
 fn defined_twice(key: &str) -> TomlFault {
     TomlFault::Syntax(format!("key {:?} is defined twice", key.trim_matches(['"', '\''])))
 }
 
-/// Fills a serde type from a whole document.
+/// Reads a whole document into a serde type.
 pub fn deserialize<T: DeserializeOwned>(text: &SourceText<'_>) -> Result<T, Located<TomlFault>> {
     toml::from_str(text.text).map_err(|error| {
         let span = error.span().unwrap_or_default();
@@ -334,7 +334,8 @@ pub fn deserialize<T: DeserializeOwned>(text: &SourceText<'_>) -> Result<T, Loca
     })
 }
 
-/// The error of a serde message without its position. An unknown key gets the nearest known key.
+/// Converts a serde message into an error without a position. The error of an unknown key contains the nearest known
+/// key.
 pub fn serde_fault(message: &str) -> TomlFault {
     let Some((key, known)) = unknown_field(message) else {
         return TomlFault::Other(plain_message(message));
@@ -343,7 +344,7 @@ pub fn serde_fault(message: &str) -> TomlFault {
     TomlFault::UnknownKey { key: key.to_owned(), table: String::new(), hint }
 }
 
-/// `KEY: ` if the text ends with `KEY =`, else empty.
+/// Returns `KEY: ` if the text ends with `KEY =`, otherwise an empty text.
 fn key_before(text: &str) -> String {
     let is_bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
     let left = text.trim_end().strip_suffix('=').unwrap_or_default();
@@ -353,20 +354,20 @@ fn key_before(text: &str) -> String {
     }
 }
 
-/// The unknown key and the known ones, from serde's message.
+/// Returns the unknown key and the known keys in a serde message.
 fn unknown_field(message: &str) -> Option<(&str, Vec<&str>)> {
     let mut quoted = message.strip_prefix("unknown field ")?.split('`').skip(1).step_by(2);
     Some((quoted.next()?, quoted.collect()))
 }
 
-/// A message of serde without the names of Rust types: `invalid type: integer `0`, expected a string` becomes
-/// `must be a string, not an integer`.
+/// Removes the names of Rust types from a serde message: `invalid type: integer `0`, expected a string` becomes `must
+/// be a string, not an integer`.
 fn plain_message(message: &str) -> String {
     let plain = type_or_value(message).or_else(|| variant(message)).or_else(|| missing(message));
     plain.unwrap_or_else(|| message.to_owned())
 }
 
-/// A message of serde about JSON without the names of Rust types: `invalid type: integer `0`, expected struct Line`
+/// Removes the names of Rust types from a serde message about JSON: `invalid type: integer `0`, expected struct Line`
 /// becomes `invalid type: integer `0`, expected an object`.
 pub fn plain_json_message(message: &str) -> String {
     if message.contains("untagged enum") {
@@ -392,19 +393,19 @@ pub fn plain_json_message(message: &str) -> String {
     }
 }
 
-/// `invalid type: FOUND, expected KIND` and `invalid value: FOUND, expected KIND`.
+/// Converts `invalid type: FOUND, expected KIND` and `invalid value: FOUND, expected KIND`.
 fn type_or_value(message: &str) -> Option<String> {
-    let (what, rest) = message.strip_prefix("invalid ")?.split_once(": ")?;
-    let (found, expected) = rest.rsplit_once(", expected ")?;
+    let (problem, text) = message.strip_prefix("invalid ")?.split_once(": ")?;
+    let (found, expected) = text.rsplit_once(", expected ")?;
     let value = found.split('`').nth(1).or_else(|| found.split('"').nth(1));
-    match what {
+    match problem {
         "type" => Some(format!("must be {}, not {}", plain_type(expected), plain_type(found))),
         "value" => Some(format!("{} is out of range; write {}", value?, plain_type(expected))),
         _ => None,
     }
 }
 
-/// `unknown variant `x`, expected one of `a`, `b``.
+/// Converts `unknown variant `x`, expected one of `a`, `b``.
 fn variant(message: &str) -> Option<String> {
     let mut quoted = message.strip_prefix("unknown variant ")?.split('`').skip(1).step_by(2);
     let found = quoted.next()?;
@@ -412,13 +413,13 @@ fn variant(message: &str) -> Option<String> {
     Some(format!("{found:?} is not a known value; write one of {}", known.join(", ")))
 }
 
-/// `missing field `x``.
+/// Converts `missing field `x``.
 fn missing(message: &str) -> Option<String> {
     let field = message.strip_prefix("missing field ")?.split('`').nth(1)?;
     Some(format!("{field} is missing; add it"))
 }
 
-/// The type that serde's message begins with.
+/// Returns the plain name of the type at the start of a part of a serde message.
 fn plain_type(message: &str) -> &str {
     const TYPES: [(&str, &str); 16] = [
         ("integer", "an integer"),

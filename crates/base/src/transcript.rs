@@ -1,16 +1,16 @@
-//! Tests as a transcript: inputs, each followed by its result.
+//! Transcript tests: a file with inputs, each followed by its result.
 //!
 //! ```text
-//!   # classes_out_of_range_are_rejected   the name of a case, which is its claim
+//!   # classes_out_of_range_are_rejected   name of a test case: its claim
 //!   // a comment
-//!   > class = 16                          an input: one line or several
-//!   class 16 is out of range              its result, up to the next input
+//!   > class = 16                          input of one or more lines
+//!   class 16 is out of range              result, up to the next input
 //! ```
 //!
 //! A test compares a whole file with its transcript. All cases run. The names of the cases with differences are printed
-//! to standard error. With `expect_test`, `UPDATE_EXPECT=1` writes the present results into the file.
+//! to standard error. With `expect_test`, `UPDATE_EXPECT=1` writes the current results to the file.
 
-/// The transcript with the present result of each input.
+/// Returns the transcript with the current result of each input.
 pub fn transcript(recorded: &str, result: impl Fn(&str) -> String) -> String {
     let recorded: Vec<&str> = recorded.lines().map(str::trim_start).collect();
     let starts = (0..recorded.len()).filter(|&idx| idx == 0 || recorded[idx].starts_with("# "));
@@ -24,14 +24,14 @@ pub fn transcript(recorded: &str, result: impl Fn(&str) -> String) -> String {
             .map(str::trim_start)
             .eq(case.iter().copied().filter(|line| !line.is_empty()));
         if !is_same {
-            eprintln!("the result differs from the recorded one: {}", case[0]);
+            eprintln!("the result differs from the recorded result: {}", case[0]);
         }
         cases.push(text);
     }
     cases.join("\n")
 }
 
-/// The text of one case with the present results.
+/// Returns the text of one case with the current results.
 fn rerun(case: &[&str], result: &impl Fn(&str) -> String) -> String {
     let mut text = String::new();
     let mut lines = case.iter().copied().peekable();

@@ -14,47 +14,48 @@ pub struct Nanos(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(pub u64);
 
-/// The error of a text that is not a time or a size, with an example of a valid one.
+/// Error of a text that is not a time or a size, with an example of a valid text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{found:?} is not a {what}; write {example}")]
+#[error("{found:?} is not a {quantity}; write {example}")]
 pub struct ParseUnitError {
-    what: &'static str,
+    quantity: &'static str,
     found: String,
     example: &'static str,
 }
 
 impl Nanos {
-    /// Zero; as an instant, the start of the run.
+    /// Zero duration, or the start of a run.
     pub const ZERO: Nanos = Nanos(0);
 
-    /// Whole seconds.
+    /// Converts whole seconds.
     pub const fn from_secs(secs: u64) -> Self {
         Nanos(secs * 1_000_000_000)
     }
 
-    /// Whole milliseconds.
+    /// Converts whole milliseconds.
     pub const fn from_millis(millis: u64) -> Self {
         Nanos(millis * 1_000_000)
     }
 
-    /// Seconds as a decimal, rounded to the nanosecond; `None` if negative, not finite or beyond 584 years.
+    /// Converts seconds, rounded to the nanosecond. Returns `None` if `secs` is negative, not finite or beyond 584
+    /// years.
     pub fn from_secs_f64(secs: f64) -> Option<Self> {
         let nanos = (secs * 1e9).round();
         let fits = nanos.is_finite() && (0.0..1.8e19).contains(&nanos);
         fits.then_some(Nanos(nanos as u64))
     }
 
-    /// For output and models. Never order events by it.
+    /// Converts to seconds, for output and models. Events must not be ordered by this value.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 
-    /// The difference, or zero if `earlier` is later.
+    /// Returns the difference, or zero if `earlier` is later.
     pub fn saturating_sub(self, earlier: Nanos) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }
 
-    /// The sum, or [`u64::MAX`] nanoseconds on overflow.
+    /// Returns the sum, or [`u64::MAX`] nanoseconds on overflow.
     pub fn saturating_add(self, more: Nanos) -> Nanos {
         Nanos(self.0.saturating_add(more.0))
     }
@@ -99,7 +100,8 @@ impl Sum for Nanos {
 }
 
 impl fmt::Display for Nanos {
-    /// In a suitable unit: `17 ns`, `3.5 us`, `1.5 ms`, `12.25 s`, `3 min 20 s`, `5 h 2 min`, `2 d 4 h`.
+    /// Writes the time in a suitable unit: `17 ns`, `3.5 us`, `1.5 ms`, `12.25 s`, `3 min 20 s`, `5 h 2 min`, `2 d 4
+    /// h`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const SECOND: u64 = 1_000_000_000;
         let seconds = self.0 / SECOND + u64::from(SECOND / 2 <= self.0 % SECOND);
@@ -120,11 +122,11 @@ impl fmt::Display for Nanos {
 impl FromStr for Nanos {
     type Err = ParseUnitError;
 
-    /// `250ms`, `1.5s`, `10us`, `3min`, `2h`, `1d`, `40ns`; a bare number is seconds.
+    /// Parses `250ms`, `1.5s`, `10us`, `3min`, `2h`, `1d` or `40ns`. A number without a unit is in seconds.
     fn from_str(text: &str) -> Result<Self, ParseUnitError> {
         let nanos = exact_nanos(text).and_then(|nanos| u64::try_from(nanos).ok());
         nanos.map(Nanos).ok_or_else(|| ParseUnitError {
-            what: "time",
+            quantity: "time",
             found: text.to_owned(),
             example: TIME_EXAMPLE,
         })
@@ -137,7 +139,7 @@ pub const TIME_EXAMPLE: &str = "seconds such as 1.5, or 250ms, 10us, 3min, 2h, 1
 /// Examples of valid sizes, for error messages.
 pub const SIZE_EXAMPLE: &str = "bytes, or a number with K, M, G or T such as 64M";
 
-/// The units of time in nanoseconds. A unit precedes the units that are its suffix.
+/// Units of time in nanoseconds. A unit precedes all units that are its suffixes.
 const TIME_UNITS: [(&str, u128); 8] = [
     ("ns", 1),
     ("us", 1_000),
@@ -158,7 +160,8 @@ pub fn exact_nanos(text: &str) -> Option<u128> {
     TIME_UNITS.iter().find_map(|&(unit, scale)| decimal(text.strip_suffix(unit)?.trim_end(), scale))
 }
 
-/// A plain decimal times a whole number; `None` if the text is not a plain decimal. Saturates.
+/// Multiplies a plain decimal number by a whole number. Returns `None` if the text is not a plain decimal number.
+/// Saturates on overflow.
 fn decimal(text: &str, scale: u128) -> Option<u128> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let plain = |digits: &str| digits.bytes().all(|b| b.is_ascii_digit());
@@ -183,23 +186,23 @@ impl Bytes {
     /// Zero bytes.
     pub const ZERO: Bytes = Bytes(0);
 
-    /// Whole kibibytes.
+    /// Converts whole kibibytes.
     pub const fn from_kib(kib: u64) -> Self {
         Bytes(kib << 10)
     }
 
-    /// Whole mebibytes.
+    /// Converts whole mebibytes.
     pub const fn from_mib(mib: u64) -> Self {
         Bytes(mib << 20)
     }
 
-    /// The difference, or zero if `less` is larger.
+    /// Returns the difference, or zero if `less` is larger.
     #[must_use]
     pub fn saturating_sub(self, less: Bytes) -> Bytes {
         Bytes(self.0.saturating_sub(less.0))
     }
 
-    /// The sum, or [`u64::MAX`] bytes on overflow.
+    /// Returns the sum, or [`u64::MAX`] bytes on overflow.
     #[must_use]
     pub fn saturating_add(self, more: Bytes) -> Bytes {
         Bytes(self.0.saturating_add(more.0))
@@ -220,7 +223,7 @@ impl Sum for Bytes {
 }
 
 impl fmt::Display for Bytes {
-    /// In the largest binary unit with a value of at least 1: `512 B`, `32.0 MiB`, `23.5 GiB`.
+    /// Writes the size in the largest binary unit with a value of at least 1: `512 B`, `32.0 MiB`, `23.5 GiB`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
         if self.0 < 1024 {
@@ -239,10 +242,10 @@ impl fmt::Display for Bytes {
 impl FromStr for Bytes {
     type Err = ParseUnitError;
 
-    /// `4096`, `64M`, `64MiB`, `1.5G`. Units are binary; a number without a unit is bytes.
+    /// Parses `4096`, `64M`, `64MiB` or `1.5G`. Units are binary. A number without a unit is in bytes.
     fn from_str(text: &str) -> Result<Self, ParseUnitError> {
         let reject =
-            || ParseUnitError { what: "size", found: text.to_owned(), example: SIZE_EXAMPLE };
+            || ParseUnitError { quantity: "size", found: text.to_owned(), example: SIZE_EXAMPLE };
         let trimmed = text.trim();
         let bare = trimmed.strip_suffix("iB").or(trimmed.strip_suffix('B')).unwrap_or(trimmed);
         let (number, shift) = match bare.chars().last() {
@@ -257,14 +260,14 @@ impl FromStr for Bytes {
     }
 }
 
-/// Digits with at most one point: no sign, exponent, infinity or NaN.
+/// Parses digits with at most one decimal point, without a sign, exponent, infinity or NaN.
 fn plain_number(text: &str) -> Option<f64> {
     let text = text.trim_end();
     let plain = text.chars().all(|c| c.is_ascii_digit() || c == '.');
     (plain && text.chars().any(|c| c.is_ascii_digit())).then(|| text.parse().ok()).flatten()
 }
 
-/// A bandwidth in GB/s, without the unit: two digits after the point below 10, else one.
+/// Returns a bandwidth in GB/s without the unit: two decimals below 10, otherwise one decimal.
 pub fn gb_per_s(bytes_per_s: f64) -> String {
     let value = bytes_per_s / 1e9;
     let digits = if value < 9.995 { 2 } else { 1 };

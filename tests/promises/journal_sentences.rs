@@ -310,7 +310,7 @@ fn a_replay_that_differs_only_in_reasons_has_the_same_decisions() {
     let run = |args: &[&str]| tool::text(&tool::run(args).stdout);
     let text =
         run(&["replay", &path("run.jsonl"), "--policy", "spread", "--out", &path("new.jsonl")]);
-    assert!(text.contains("all 1 turns have the recorded decisions"), "{text}");
+    assert!(text.contains("no decision differs from the recorded run (1 turn)"), "{text}");
     assert!(text.contains("1 more have the same decisions with other reasons"), "{text}");
     let report = run(&["report", &path("new.jsonl")]);
     assert!(report.starts_with("This is an open-loop replay"), "{report}");

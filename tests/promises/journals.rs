@@ -210,7 +210,7 @@ fn replay_prints_and_records_that_it_is_open_loop() {
     let output = tool::run(&["replay", &path, "--policy", "linux", "--out", &out_text]);
     let text = tool::text(&output.stdout);
     assert!(text.starts_with("open loop: linux on the recording of two-cores-1"), "{text}");
-    assert!(text.contains("have other decisions, the first is turn 0"), "{text}");
+    assert!(text.contains("first in turn 0"), "{text}");
     let recording = journal::read(&out).expect("a journal");
     assert_eq!(recording.header().replay_of.as_deref(), Some("two-cores-1"));
     let text = tool::text(&tool::run(&["explain", &out_text]).stdout);

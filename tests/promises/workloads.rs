@@ -265,7 +265,7 @@ fn the_first_line_is_the_command_that_reproduces_the_file() {
     let list = dir.arg("my list.toml");
     for args in [
         &["--n", "2"][..],
-        &["--n", "2", "--form", "classic"],
+        &["--n", "2", "--format", "classic"],
         &["--n", "2", "--out", "a file.txt"],
     ] {
         let written = |output: Output| {

@@ -47,7 +47,7 @@ pub struct Args {
     print_list: bool,
     /// Write this format (default: TOML, or the format that the name of --out implies)
     #[arg(long, value_enum)]
-    form: Option<Form>,
+    format: Option<WorkloadFormat>,
     /// Write to this file (default: standard output)
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
@@ -55,7 +55,7 @@ pub struct Args {
 
 /// Format of a workload file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum Form {
+enum WorkloadFormat {
     /// All keys of a job
     Toml,
     /// Start, class, absolute path and arguments, one job per line
@@ -80,11 +80,11 @@ pub fn main(args: &Args) -> CommandResult {
     if args.print_list {
         return Ok(write!(crate::print::stdout(), "{text}")?);
     }
-    let form = form(args).or_usage_error()?;
+    let format = output_format(args).or_usage_error()?;
     let path = args.list.as_deref().unwrap_or(Path::new("built-in.toml"));
     let mut list = ProgramList::parse(&text, path).or_usage_error()?;
     if let Some(path) = &args.list {
-        rebase(&mut list, path, args.out.as_deref(), form).or_usage_error()?;
+        rebase(&mut list, path, args.out.as_deref(), format).or_usage_error()?;
     }
     let mut workload = program::generate(&list, &generator_options(args)?).or_usage_error()?;
     warn_about_unlimited_programs(args, &list);
@@ -93,7 +93,7 @@ pub fn main(args: &Args) -> CommandResult {
     if let Some(name) = stem.and_then(|stem| stem.to_str()).filter(|name| !name.is_empty()) {
         workload.name = name.to_owned();
     }
-    let text = format!("{}\n{}", first_line(args), written(form, workload).or_usage_error()?);
+    let text = format!("{}\n{}", first_line(args), written(format, workload).or_usage_error()?);
     match &args.out {
         None => crate::print::stdout().write_all(text.as_bytes())?,
         Some(out) => crate::output::write(out, text).or_usage_error()?,
@@ -112,8 +112,8 @@ fn warn_about_unlimited_programs(args: &Args, list: &ProgramList) {
     let n_free = drawn().filter(|program| program.footprint == Bytes::ZERO).count();
     if args.memory.is_some() && 0 < n_free {
         crate::print::note(format_args!(
-            "--memory does not limit {n_free} of {} programs: the list has no footprint for them",
-            drawn().count()
+            "--memory does not limit {n_free} of {}: the list has no footprint for these programs",
+            base::counted_noun(drawn().count(), "program")
         ));
     }
 }
@@ -153,8 +153,8 @@ fn first_line(args: &Args) -> String {
             line.push_str(&format!(" {option} {}", quoted(path)));
         }
     }
-    if let Some(form) = args.form {
-        line.push_str(if form == Form::Toml { " --form toml" } else { " --form classic" });
+    if let Some(format) = args.format {
+        line.push_str(if format == WorkloadFormat::Toml { " --format toml" } else { " --format classic" });
     }
     line
 }
@@ -175,22 +175,22 @@ fn quoted(path: &Path) -> String {
 }
 
 /// Returns the requested format, or the format that readers assume from the file name.
-fn form(args: &Args) -> anyhow::Result<Form> {
+fn output_format(args: &Args) -> anyhow::Result<WorkloadFormat> {
     let named = args.out.as_deref().filter(|out| is_file_name(out));
-    let named = named.map(|out| if program::is_toml(out) { Form::Toml } else { Form::Classic });
-    match (args.form, named) {
-        (Some(form), Some(named)) if form != named => {
+    let named = named.map(|out| if program::is_toml(out) { WorkloadFormat::Toml } else { WorkloadFormat::Classic });
+    match (args.format, named) {
+        (Some(format), Some(named)) if format != named => {
             let name = args.out.as_deref().unwrap_or(Path::new("")).display();
-            Err(match form {
-                Form::Toml => {
+            Err(match format {
+                WorkloadFormat::Toml => {
                     anyhow!("{name} would not be read as TOML; use a name that ends in .toml")
                 }
-                Form::Classic => {
+                WorkloadFormat::Classic => {
                     anyhow!("{name} would be read as TOML; use a name without .toml")
                 }
             })
         }
-        (form, named) => Ok(form.or(named).unwrap_or(Form::Toml)),
+        (format, named) => Ok(format.or(named).unwrap_or(WorkloadFormat::Toml)),
     }
 }
 
@@ -199,10 +199,10 @@ fn is_file_name(out: &Path) -> bool {
     !out.starts_with("/dev") && !out.starts_with("/proc")
 }
 
-fn written(form: Form, workload: Workload) -> anyhow::Result<String> {
-    match form {
-        Form::Toml => Ok(program::to_toml(&workload)?),
-        Form::Classic => Ok(program::to_classic(&with_own_path(workload)?)?),
+fn written(format: WorkloadFormat, workload: Workload) -> anyhow::Result<String> {
+    match format {
+        WorkloadFormat::Toml => Ok(program::to_toml(&workload)?),
+        WorkloadFormat::Classic => Ok(program::to_classic(&with_own_path(workload)?)?),
     }
 }
 
@@ -226,7 +226,7 @@ fn rebase(
     list: &mut ProgramList,
     path: &Path,
     out: Option<&Path>,
-    form: Form,
+    format: WorkloadFormat,
 ) -> anyhow::Result<()> {
     let from = parent_dir(path)?;
     if out
@@ -248,7 +248,7 @@ fn rebase(
             (Some(dir), _) => Some(from.join(dir)),
             // Arguments may be relative paths, so the working directory is the directory of the list. The classic
             // format has no key for the working directory.
-            (None, Command::Program { .. } | Command::Shell(_)) if form == Form::Toml => {
+            (None, Command::Program { .. } | Command::Shell(_)) if format == WorkloadFormat::Toml => {
                 Some(from.clone())
             }
             (None, _) => None,
@@ -283,7 +283,7 @@ mod tests {
     fn the_first_line_is_the_command_that_reproduces_the_workload() {
         for text in [
             "--n 40 --seed 101 --span 120s --hog-fraction 0.1",
-            "--n 1 --seed 1 --span 30s --hog-fraction 0 --out w.toml --form toml",
+            "--n 1 --seed 1 --span 30s --hog-fraction 0 --out w.toml --format toml",
             "--n 2 --seed 0 --span 1500000000ns --hog-fraction 0 --suite-weights SPEC=2,cBench=1 --memory 1024 --list my.toml",
         ] {
             assert_eq!(first_line(&args(text)), format!("# evenkeel generate {text}"));
@@ -301,18 +301,18 @@ mod tests {
     #[test]
     fn the_written_format_matches_the_file_name() {
         for (text, expected) in [
-            ("", Some(Form::Toml)),
-            ("--out a.toml", Some(Form::Toml)),
-            ("--out a.TOML", Some(Form::Toml)),
-            ("--out a", Some(Form::Classic)),
-            ("--out a.txt", Some(Form::Classic)),
-            ("--out /dev/stdout", Some(Form::Toml)),
-            ("--form classic", Some(Form::Classic)),
-            ("--out a.txt --form classic", Some(Form::Classic)),
-            ("--out a --form toml", None),
-            ("--out a.toml --form classic", None),
+            ("", Some(WorkloadFormat::Toml)),
+            ("--out a.toml", Some(WorkloadFormat::Toml)),
+            ("--out a.TOML", Some(WorkloadFormat::Toml)),
+            ("--out a", Some(WorkloadFormat::Classic)),
+            ("--out a.txt", Some(WorkloadFormat::Classic)),
+            ("--out /dev/stdout", Some(WorkloadFormat::Toml)),
+            ("--format classic", Some(WorkloadFormat::Classic)),
+            ("--out a.txt --format classic", Some(WorkloadFormat::Classic)),
+            ("--out a --format toml", None),
+            ("--out a.toml --format classic", None),
         ] {
-            assert_eq!(form(&args(text)).ok(), expected, "{text}");
+            assert_eq!(output_format(&args(text)).ok(), expected, "{text}");
         }
     }
 

@@ -46,7 +46,7 @@ fn as_text(policies: &[&PolicyInfo]) -> String {
         text.push_str(&fold(policy.source, WIDTH, "  Source:  ", LABEL));
         for required in policy.signals {
             let words =
-                format!("{}; without: {}", required.signal.help(), required.if_missing.text());
+                format!("{}; if missing: {}", required.signal.help(), required.if_missing.text());
             text.push_str(&fold(&words, WIDTH, "  Signals: ", LABEL));
         }
         text.push_str(&format!("\n{}\n", params_text(&policy.params.concat())));

@@ -71,10 +71,11 @@ fn parse(path: &Path, text: &str) -> Result<InstanceState, String> {
     let foreign = |_| format!("{path} is damaged or not a state file of evenkeel: remove it");
     let version: StateVersion = serde_json::from_str(text).map_err(foreign)?;
     if version.evenkeel_state != STATE_FORMAT {
-        let tool = version.tool.unwrap_or_else(|| "of another version".to_owned());
+        let tool = version.tool.unwrap_or_else(|| "of unknown version".to_owned());
         let found = version.evenkeel_state;
         return Err(format!(
-            "{path} has format {found}; use the evenkeel version that wrote it ({tool})"
+            "{path} has format {found}, this evenkeel reads format {STATE_FORMAT} only; another build wrote it \
+             ({tool}): read it with that build, or remove the file after that evenkeel has ended"
         ));
     }
     serde_json::from_str(text).map_err(foreign)

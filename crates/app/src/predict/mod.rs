@@ -137,8 +137,8 @@ fn predict_on_first_domain(
         return Ok(Vec::new());
     };
     let n = programs.len();
-    let cpus = counted_noun(llc_domain.n_cpus, "CPU");
-    let too_few_cpus = format!("the first LLC domain has {cpus} for {n} programs");
+    let (cpus, n_programs) = (counted_noun(llc_domain.n_cpus, "CPU"), counted_noun(n, "program"));
+    let too_few_cpus = format!("the first LLC domain has {cpus} for {n_programs}");
     if llc_domain.n_cpus < n && args.domains.is_none() {
         bail!("{too_few_cpus}; omit some, or give more domains with --domains");
     }
@@ -148,7 +148,7 @@ fn predict_on_first_domain(
     }
     if llc_domain.n_cores < n {
         notes.push(format!(
-            "the first LLC domain has {} for {n} programs: contention between SMT siblings is not included",
+            "the first LLC domain has {} for {n_programs}: contention between SMT siblings is not included",
             counted_noun(llc_domain.n_cores, "core")
         ));
     }

@@ -9,6 +9,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
+use base::counted_noun;
 use engine::Engine;
 use journal::{
     Header, JournalLimits, JournalWriter, PolicyUsed, Recording, ReplayError, ReplaySummary, RunEnd,
@@ -185,14 +186,17 @@ fn print(
 fn compared(replayed: &ReplaySummary) -> String {
     let n_other = replayed.n_turns - replayed.n_same;
     let decided = match replayed.first_difference {
-        None => format!("all {} turns have the recorded decisions", replayed.n_turns),
-        Some(first) => format!(
-            "{n_other} of {} turns have other decisions, the first is turn {first}",
-            replayed.n_turns
-        ),
+        None => {
+            let turns = counted_noun(replayed.n_turns, "turn");
+            format!("no decision differs from the recorded run ({turns})")
+        }
+        Some(first) => {
+            let turns = counted_noun(replayed.n_turns, "turn");
+            format!("decisions differ in {n_other} of {turns}, first in turn {first}")
+        }
     };
     match replayed.n_other_reasons {
         0 => decided,
-        n => format!("{decided}; {n} more have the same decisions with other reasons or notes"),
+        n => format!("{decided}; only reasons or notes differ in {}", counted_noun(n, "turn")),
     }
 }

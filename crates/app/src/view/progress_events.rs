@@ -120,13 +120,13 @@ impl ProgressReporter {
             JobChange::Rejected(action, RejectCause::DryRun, _) => {
                 ("dry-run", format!("{}{because}", self.action_text(action)))
             }
-            JobChange::Started(None) => ("start", "on any CPU".to_owned()),
+            JobChange::Started(None) => ("start", "unbound".to_owned()),
             JobChange::Started(Some(cpus)) => ("start", format!("on {}{because}", place(cpus))),
             JobChange::StartFailed(cause, detail) => {
                 ("failed", format!("start failed: {}", detail_or_cause(detail, cause.name())))
             }
             JobChange::Moved { from, to, .. } => {
-                let from = from.as_ref().map_or("anywhere".to_owned(), place);
+                let from = from.as_ref().map_or("unbound".to_owned(), place);
                 ("move", format!("{from} -> {}{because}", place(to)))
             }
             JobChange::Unchanged(cpus) => ("unchanged", format!("already on {}", place(cpus))),

@@ -311,7 +311,7 @@ fn a_replay_that_differs_only_in_reasons_has_the_same_decisions() {
     let text =
         run(&["replay", &path("run.jsonl"), "--policy", "spread", "--out", &path("new.jsonl")]);
     assert!(text.contains("no decision differs from the recorded run (1 turn)"), "{text}");
-    assert!(text.contains("1 more have the same decisions with other reasons"), "{text}");
+    assert!(text.contains("only reasons or notes differ in 1 turn"), "{text}");
     let report = run(&["report", &path("new.jsonl")]);
     assert!(report.starts_with("This is an open-loop replay"), "{report}");
     let text = run(&["explain", &path("new.jsonl")]);

@@ -154,7 +154,11 @@ fn first_line(args: &Args) -> String {
         }
     }
     if let Some(format) = args.format {
-        line.push_str(if format == WorkloadFormat::Toml { " --format toml" } else { " --format classic" });
+        line.push_str(if format == WorkloadFormat::Toml {
+            " --format toml"
+        } else {
+            " --format classic"
+        });
     }
     line
 }
@@ -177,7 +181,9 @@ fn quoted(path: &Path) -> String {
 /// Returns the requested format, or the format that readers assume from the file name.
 fn output_format(args: &Args) -> anyhow::Result<WorkloadFormat> {
     let named = args.out.as_deref().filter(|out| is_file_name(out));
-    let named = named.map(|out| if program::is_toml(out) { WorkloadFormat::Toml } else { WorkloadFormat::Classic });
+    let named = named.map(|out| {
+        if program::is_toml(out) { WorkloadFormat::Toml } else { WorkloadFormat::Classic }
+    });
     match (args.format, named) {
         (Some(format), Some(named)) if format != named => {
             let name = args.out.as_deref().unwrap_or(Path::new("")).display();
@@ -248,7 +254,9 @@ fn rebase(
             (Some(dir), _) => Some(from.join(dir)),
             // Arguments may be relative paths, so the working directory is the directory of the list. The classic
             // format has no key for the working directory.
-            (None, Command::Program { .. } | Command::Shell(_)) if format == WorkloadFormat::Toml => {
+            (None, Command::Program { .. } | Command::Shell(_))
+                if format == WorkloadFormat::Toml =>
+            {
                 Some(from.clone())
             }
             (None, _) => None,

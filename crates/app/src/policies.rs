@@ -47,7 +47,7 @@ fn as_text(policies: &[&PolicyInfo]) -> String {
         for required in policy.signals {
             let words =
                 format!("{}; if missing: {}", required.signal.help(), required.if_missing.text());
-            text.push_str(&fold(&words, WIDTH, "  Signals: ", LABEL));
+            text.push_str(&fold(&words, WIDTH, "  Signal:  ", LABEL));
         }
         text.push_str(&format!("\n{}\n", params_text(&policy.params.concat())));
     }

@@ -114,7 +114,10 @@ fn an_invalid_state_file_gives_one_line_with_the_remedy() {
     check("{\"evenkeel_state\": 4}", "remove it");
     check("[1, 2]", "remove it");
     let old = "{\"evenkeel_state\": 1, \"tool\": \"0.1.7\"}";
-    check(old, "has format 1, this evenkeel reads format 4 only; another build wrote it (0.1.7): read it");
+    check(
+        old,
+        "has format 1, this evenkeel reads format 4 only; another build wrote it (0.1.7): read it",
+    );
     check("{\"evenkeel_state\": 99}", "has format 99");
 }
 

@@ -186,7 +186,7 @@ fn a_smaller_domain_slows_a_program_that_is_alone_on_it() {
         assert!((slow(well) - 1.0).abs() < 1e-9, "{all}");
         // The IPC of the program alone is 0.7409 with 1 MiB and 0.7494 with 2 MiB.
         assert!((slow(badly) - 0.7494 / 0.7409).abs() < 1e-3, "{all}");
-        expect!["evenkeel: the LLC domains differ: in the split, slowdowns are relative to a program alone on its fastest domain\n"].assert_eq(&predict(&args).1);
+        expect!["evenkeel: the LLC domains differ: the slowdowns of the placement are relative to a program alone on its fastest domain\n"].assert_eq(&predict(&args).1);
     }
     let equal = two_domains(&dir, [1, 1]);
     let args = ["--machine", &equal, "--programs", SOLO, "--domains", "2", "hmmsim", "hmmsim"];

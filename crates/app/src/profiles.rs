@@ -166,8 +166,8 @@ fn best(
     for path in paths {
         let profile = read(&path)?;
         match profile::fit(&profile, name, id) {
-            Fit::Not if profile.name == name => others.push(path),
-            Fit::Not => {}
+            Fit::Mismatch if profile.name == name => others.push(path),
+            Fit::Mismatch => {}
             fit if best.as_ref().is_none_or(|(other, _)| *other < fit) => {
                 best = Some((fit, ProfileFile { path, profile }));
             }

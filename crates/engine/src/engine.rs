@@ -1,4 +1,4 @@
-//! One turn: from a sample to an approved plan, and from outcomes to the state of jobs.
+//! One turn: the engine computes an approved plan from a sample, and updates the state of jobs from outcomes.
 
 use base::{CpuSet, JobId, Nanos};
 use program::Job;
@@ -20,7 +20,7 @@ use crate::{Approved, LoadBasis, LoadSample, PageMigrationLimits};
 /// State of a run: machine, policy, jobs, tasks, rates and affinities.
 ///
 /// In each turn, the caller calls [`Engine::step`], passes the approved plan to the host, and passes the outcomes to
-/// [`Engine::record_outcomes`]. The same turns, samples and outcomes give the same steps.
+/// [`Engine::record_outcomes`]. Equal turns, samples and outcomes give equal steps.
 pub struct Engine {
     machine: Machine,
     policy: Box<dyn Policy>,
@@ -44,21 +44,21 @@ pub struct Engine {
 /// Result of one turn, before the host applies it.
 #[derive(Clone, Debug)]
 pub struct Step {
-    /// The requests that the host is to apply.
+    /// Requests that the host has to apply.
     pub approved: Approved,
-    /// The plan of the policy, including rejected requests; without notes of earlier turns.
+    /// The plan of the policy, including rejected requests. Notes of earlier turns are not repeated.
     pub plan: Plan,
     /// Requests that the guard rejected.
     pub rejected: Vec<Rejection>,
-    /// Requests that the guard narrowed, as approved. The plan has the original request with the same target
-    /// and kind.
+    /// Requests that the guard narrowed, in their narrowed form. The plan contains the original request with the same
+    /// target and kind.
     pub narrowed: Vec<Request>,
     /// Loads of the domains; only in interval turns.
     pub loads: Option<LoadSample>,
 }
 
 impl Engine {
-    /// The engine of a run that has not started.
+    /// Returns the engine of a run that has not started.
     pub fn new(machine: Machine, jobs: Vec<Job>, policy: Box<dyn Policy>) -> Engine {
         let usable = machine.allowed().clone();
         let domains = LoadDomains::new(Domains::of(&machine, policy.domains(), &usable));
@@ -95,7 +95,7 @@ impl Engine {
         self
     }
 
-    /// Fixes the tiers of some values.
+    /// Sets the tiers of some values, with precedence over the tiers that the engine would choose.
     #[must_use]
     pub fn with_signals(mut self, overrides: TierOverride) -> Engine {
         self.meter.set_preference(overrides.loads(self.policy.load_source()));
@@ -103,27 +103,27 @@ impl Engine {
         self
     }
 
-    /// Tiers of the values of the last interval.
+    /// Returns the tiers of the values of the last interval.
     pub fn tiers(&self) -> &Tiers {
         self.signals.tiers()
     }
 
-    /// The machine at the start of the run.
+    /// Returns the machine at the start of the run.
     pub fn machine(&self) -> &Machine {
         &self.machine
     }
 
-    /// The policy.
+    /// Returns the policy.
     pub fn policy(&self) -> &dyn Policy {
         &*self.policy
     }
 
-    /// The domains of the loads in the snapshot.
+    /// Returns the domains of the loads in the snapshot.
     pub fn domains(&self) -> &Domains {
         &self.domains.domains
     }
 
-    /// Level and source of the loads; before the first interval turn, the expected source.
+    /// Returns level and source of the loads; before the first interval turn, the expected source.
     pub fn load_basis(&self) -> LoadBasis {
         LoadBasis { level: self.domains.domains.level(), tier: self.meter.loads().tier }
     }
@@ -196,12 +196,12 @@ impl Engine {
         }
     }
 
-    /// Adds the attached jobs and returns their ids. Called before the tasks in the same sample are added.
+    /// Adds the attached jobs and returns their ids. Called before the tasks of the same sample are added.
     fn attach_jobs(&mut self, events: &[JobEvent]) -> Vec<JobId> {
         let mut attached = Vec::new();
         for event in events {
             if let JobEvent::Attached(job) = event {
-                self.jobs.attached(job, self.now, &self.machine, &self.usable);
+                self.jobs.add_attached(job, self.now, &self.machine, &self.usable);
                 attached.push(job.id);
             }
         }
@@ -215,32 +215,32 @@ impl Engine {
             JobEvent::Unmanaged(job, UnmanagedCause::AffinityChanged(cpus)) => {
                 self.set_unmanaged(*job, Some(cpus.clone()));
             }
-            JobEvent::Attached(_) => {} // Handled in `attach_jobs`.
+            JobEvent::Attached(_) => {} // `attach_jobs` handles this event.
             // If the job restarts, a `Due` event follows in the same sample.
             JobEvent::Detached(job, ..) | JobEvent::Ended(job, _) => self.remove_job(*job),
         }
     }
 
-    /// Removes a job. The deltas of its tasks in this interval still count.
+    /// Removes a job. The deltas of its tasks in this interval are included in the loads.
     fn remove_job(&mut self, job: JobId) {
         let (jobs, domains) = (&self.jobs, &self.domains.domains);
         self.tasks.remove_job(job, |job| home_cpu(jobs, domains, job));
         self.system.remove_job(job);
         self.memories.remove_job(job);
-        self.jobs.ended(job);
+        self.jobs.set_ended(job);
     }
 
-    /// Records that another program set the affinity of a job. `cpus` is `None` if the new affinity is not known yet.
+    /// Records that another program set the affinity of a job. `cpus` is `None` if the new affinity is not yet known.
     fn set_unmanaged(&mut self, job: JobId, cpus: Option<CpuSet>) {
         self.jobs.set_unmanaged(job);
-        self.jobs.placed(job, cpus, &self.domains.domains, &self.usable);
+        self.jobs.set_placed(job, cpus, &self.domains.domains, &self.usable);
     }
 
     fn set_usable(&mut self, usable: CpuSet) {
         self.usable = usable;
         let domains = Domains::of(&self.machine, self.policy.domains(), &self.usable);
         self.meter.domains_changed(&self.domains.domains, &domains);
-        self.jobs.usable_changed(&self.machine, &domains, &self.usable);
+        self.jobs.update_usable(&self.machine, &domains, &self.usable);
         let level_before = self.domains.domains.level();
         self.domains = LoadDomains::new(domains);
         if level_before != self.domains.domains.level() {
@@ -255,7 +255,7 @@ impl Engine {
         signals.end_interval(&mut tasks.views_mut(), jobs, &system.groups);
     }
 
-    /// Calls the policy, unless it has aborted the run.
+    /// Calls the policy, unless the policy has aborted the run.
     fn decide(&mut self, turn: &Turn) -> Plan {
         let mut plan = Plan::default();
         if self.aborted {
@@ -291,18 +291,20 @@ impl Engine {
     pub fn record_outcomes(&mut self, outcomes: &[Outcome]) {
         for outcome in outcomes {
             match &outcome.result {
-                OutcomeResult::Done { .. } => self.done(outcome.target, outcome.action.as_ref()),
+                OutcomeResult::Done { .. } => {
+                    self.record_done(outcome.target, outcome.action.as_ref())
+                }
                 OutcomeResult::InProgress => {
-                    self.started_move(outcome.target, outcome.action.as_ref())
+                    self.record_started_migration(outcome.target, outcome.action.as_ref())
                 }
                 OutcomeResult::Rejected { cause, .. } => {
-                    self.rejected(outcome.target, outcome.action.as_ref(), *cause);
+                    self.record_rejection(outcome.target, outcome.action.as_ref(), *cause);
                 }
             }
         }
     }
 
-    fn started_move(&mut self, target: Target, action: Option<&Action>) {
+    fn record_started_migration(&mut self, target: Target, action: Option<&Action>) {
         let Some(&Action::MovePages { from, to, limit }) = action else { return };
         let job = match target {
             Target::Job(job) => Some(job),
@@ -316,14 +318,14 @@ impl Engine {
         entry.page_migrations.start(started, amount, home);
     }
 
-    fn done(&mut self, target: Target, action: Option<&Action>) {
+    fn record_done(&mut self, target: Target, action: Option<&Action>) {
         let cpus = match action {
             Some(Action::Place(cpus)) => Some(cpus.clone()),
             Some(Action::Release) => None,
             Some(Action::MemoryPolicy(_) | Action::MovePages { .. }) => return,
             None => {
                 if let Target::Job(job) = target {
-                    self.jobs.running(job, self.now);
+                    self.jobs.set_running(job, self.now);
                 }
                 return;
             }
@@ -331,21 +333,21 @@ impl Engine {
         match (target, cpus) {
             (Target::Job(job), cpus) => {
                 self.task_affinities.remove_job(job, &self.tasks);
-                self.jobs.placed(job, cpus, &self.domains.domains, &self.usable);
+                self.jobs.set_placed(job, cpus, &self.domains.domains, &self.usable);
             }
             (Target::Task(task), cpus) => self.task_affinities.set(task, cpus),
         }
     }
 
-    /// Records a rejection by the host. A job that could not be started has ended. A target that must not be changed
-    /// becomes unmanaged. Other rejections change no state: the policy may repeat the request, and the next sample
-    /// reports offline CPUs.
-    fn rejected(&mut self, target: Target, action: Option<&Action>, cause: RejectCause) {
+    /// Records a rejection by the host. If a job could not be started, it has ended. If the host must not change a
+    /// target, the target becomes unmanaged. Other rejections change no state: the policy may repeat the request, and
+    /// the next sample reports offline CPUs.
+    fn record_rejection(&mut self, target: Target, action: Option<&Action>, cause: RejectCause) {
         if matches!(action, Some(Action::MovePages { .. } | Action::MemoryPolicy(_))) {
-            return; // Affinity and memory have separate permissions.
+            return; // The permissions for memory do not affect the affinity.
         }
         match (target, action, cause) {
-            (Target::Job(job), None, _) => self.jobs.ended(job),
+            (Target::Job(job), None, _) => self.jobs.set_ended(job),
             (Target::Job(job), _, RejectCause::NotPermitted) => self.jobs.set_unmanaged(job),
             // The next sample reports the new affinity.
             (Target::Job(job), _, RejectCause::Unmanaged) if !self.jobs.is_unmanaged(job) => {
@@ -359,7 +361,7 @@ impl Engine {
     }
 }
 
-/// A CPU of the home domain of a job.
+/// Returns a CPU of the home domain of a job.
 fn home_cpu(jobs: &Jobs, domains: &Domains, job: JobId) -> Option<base::CpuId> {
     let (_, entry) = jobs.live(job)?;
     domains.get(entry.home?).cpus.first()

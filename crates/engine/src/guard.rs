@@ -1,8 +1,8 @@
 //! The guard: checks the requests of a policy before the host applies them.
 //!
-//! A request is approved if its target is running and managed, if it changes something, and if it names
-//! usable CPUs or nodes. A request that is possible only in part is narrowed to that part. Any other request
-//! is rejected with a cause and a message. The journal records narrowed and rejected requests.
+//! A request is approved if its target is running and managed, if it changes a setting, and if its CPUs or nodes are
+//! usable. If only a part of a request is possible, the guard narrows the request to that part. All other requests
+//! are rejected with a cause and a message. The journal records narrowed and rejected requests.
 
 use std::collections::BTreeSet;
 
@@ -22,7 +22,7 @@ mod pages;
 
 pub(crate) use pages::MemoryView;
 
-/// State that requests are checked against.
+/// State against which requests are checked.
 #[derive(Clone, Copy)]
 pub(crate) struct Guard<'a> {
     pub machine: &'a Machine,
@@ -33,12 +33,12 @@ pub(crate) struct Guard<'a> {
     pub memory: MemoryView<'a>,
 }
 
-/// Result of the check of one plan.
+/// Result of the checks of one plan.
 #[derive(Debug, Default)]
 pub(crate) struct GuardResult {
-    /// Approved requests in their order, narrowed where necessary.
+    /// Approved requests in the order of the plan, some of them narrowed.
     pub approved: Vec<Request>,
-    /// Approved requests that the guard narrowed.
+    /// Approved requests that were narrowed.
     pub narrowed: Vec<Request>,
     pub rejected: Vec<Rejection>,
 }
@@ -72,7 +72,7 @@ impl Guard<'_> {
         result
     }
 
-    /// The action as approved, possibly narrowed.
+    /// Returns the approved action, which may be narrowed.
     fn check_request(
         &self,
         request: &Request,
@@ -109,7 +109,7 @@ impl Guard<'_> {
         }
     }
 
-    /// Adds an approved page migration to the active ones, which limit later requests of this turn.
+    /// Adds an approved page migration to the active migrations, which limit later requests of this turn.
     fn count_move(&self, target: Target, action: &Action, active: &mut ActivePageMigrations) {
         let Action::MovePages { from, to, limit } = action else { return };
         let entry = self.job_of(target).and_then(|job| self.jobs.live(job)).map(|(_, entry)| entry);
@@ -179,13 +179,13 @@ impl Guard<'_> {
 /// Targets of approved requests, by kind of action.
 #[derive(Debug, Default)]
 struct ApprovedTargets {
-    /// By job id; ids are consecutive from 0.
+    /// Targets by job id. Ids are consecutive from 0.
     jobs: Vec<[bool; ActionKind::N]>,
     tasks: BTreeSet<(TaskId, ActionKind)>,
 }
 
 impl ApprovedTargets {
-    /// Adds a target; an error if an approved request has the same target and kind.
+    /// Adds a target. Returns an error if an approved request has the same target and kind.
     fn insert(&mut self, target: Target, kind: ActionKind) -> Result<(), CauseAndDetail> {
         let is_first = match target {
             Target::Task(task) => self.tasks.insert((task, kind)),

@@ -4,11 +4,11 @@
 //!   (waiting) ── Due ──► due ── started ──► running ── Ended ──► (ended)
 //!                         ▲                              │
 //!                         └────────── Ended, Due ────────┘
-//!   (unknown) ── Attached ─────────────► running ── Detached ──► (ended), its id is free again
+//!   (unknown) ── Attached ─────────────► running ── Detached ──► (ended); a later job may reuse the id
 //! ```
 //!
-//! The affinity of a job is derived from the outcomes of the host, not from requests. If another program changes the
-//! affinity, the host reports the new one.
+//! The affinity of a job is derived from outcomes of the host, not from requests. If another program changes the
+//! affinity, the host reports the change.
 
 use base::{Bytes, CpuSet, JobId, Nanos, NodeId};
 use program::Job;
@@ -26,24 +26,24 @@ use declared::Declared;
 pub(crate) struct Jobs {
     jobs: Vec<Job>,
     entries: Vec<JobEntry>,
-    /// Declared rates per job.
+    /// Declared rates by job.
     declared: Vec<Declared>,
-    /// Indices of due and running jobs, in ascending order.
+    /// Indexes of due and running jobs, in ascending order.
     live: Vec<usize>,
 }
 
 /// State of one job.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct JobEntry {
-    /// `None`: waiting or ended.
+    /// `None` if the job is waiting or ended.
     pub state: Option<JobState>,
-    /// The CPUs that the workload allows, among the usable ones; `None`: all usable CPUs.
+    /// Usable CPUs that the workload allows; `None`: all usable CPUs.
     pub allowed: Option<CpuSet>,
     /// The affinity that evenkeel or another program set.
     pub placed: Option<CpuSet>,
     /// The domain that contains the usable CPUs of `placed`.
     pub home: Option<usize>,
-    /// `home`; if absent, the domain in which most tasks of the job ran last.
+    /// `home`; without `home`, the domain in which most tasks of the job last ran.
     pub domain: Option<usize>,
     pub is_unmanaged: bool,
     pub started: Option<Nanos>,
@@ -58,7 +58,7 @@ pub(crate) struct JobEntry {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct JobRates {
     pub cpu_time: Nanos,
-    /// Wait time of all tasks. Absent if the wait time of a task is absent, or if the job has no tasks.
+    /// Wait time of all tasks. Absent if the wait time of any task is absent, or if the job has no tasks.
     pub wait: Option<Nanos>,
     pub load: u64,
     has_tasks: bool,
@@ -76,7 +76,8 @@ impl JobRates {
 }
 
 impl JobEntry {
-    /// Bytes that a page migration is expected to move; zero if unknown and not limited.
+    /// Returns the bytes that a page migration is expected to move; zero if the amount is unknown and the request has
+    /// no limit.
     pub fn amount(&self, from: Option<NodeId>, to: NodeId, limit: Bytes) -> Bytes {
         let known = self.memory.as_ref().map(|memory| memory.private_bytes_to_move(from, to));
         match known {
@@ -95,7 +96,7 @@ impl Jobs {
         Jobs { jobs, entries, declared, live: Vec::new() }
     }
 
-    /// Index of a job in the tables; `None` for an unknown id.
+    /// Returns the index of a job in the tables; `None` for an unknown id.
     pub fn idx(&self, id: JobId) -> Option<usize> {
         if self.jobs.get(id.index()).is_some_and(|job| job.id == id) {
             return Some(id.index());
@@ -111,13 +112,13 @@ impl Jobs {
         &mut self.entries[idx]
     }
 
-    /// A job that is due or running.
+    /// Returns a job that is due or running.
     pub fn live(&self, id: JobId) -> Option<(&Job, &JobEntry)> {
         let idx = self.live_idx(id)?;
         Some((&self.jobs[idx], &self.entries[idx]))
     }
 
-    /// Index of a job that is due or running.
+    /// Returns the index of a job that is due or running.
     pub fn live_idx(&self, id: JobId) -> Option<usize> {
         self.idx(id).filter(|&idx| self.entries[idx].state.is_some())
     }
@@ -126,22 +127,22 @@ impl Jobs {
         &self.live
     }
 
-    /// Whether any job, started or not, declares memory traffic.
+    /// Returns whether any job, started or not, declares memory traffic.
     pub fn any_declares_traffic(&self) -> bool {
         self.declared.iter().any(|declared| declared.ops_per_ms.is_some())
     }
 
-    /// Whether any job, started or not, declares the rate of an event.
+    /// Returns whether any job, started or not, declares the rate of an event.
     pub fn any_declares(&self, event: CounterEvent) -> bool {
         self.declared.iter().any(|declared| declared.has(event))
     }
 
-    /// Declared rates of a job; `None` for an unknown id.
+    /// Returns the declared rates of a job; `None` for an unknown id.
     pub fn declared(&self, id: JobId) -> Option<&Declared> {
         self.idx(id).map(|idx| &self.declared[idx])
     }
 
-    /// Makes a job due, for the first time or again. Removes the state of an earlier run.
+    /// Makes a job due, for the first time or after a restart. Removes the state of an earlier run.
     pub fn set_due(&mut self, id: JobId) {
         let Some(idx) = self.idx(id) else { return };
         let allowed = self.entries[idx].allowed.take();
@@ -155,7 +156,7 @@ impl Jobs {
         }
     }
 
-    pub fn running(&mut self, id: JobId, now: Nanos) {
+    pub fn set_running(&mut self, id: JobId, now: Nanos) {
         let Some(idx) = self.idx(id) else { return };
         let entry = &mut self.entries[idx];
         if entry.state == Some(JobState::Due) {
@@ -164,8 +165,9 @@ impl Jobs {
         }
     }
 
-    /// Adds a running job. The id is the next free id, or the id of an ended job. Other ids are ignored.
-    pub fn attached(&mut self, job: &Job, now: Nanos, machine: &Machine, usable: &CpuSet) {
+    /// Adds a running job. The id must be the next unused id or the id of an ended job; jobs with other ids are
+    /// ignored.
+    pub fn add_attached(&mut self, job: &Job, now: Nanos, machine: &Machine, usable: &CpuSet) {
         let entry = JobEntry {
             state: Some(JobState::Running),
             started: Some(now),
@@ -190,7 +192,7 @@ impl Jobs {
         self.add_live(idx);
     }
 
-    pub fn ended(&mut self, id: JobId) {
+    pub fn set_ended(&mut self, id: JobId) {
         let Some(idx) = self.idx(id) else { return };
         let allowed = self.entries[idx].allowed.take();
         self.entries[idx] = JobEntry { allowed, ..JobEntry::default() };
@@ -210,8 +212,14 @@ impl Jobs {
         self.idx(id).is_some_and(|idx| self.entries[idx].is_unmanaged)
     }
 
-    /// Records an affinity that the host or another program set or restored.
-    pub fn placed(&mut self, id: JobId, cpus: Option<CpuSet>, domains: &Domains, usable: &CpuSet) {
+    /// Records an affinity after the host or another program changed it.
+    pub fn set_placed(
+        &mut self,
+        id: JobId,
+        cpus: Option<CpuSet>,
+        domains: &Domains,
+        usable: &CpuSet,
+    ) {
         let Some(idx) = self.live_idx(id) else { return };
         let entry = &mut self.entries[idx];
         entry.placed = cpus;
@@ -220,7 +228,7 @@ impl Jobs {
     }
 
     /// Updates all jobs after a change of the usable CPUs and the domains.
-    pub fn usable_changed(&mut self, machine: &Machine, domains: &Domains, usable: &CpuSet) {
+    pub fn update_usable(&mut self, machine: &Machine, domains: &Domains, usable: &CpuSet) {
         for (job, entry) in self.jobs.iter().zip(&mut self.entries) {
             entry.allowed = allowed(job, machine, usable);
             entry.home = home(entry.placed.as_ref(), domains, usable);
@@ -238,7 +246,7 @@ impl Jobs {
         sum
     }
 
-    /// Views of the due and running jobs, by id.
+    /// Returns the views of the due and running jobs, by id.
     pub fn views<'a>(&'a self, usable: &'a CpuSet) -> Vec<JobView<'a>> {
         self.live.iter().map(|&idx| view(&self.jobs[idx], &self.entries[idx], usable)).collect()
     }
@@ -263,7 +271,7 @@ fn view<'a>(job: &'a Job, entry: &'a JobEntry, usable: &'a CpuSet) -> JobView<'a
     }
 }
 
-/// Usable CPUs that the workload allows for a job; `None` if it does not restrict them.
+/// Returns the usable CPUs that the workload allows for a job; `None` if the workload does not restrict the CPUs.
 fn allowed(job: &Job, machine: &Machine, usable: &CpuSet) -> Option<CpuSet> {
     let of_nodes = job.nodes.as_ref().map(|nodes| machine.cpus_of_nodes(nodes));
     let declared = match (&job.cpus, of_nodes) {

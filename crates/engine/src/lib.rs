@@ -1,4 +1,5 @@
-//! From samples to an approved plan: rates, snapshot, policy, guard. No I/O, no clock.
+//! The engine computes an approved plan from samples: rates, snapshot, policy, guard. It does no I/O and reads no
+//! clock.
 //!
 //! ```text
 //!   Host::wait ─► Turn ─► Host::sample ─► Sample ─► Engine::step ─► Approved ─► Host::apply ─► Outcomes
@@ -6,7 +7,7 @@
 //!                                            └──────── Engine::record_outcomes ◄──────────┘
 //! ```
 //!
-//! Live, simulated and replayed runs go through the same [`Engine`]; only the [`Host`] differs.
+//! Live, simulated and replayed runs use the same [`Engine`] and differ only in the [`Host`].
 
 mod derive;
 mod engine;
@@ -36,41 +37,42 @@ pub trait Host {
     /// An error that ends the run.
     type Error;
 
-    /// Waits for the next turn; `None` at the end of the run.
+    /// Waits for the next turn. Returns `None` at the end of the run.
     fn wait(&mut self) -> Result<Option<Turn>, Self::Error>;
 
-    /// Samples changes. In a turn without [`sched::Cause::Interval`], samples only the changes that the causes of the
-    /// turn name.
+    /// Samples changes. A turn without [`sched::Cause::Interval`] samples only the changes that belong to the causes
+    /// of the turn.
     fn sample(&mut self, turn: &Turn) -> Result<Sample, Self::Error>;
 
-    /// Applies a plan and starts every job that the last sample reported as due. Affinity and memory policy
+    /// Applies a plan and starts every job that the last sample reported as due. The affinity and the memory policy
     /// of a due job are set before its program executes. Returns one outcome per action and per start.
     fn apply(&mut self, plan: &Approved) -> Vec<Outcome>;
 
-    /// Terminates all jobs, as after a signal. Later turns report their exits.
+    /// Terminates all jobs, for example after a signal. Later turns report the exits of the jobs.
     fn stop(&mut self);
 }
 
 /// A consumer of turn records: a journal, a progress view, a report.
 pub trait Sink {
-    /// Records a turn after its outcomes are known. An error ends the run.
+    /// Records a turn after its outcomes are available. An error ends the run.
     fn record(&mut self, record: &TurnRecord<'_>) -> std::io::Result<()>;
 }
 
 /// Input, decision and outcomes of one turn.
 #[derive(Clone, Copy, Debug)]
 pub struct TurnRecord<'a> {
-    /// Time and causes.
+    /// Time and causes of the turn.
     pub turn: &'a Turn,
     /// The sample of the host.
     pub sample: &'a Sample,
     /// Load of each domain; only in interval turns.
     pub loads: Option<&'a LoadSample>,
-    /// Level and tier of the loads, in the first turn and in turns without loads if level or tier changed.
+    /// Level and tier of the loads, in the first turn and in turns in which one of them changed but no loads were
+    /// computed.
     pub load_basis: Option<LoadBasis>,
-    /// Tiers of the values of tasks and loads, in turns in which one changed.
+    /// Tiers of the values of tasks and loads, in turns in which at least one tier changed.
     pub signals: Option<Tiers>,
-    /// All requests of the policy, including rejected ones. Notes of earlier turns are not repeated.
+    /// All requests of the policy, including rejected requests. Notes of earlier turns are not repeated.
     pub plan: &'a Plan,
     /// Requests that the guard rejected.
     pub rejected: &'a [Rejection],
@@ -83,7 +85,7 @@ pub struct TurnRecord<'a> {
 pub struct LoadBasis {
     /// Level of the domains.
     pub level: Level,
-    /// Source of their loads.
+    /// Source of the loads of these domains.
     pub tier: SignalTier,
 }
 
@@ -94,27 +96,27 @@ pub struct LoadSample {
     pub level: Level,
     /// Number of each domain, such as the id of the node.
     pub numbers: Vec<u32>,
-    /// Loads, in the same order.
+    /// Loads, in the order of `numbers`.
     pub loads: DomainLoads,
-    /// CPU time of managed jobs in each domain, in the same order.
+    /// CPU time of managed jobs in each domain, in the order of `numbers`.
     pub cpu_time: Vec<Nanos>,
 }
 
 impl LoadSample {
-    /// Level and source of the loads.
+    /// Returns level and source of the loads.
     pub fn load_basis(&self) -> LoadBasis {
         LoadBasis { level: self.level, tier: self.loads.tier }
     }
 }
 
 impl TurnRecord<'_> {
-    /// Level and source of the loads, in turns that report them.
+    /// Returns level and source of the loads in a turn that records them.
     pub fn current_load_basis(&self) -> Option<LoadBasis> {
         self.loads.map(LoadSample::load_basis).or(self.load_basis)
     }
 }
 
-/// The approved requests of a plan. Only [`Engine::step`] creates one.
+/// Approved requests of a plan. Only [`Engine::step`] creates this type.
 #[derive(Clone, Debug)]
 pub struct Approved {
     requests: Vec<Request>,
@@ -122,17 +124,17 @@ pub struct Approved {
 }
 
 impl Approved {
-    /// The approved requests, in the order of the plan.
+    /// Returns the approved requests in the order of the plan.
     pub fn requests(&self) -> &[Request] {
         &self.requests
     }
 
-    /// Whether the host may skip interval turns until jobs or CPUs change ([`Plan::quiescent`]).
+    /// Returns whether the host may skip interval turns until jobs or CPUs change ([`Plan::quiescent`]).
     pub fn is_quiescent(&self) -> bool {
         self.quiescent
     }
 
-    /// The actions for a due job, which apply before its start.
+    /// Returns the actions for a due job, which are applied before the job starts.
     pub fn for_job(&self, job: JobId) -> impl Iterator<Item = &Action> {
         let targets_job = move |request: &&Request| request.target == sched::Target::Job(job);
         self.requests.iter().filter(targets_job).map(|request| &request.action)

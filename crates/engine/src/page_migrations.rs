@@ -1,4 +1,4 @@
-//! Limits of page migrations, and the history of each job.
+//! Limits of page migrations, and the history of page migrations of each job.
 //!
 //! A page migration uses bandwidth of both nodes, delays tasks that access the pages, and cannot be undone.
 //! Therefore the guard applies four limits in addition to the limit of the request:
@@ -7,18 +7,18 @@
 //! |---|---|---|
 //! | rate | bytes per second of all migrations together; active migrations may need at most `backlog` | 1 GiB, 30 s |
 //! | budget | bytes per minute of one job | 16 GiB |
-//! | return | migrations of a job's memory to a node where it was before | 5 per job |
-//! | repeat | migrations to the same node after an incomplete one | 5 in a row |
+//! | return | migrations of a job's memory back to a previous node | 5 per job |
+//! | repeat | repeated migrations to the same node after an incomplete migration | 5 consecutive |
 //!
 //! ```text
 //!   node 0 ──1──► node 2 ──2──► node 0 ──3──► node 2      2 and 3 are returns
 //!   node 0 ──1──► node 2 ──2──► node 2                    2 is a repeat
 //! ```
 //!
-//! The repeat limit is that of DINO: the released program (Blagodurov, Zhuravlev, Dashti, Fedorova, "A Case for
+//! The repeat limit is from DINO. The released program (Blagodurov, Zhuravlev, Dashti, Fedorova, "A Case for
 //! NUMA-aware Contention Management on Multicore Systems", USENIX ATC 2011) repeats a migration at most five times
-//! (`BOUNCING_LIMIT`). The return limit is set to the same number (guessed). A migration that continues one that ended
-//! at the limit of its request counts neither as a return nor as a repeat.
+//! (`BOUNCING_LIMIT`). The return limit has the same value (guessed). If a migration ends at the limit of its
+//! request, the migration that continues it is neither a return nor a repeat.
 
 use std::collections::VecDeque;
 
@@ -31,13 +31,13 @@ const MINUTE: Nanos = Nanos::from_secs(60);
 /// Limits of page migrations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageMigrationLimits {
-    /// Bytes per second of all migrations together. Enforced by the host.
+    /// Bytes per second of all migrations together. The host enforces this limit.
     pub per_second: Bytes,
     /// Maximum time that active migrations together may need at `per_second`.
     pub backlog: Nanos,
     /// Bytes per minute of all migrations of one job.
-    pub per_process_minute: Bytes,
-    /// Maximum number of migrations of a job's memory to a node where it was before.
+    pub per_job_minute: Bytes,
+    /// Maximum number of migrations of a job's memory back to a previous node.
     pub n_returns_max: u32,
     /// Maximum number of consecutive repeats of an incomplete migration to the same node.
     pub n_repeats_max: u32,
@@ -51,7 +51,7 @@ impl Default for PageMigrationLimits {
         PageMigrationLimits {
             per_second: Bytes::from_mib(1024),
             backlog: Nanos::from_secs(30),
-            per_process_minute: Bytes::from_mib(16 * 1024),
+            per_job_minute: Bytes::from_mib(16 * 1024),
             n_returns_max: 5,
             n_repeats_max: 5,
             reserve_permille: 20,
@@ -60,13 +60,13 @@ impl Default for PageMigrationLimits {
 }
 
 impl PageMigrationLimits {
-    /// Maximum bytes of all active migrations.
+    /// Returns the maximum number of bytes of all active migrations.
     fn max_active(&self) -> Bytes {
         let bytes = u128::from(self.per_second.0) * u128::from(self.backlog.0) / 1_000_000_000;
         Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
     }
 
-    /// Free and reclaimable memory of a node that migrations may use.
+    /// Returns the free and reclaimable memory of a node that migrations may use.
     pub fn usable(&self, free: Bytes, reclaimable: Option<Bytes>, total: Option<Bytes>) -> Bytes {
         let total = u128::from(total.unwrap_or_default().0);
         let reserve = total * u128::from(self.reserve_permille) / 1000;
@@ -79,14 +79,14 @@ impl PageMigrationLimits {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PageMigrationHistory {
     pub active: Option<ActivePageMigration>,
-    /// Bytes that the active migration is expected to move, as known at its start.
+    /// Bytes that the active migration is expected to move, computed at its start.
     pub amount: Bytes,
     /// The last completed migration, and the time of the sample that reported it.
     pub last: Option<(Nanos, CompletedPageMigration)>,
-    /// Start and bytes of the migrations of the last minute.
+    /// Start time and bytes of each migration of the last minute.
     recent: VecDeque<(Nanos, Bytes)>,
     last_to: Option<NodeId>,
-    /// Nodes that the memory was on before.
+    /// Previous nodes of the memory.
     visited: NodeSet,
     n_returns: u32,
     n_repeats: u32,
@@ -110,7 +110,7 @@ impl PageMigrationHistory {
         (self.active, self.amount) = (Some(new), amount);
     }
 
-    /// Records the end of a migration. Its expected bytes are replaced by the attempted bytes.
+    /// Records the end of a migration. In the budget, the attempted bytes replace the expected bytes.
     pub fn complete(&mut self, at: Nanos, completed: &CompletedPageMigration) {
         if let Some((active, last)) = self.active.take().zip(self.recent.back_mut()) {
             *last = (active.since, completed.requested.saturating_sub(completed.not_attempted));
@@ -119,7 +119,7 @@ impl PageMigrationHistory {
         self.last = Some((at, completed.clone()));
     }
 
-    /// Whether the last migration ended at the limit of its request.
+    /// Returns whether the last migration ended at the limit of its request.
     fn continues_partial(&self) -> bool {
         self.last.as_ref().is_some_and(|(_, last)| last.stopped_by == PageMigrationEnd::Limit)
     }
@@ -145,11 +145,11 @@ impl PageMigrationHistory {
         Err((RejectCause::PingPong, detail))
     }
 
-    /// Remaining budget of the current minute.
+    /// Returns the remaining budget of the current minute.
     pub fn budget(&self, now: Nanos, limits: &PageMigrationLimits) -> Bytes {
         let recent = self.recent.iter().filter(|(at, _)| now < at.saturating_add(MINUTE));
         let used = recent.fold(Bytes::ZERO, |sum, (_, bytes)| sum.saturating_add(*bytes));
-        limits.per_process_minute.saturating_sub(used)
+        limits.per_job_minute.saturating_sub(used)
     }
 
     fn remove_old(&mut self, now: Nanos) {
@@ -175,14 +175,14 @@ impl ActivePageMigrations {
         }
     }
 
-    /// Bytes of migrations to a node.
+    /// Returns the bytes of migrations to a node.
     pub fn bytes_to(&self, node: NodeId) -> Bytes {
         let found = self.by_target.iter().find(|(target, _)| *target == node);
         found.map_or(Bytes::ZERO, |(_, sum)| *sum)
     }
 
-    /// Bytes that may be added within the backlog. Unlimited if no migration is active: otherwise a large migration
-    /// would never start.
+    /// Returns the bytes that may be added within the backlog. Without active migrations, the result is unlimited:
+    /// otherwise a large migration would never start.
     pub fn remaining_backlog(&self, limits: &PageMigrationLimits) -> Bytes {
         if self.all == Bytes::ZERO {
             return Bytes(u64::MAX);

@@ -6,8 +6,8 @@
 //!    └────────────────────────────────────────────────────────┘   until wait returns `None`
 //! ```
 //!
-//! If the policy aborts or a sink fails, the loop calls [`Host::stop`] and continues until the host ends the
-//! run, so that jobs terminate and affinities are restored. Then it returns the first error.
+//! If the policy aborts or a sink fails, the loop calls [`Host::stop`] and continues until the host ends the run, so
+//! that jobs terminate and affinities are restored. The loop then returns the first error.
 
 use std::io;
 
@@ -39,7 +39,7 @@ pub enum RunError<E> {
     Sink(#[source] io::Error),
 }
 
-/// Runs until the host ends the run.
+/// Runs all turns until the host ends the run.
 ///
 /// Every sink records every turn, in order. A sink that failed is not called again.
 pub fn run<H: Host>(
@@ -61,7 +61,7 @@ pub fn run<H: Host>(
     errors.first.map_or(Ok(summary), Err)
 }
 
-/// Detects changes of signal tiers between turns.
+/// Detects changes of the load basis and of signal tiers between turns.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LoadBasisChanges {
     reported: Option<LoadBasis>,
@@ -69,15 +69,16 @@ pub struct LoadBasisChanges {
 }
 
 impl LoadBasisChanges {
-    /// The level and source of loads, if they changed and the turn has no loads (loads contain both).
-    pub fn after(&mut self, engine: &Engine, step: &Step) -> Option<LoadBasis> {
+    /// Returns level and source of the loads if they changed and the turn has no loads. Loads contain their level and
+    /// source.
+    pub fn changed_basis(&mut self, engine: &Engine, step: &Step) -> Option<LoadBasis> {
         let now = engine.load_basis();
         let is_new = self.reported.replace(now) != Some(now);
         (is_new && step.loads.is_none()).then_some(now)
     }
 
-    /// The tiers of all values, if one changed. Initially, all are `none`.
-    pub fn signals(&mut self, engine: &Engine) -> Option<Tiers> {
+    /// Returns the tiers of all values if at least one changed. Initially, all tiers are `none`.
+    pub fn changed_tiers(&mut self, engine: &Engine) -> Option<Tiers> {
         let now = *engine.tiers();
         (std::mem::replace(&mut self.signals, now) != now).then_some(now)
     }
@@ -107,8 +108,8 @@ fn one_turn<H: Host>(
         turn,
         sample: &sample,
         loads: step.loads.as_ref(),
-        load_basis: changes.after(engine, &step),
-        signals: changes.signals(engine),
+        load_basis: changes.changed_basis(engine, &step),
+        signals: changes.changed_tiers(engine),
         plan: &step.plan,
         rejected: &step.rejected,
         outcomes: &outcomes,

@@ -1,4 +1,4 @@
-//! Affinities of tasks that were placed separately from their job.
+//! Affinities of tasks that a policy placed separately from their job.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,7 +17,7 @@ impl TaskAffinities {
         self.placed.get(&task)
     }
 
-    /// Sets the affinity of a task; `None`: it was released.
+    /// Sets the affinity of a task. `None` means that the task was released.
     pub fn set(&mut self, task: TaskId, cpus: Option<CpuSet>) {
         match cpus {
             Some(cpus) => self.placed.insert(task, cpus),
@@ -33,7 +33,7 @@ impl TaskAffinities {
         self.unmanaged.insert(task);
     }
 
-    /// Removes the tasks that exited.
+    /// Removes tasks that exited.
     pub fn remove_exited(&mut self, tasks: &Tasks) {
         self.placed.retain(|&task, _| tasks.job_of(task).is_some());
         self.unmanaged.retain(|&task| tasks.job_of(task).is_some());

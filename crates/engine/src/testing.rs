@@ -1,23 +1,15 @@
-//! Runs of the engine as text. The cases are in the directory `cases`. [`testkit`] describes the language; these words
-//! are of this crate:
+//! Runs of the engine as text. The cases are in the directory `cases`. [`testkit`] describes the language. This crate
+//! adds the following words:
 //!
-//! ```text
-//!   unattached b class=3                         a job that the host attaches later
-//!   domains llc                                  domains, interval and signal overrides of the policy
-//!   interval 250ms
-//!   signals loads=declared
-//!   limits mib_per_s=10 backlog=10s mib_per_minute=150     limits of page migrations
-//!   show jobs tasks loads                        parts of the snapshot to print; approvals and rejections always
-//!   0ms due a; request a on 0-1                  a request of the scripted policy
-//!   250ms poll; task a/1 cpu=10 wait=2 on=3 misses=500     raw totals of a task: ms, ms, CPU, LLC misses; also
-//!                                                before=250ms (previous sample), `children` (included)
-//!   500ms poll; llc 1 640; group a 0 640         bytes counted by resctrl: of an LLC domain, of a job there
-//!   500ms poll; node 0 ops=70 bits=8; exited a/1
-//!   600ms attached b; detached b                 `attached c as b` reuses the id of b
-//!   810ms request a pages any 1 20               a page migration: from, to, at most MiB
-//!   820ms note no-class; abort                   a note and the abort of the policy
-//!   deny a NotPermitted                          from here on the host rejects every action on a
-//!   allow a                                      from here on no longer
+//! ```text unattached b class=3 a job that the host attaches later domains llc domains, interval and signal overrides
+//! of the policy interval 250ms signals loads=declared limits mib_per_s=10 backlog=10s mib_per_minute=150 limits of
+//! page migrations show jobs tasks loads parts of the snapshot to print (approvals, rejections: always) 0ms due a;
+//! request a on 0-1 a request of the scripted policy 250ms poll; task a/1 cpu=10 wait=2 on=3 misses=500 raw totals of
+//! a task: ms, ms, CPU, LLC misses; also before=250ms (previous sample), `children` (included) 500ms poll; llc 1 640;
+//! group a 0 640 bytes counted by resctrl: of LLC domain 1, of job a in LLC domain 0 500ms poll; node 0 ops=70
+//! bits=8; exited a/1 600ms attached b; detached b `attached c as b` reuses the id of b 810ms request a pages any 1
+//! 20 a page migration: from, to, at most MiB 820ms note no-class; abort a note and the abort of the policy deny a
+//! NotPermitted from this line on, the host rejects every action on a allow a ends `deny a`
 //! ```
 //!
 //! After each turn the host carries out the approved requests and starts every job that was due. A line of the snapshot
@@ -41,13 +33,13 @@ use topology::DomainChoice;
 
 use crate::{Engine, PageMigrationLimits, Step};
 
-/// Runs a script and returns its output. `setting` is empty or an additional line of the script.
+/// Runs a script and returns the output. `setting` is empty or an additional line of the script.
 pub(crate) fn play(machine: &str, setting: &str, script: &str) -> String {
     let script = format!("{setting}\n{script}");
     testkit::play(&mut EngineWorld::new(machine, &script), &script)
 }
 
-/// The next plan of the scripted policy, and the lines of its last snapshot by subject.
+/// Next plan of the scripted policy, and the lines of its last snapshot by subject.
 #[derive(Default)]
 struct PolicyScript {
     plan: Plan,
@@ -82,21 +74,21 @@ impl Policy for Scripted {
     }
 }
 
-/// `mib_per_s=10 backlog=10s mib_per_minute=150`, the last per job.
+/// Parses `mib_per_s=10 backlog=10s mib_per_minute=150`. The last limit is per job.
 fn page_migration_limits(words: &str) -> PageMigrationLimits {
     let value = |key| field(words, key).expect("three limits");
     let mib = |key| Bytes::from_mib(parse(value(key)));
     PageMigrationLimits {
         per_second: mib("mib_per_s"),
         backlog: parse(value("backlog")),
-        per_process_minute: mib("mib_per_minute"),
+        per_job_minute: mib("mib_per_minute"),
         ..PageMigrationLimits::default()
     }
 }
 
 struct EngineWorld {
     engine: Engine,
-    /// Events of the turn.
+    /// Sample of the current turn.
     sample: Sample,
     script: Rc<RefCell<PolicyScript>>,
     /// Jobs that the host attaches later.
@@ -190,7 +182,7 @@ impl EngineWorld {
         if name.contains('/') { self.task(name).into() } else { self.job(name).into() }
     }
 
-    /// `a/1`: the first task of job a.
+    /// Parses `a/1`, the first task of job a.
     fn task(&self, name: &str) -> TaskId {
         let (job, number) = name.split_once('/').expect("a task is JOB/NUMBER");
         TaskId { tid: self.job(job).0 * 100 + parse::<u32>(number), start_time_ticks: 7 }
@@ -223,8 +215,8 @@ impl EngineWorld {
                 let cause = changed.unwrap_or(UnmanagedCause::NotPermitted);
                 return sample.jobs.push(JobEvent::Unmanaged(self.job(job), cause));
             }
-            Event::Memory { of, nodes } => {
-                let (job, process) = (self.job_of_task(of), self.task(of));
+            Event::Memory { owner, nodes } => {
+                let (job, process) = (self.job_of_task(owner), self.task(owner));
                 return sample.memory.push(ProcessMemory {
                     job,
                     process,
@@ -344,7 +336,7 @@ impl EngineWorld {
         lines
     }
 
-    /// The lines that differ from the last printed ones, and the names of absent jobs and tasks.
+    /// Returns the lines that differ from the last printed lines, and the names of absent jobs and tasks.
     fn changed_lines(&mut self, current: Vec<(String, String)>) -> Vec<String> {
         let is_item =
             |subject: &&String| ["job ", "task "].iter().any(|kind| subject.starts_with(kind));
@@ -410,7 +402,7 @@ fn traffic(bytes: &str) -> Traffic {
     Traffic { total_bytes: raw(bytes), ..Traffic::default() }
 }
 
-/// `VALUE`, `VALUE/ENABLED/RUNNING`, or `-` for an absent counter.
+/// Parses `VALUE`, `VALUE/ENABLED/RUNNING`, or `-` for an absent counter.
 fn raw(text: &str) -> Option<RawCounter> {
     let mut words = text.split('/').map(|word| word.parse::<u64>());
     let value = words.next()?.ok()?;
@@ -419,7 +411,7 @@ fn raw(text: &str) -> Option<RawCounter> {
     Some(RawCounter { value, enabled_ns, running_ns })
 }
 
-/// The lines of the selected parts of a snapshot, by subject.
+/// Returns the lines of the selected parts of a snapshot, by subject.
 fn snapshot_lines(snapshot: &Snapshot<'_>, show: &str, names: &[String]) -> Vec<(String, String)> {
     let mut lines = Vec::new();
     if show.contains("jobs") {

@@ -1,4 +1,4 @@
-//! The slowdown of a program that runs with copies of the same program, from the counters of the program alone.
+//! Slowdown of a program that runs together with copies of itself, computed from the counters of the program alone.
 //!
 //! The published values of SPEC CPU2006 contain no miss-ratio curves. Each program therefore gets a curve with one free
 //! parameter `s`. It is fitted to the slowdown of 8 copies and validated on the slowdowns of 2 and 4 copies:
@@ -8,29 +8,29 @@
 //!          │ ╲__              f(c) falls as exp(−c / s), from 1 without cache to 0 at C
 //!          │    ╲______
 //!          └──────────┴─► c
-//!        C/8  C/4  C/2  C     k copies have C / k each
+//!        C/8  C/4  C/2  C     each of k copies has C / k
 //! ```
 //!
-//! The model is separate from the physics of this crate, which needs more values than the table has. Known constants
-//! are those of the measured machine.
+//! The model is separate from the physics of this crate, which needs values that the table does not contain. The
+//! constants are the values of the measured machine.
 
 use std::collections::BTreeMap;
 
 use crate::csv_table::{CsvError, CsvRow, CsvTable};
 
-/// Last-level cache of the machine in MiB. Guessed; publications give 20 to 25.
+/// Last-level cache of the machine in MiB. Guessed; publications state 20 to 25.
 pub const CACHE_MIB: f64 = 20.0;
-/// Frequency in Hz. Consistent with bandwidth, misses and instructions per cycle.
+/// Frequency in Hz. The value is consistent with bandwidth, misses and instructions per cycle.
 pub const CLOCK: f64 = 2.4e9;
-/// Unloaded miss latency in cycles. Assumed.
+/// Unloaded miss latency in cycles (assumed).
 pub const MEMORY_CYCLES: f64 = 200.0;
-/// Hit latency in cycles. Assumed.
+/// Hit latency in cycles (assumed).
 const HIT_CYCLES: f64 = 40.0;
-/// Bandwidth of the memory that the copies share, in bytes per second. Fitted; the data contain up to 58e9.
+/// Bandwidth of the memory that the copies share, in bytes per second. Fitted; the largest value in the data is 58e9.
 const BANDWIDTH: f64 = 80e9;
 /// Highest utilization for which the queueing formula is used.
 const USE_MAX: f64 = 0.98;
-/// Below this number of misses per 1000 instructions, the measured bytes per miss are not reliable.
+/// Minimum number of misses per 1000 instructions for which the measured bytes per miss are reliable.
 const MISSES_FEW: f64 = 0.3;
 /// Bytes per miss of a program with few misses.
 const BYTES_WHERE_FEW: f64 = 128.0;
@@ -55,17 +55,17 @@ pub struct SoloCounters {
 }
 
 impl SoloCounters {
-    /// Stall cycles per instruction without any overlap.
-    fn waits(&self) -> f64 {
+    /// Returns the stall cycles per instruction if accesses did not overlap.
+    fn serial_stall_cycles(&self) -> f64 {
         (self.mpki * MEMORY_CYCLES + (self.apki - self.mpki) * HIT_CYCLES) / 1000.0
     }
 
-    /// Memory-level parallelism: serial access latencies over stall cycles.
+    /// Returns the memory-level parallelism: serial access latencies divided by stall cycles.
     pub fn overlap(&self) -> f64 {
-        (self.waits() * self.ipc / self.stall_share).clamp(1.0, OVERLAP_MAX)
+        (self.serial_stall_cycles() * self.ipc / self.stall_share).clamp(1.0, OVERLAP_MAX)
     }
 
-    /// Bytes transferred per miss: the line, write-backs and prefetches.
+    /// Returns the bytes transferred per miss: the line, write-backs and prefetches.
     pub fn bytes_per_miss(&self) -> f64 {
         match self.mpki <= MISSES_FEW {
             true => BYTES_WHERE_FEW,
@@ -74,7 +74,7 @@ impl SoloCounters {
     }
 }
 
-/// Misses per 1000 instructions with a cache of `mib` MiB and a curve of length `s` MiB.
+/// Returns the misses per 1000 instructions with a cache of `mib` MiB and a curve of length `s` MiB.
 pub fn mpki_with_cache(apki: f64, mpki: f64, mib: f64, s: f64) -> f64 {
     if CACHE_MIB <= mib {
         return mpki;
@@ -97,11 +97,11 @@ impl CopyModel {
     pub fn new(alone: SoloCounters) -> Self {
         let cycles = 1.0 / alone.ipc;
         let overlap = alone.overlap();
-        let core_cycles = (cycles - alone.waits() / overlap).max(CORE_CYCLES_MIN);
+        let core_cycles = (cycles - alone.serial_stall_cycles() / overlap).max(CORE_CYCLES_MIN);
         CopyModel { alone, overlap, core_cycles, bytes_per_miss: alone.bytes_per_miss() }
     }
 
-    /// Run time relative to alone with `n_copies` copies and a curve of length `s` MiB.
+    /// Returns the run time with `n_copies` copies relative to the run time alone, for a curve of length `s` MiB.
     pub fn slowdown(&self, n_copies: u32, s: f64) -> f64 {
         let alone = &self.alone;
         let n_copies = f64::from(n_copies);
@@ -115,23 +115,23 @@ impl CopyModel {
         for _ in 0..N_ROUNDS {
             let latency =
                 MEMORY_CYCLES * (1.0 + 0.5 * (queue(moved / cycles / BANDWIDTH) - queue_alone));
-            let waits = (mpki * latency + (alone.apki - mpki) * HIT_CYCLES) / 1000.0;
-            let next = (self.core_cycles + waits / self.overlap).max(moved / BANDWIDTH);
+            let stalls = (mpki * latency + (alone.apki - mpki) * HIT_CYCLES) / 1000.0;
+            let next = (self.core_cycles + stalls / self.overlap).max(moved / BANDWIDTH);
             cycles += DAMPING * (next - cycles);
         }
         cycles / cycles_alone
     }
 
-    /// Misses per 1000 instructions with a cache of `mib` MiB.
+    /// Returns the misses per 1000 instructions with a cache of `mib` MiB.
     fn mpki(&self, mib: f64, s: f64) -> f64 {
         mpki_with_cache(self.alone.apki, self.alone.mpki, mib, s)
     }
 
-    /// The curve length in MiB that reproduces a measured slowdown best.
+    /// Returns the curve length in MiB with the smallest error for a measured slowdown.
     pub fn fit(&self, n_copies: u32, slowdown: f64) -> f64 {
-        let off = |s: &f64| (self.slowdown(n_copies, *s) - slowdown).abs();
+        let error = |s: &f64| (self.slowdown(n_copies, *s) - slowdown).abs();
         let lengths = (0..N_LENGTHS).map(|idx| CACHE_MIB / RATIO_MIN / libm::pow(STEP, idx as f64));
-        let best = lengths.min_by(|one, other| off(one).total_cmp(&off(other)));
+        let best = lengths.min_by(|one, other| error(one).total_cmp(&error(other)));
         best.unwrap_or(CACHE_MIB)
     }
 }
@@ -140,7 +140,8 @@ impl CopyModel {
 const N_ROUNDS: usize = 400;
 /// Relaxation factor of the fixed point.
 const DAMPING: f64 = 0.3;
-/// Number of tried lengths: from 4 caches down to a sixtieth of one, in steps of two percent.
+/// Number of curve lengths that the fit tries: from four times the cache size down to a sixtieth, in steps of two
+/// percent.
 const N_LENGTHS: usize = 280;
 const RATIO_MIN: f64 = 0.25;
 const STEP: f64 = 1.02;
@@ -150,19 +151,19 @@ fn queue(in_use: f64) -> f64 {
     in_use * in_use / (1.0 - in_use)
 }
 
-/// A program fitted to 8 copies, with its predictions for fewer copies.
+/// A program that was fitted to 8 copies, with its predictions for all numbers of copies.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CopyFit {
     /// The program.
     pub program: String,
     /// The fitted curve length in MiB.
     pub s: f64,
-    /// Copies, measured slowdown, predicted slowdown.
+    /// Number of copies, measured slowdown, predicted slowdown.
     pub rows: Vec<(u32, f64, f64)>,
 }
 
 impl CopyFit {
-    /// The largest absolute error.
+    /// Returns the largest absolute error.
     pub fn max_error(&self) -> f64 {
         self.rows
             .iter()
@@ -171,7 +172,7 @@ impl CopyFit {
     }
 }
 
-/// Fits every program with a slowdown at 8 copies and validates it at 2 and 4.
+/// Fits every program that has a slowdown with 8 copies, and validates the fit with 2 and 4 copies.
 pub fn validate(programs: &[PublishedBenchmark]) -> Vec<CopyFit> {
     let fit = |benchmark: &PublishedBenchmark| {
         let model = CopyModel::new(benchmark.alone);
@@ -183,27 +184,29 @@ pub fn validate(programs: &[PublishedBenchmark]) -> Vec<CopyFit> {
     programs.iter().filter_map(fit).collect()
 }
 
-/// A program of the table of published values, `workloads/data/benchmarks.csv`.
+/// A program in the table of published values, `workloads/data/benchmarks.csv`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PublishedBenchmark {
     /// Name of the program.
     pub program: String,
-    /// The mean over its inputs.
+    /// Mean values over the inputs of the program.
     pub alone: SoloCounters,
     slowdowns: BTreeMap<u32, f64>,
 }
 
 impl PublishedBenchmark {
-    /// Run time relative to alone with `n_copies` copies, if measured.
+    /// Returns the measured run time with `n_copies` copies relative to the run time alone; `None` if it was not
+    /// measured.
     pub fn slowdown(&self, n_copies: u32) -> Option<f64> {
         self.slowdowns.get(&n_copies).copied()
     }
 }
 
-/// The programs with all values of [`SoloCounters`], in the order of the table, which has one row per program and input.
+/// Returns the programs that have all values of [`SoloCounters`], in the order of the table. The table has one row
+/// per program and input.
 ///
 /// # Errors
-/// A column is missing, or a cell is not a number.
+/// Returns an error if a column is missing, or if a cell is not a number.
 pub fn parse_benchmarks(text: &str, file: &str) -> Result<Vec<PublishedBenchmark>, CsvError> {
     let table = CsvTable::read(text, file)?;
     let mut groups: Vec<(&str, Vec<CsvRow<'_>>)> = Vec::new();
@@ -241,7 +244,7 @@ fn solo_counters(rows: &[CsvRow<'_>]) -> Result<Option<SoloCounters>, CsvError> 
     }))
 }
 
-/// The mean over the inputs that have a value.
+/// Returns the mean over the inputs that have a value.
 fn mean_of_inputs(rows: &[CsvRow<'_>], column: &str) -> Result<Option<f64>, CsvError> {
     let values = rows.iter().filter_map(|row| row.number(column).transpose());
     let values = values.collect::<Result<Vec<f64>, _>>()?;

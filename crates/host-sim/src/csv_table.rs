@@ -7,7 +7,7 @@
 //!
 //! The caller reads the file. Numbers are finite and not negative.
 
-/// A table.
+/// A CSV table with a header.
 #[derive(Clone, Debug)]
 pub struct CsvTable<'a> {
     file: &'a str,
@@ -25,7 +25,7 @@ struct CsvRecord {
     begin: usize,
 }
 
-/// A row below the header.
+/// A row of a table, without the header.
 #[derive(Clone, Copy, Debug)]
 pub struct CsvRow<'t> {
     table: &'t CsvTable<'t>,
@@ -34,26 +34,26 @@ pub struct CsvRow<'t> {
 
 /// An error in a table, with its position.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{position}: {what}")]
+#[error("{position}: {problem}")]
 pub struct CsvError {
     position: String,
-    what: String,
+    problem: String,
 }
 
 impl<'a> CsvTable<'a> {
-    /// Parses a table; `file` is only used in errors.
+    /// Parses a table. `file` is used only in errors.
     ///
-    /// # Errors
-    /// No header, a duplicate column, or a row with another number of cells than the header.
+    /// # Errors Returns an error if the header is missing, if two columns have the same name, or if a row and the
+    /// header have different numbers of cells.
     pub fn read(text: &'a str, file: &'a str) -> Result<Self, CsvError> {
         let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
         let error_at =
-            |line: u64, what: String| CsvError { position: format!("{file}:{line}:1"), what };
+            |line: u64, problem: String| CsvError { position: format!("{file}:{line}:1"), problem };
         let header = reader.headers().map_err(|error| error_at(1, error.to_string()))?;
         let header: Vec<String> = header.iter().map(|cell| cell.trim().to_owned()).collect();
         if header.iter().all(String::is_empty) {
-            let what = "the header is missing; write the names of the columns";
-            return Err(error_at(1, what.to_owned()));
+            let problem = "the header is missing; write the names of the columns";
+            return Err(error_at(1, problem.to_owned()));
         }
         if let Some(idx) = (1..header.len()).find(|&idx| header[..idx].contains(&header[idx])) {
             return Err(error_at(1, format!("the column \"{}\" is defined twice", header[idx])));
@@ -62,12 +62,12 @@ impl<'a> CsvTable<'a> {
         for record in reader.records() {
             let record = record.map_err(|error| error_at(1, error.to_string()))?;
             if record.iter().all(|cell| cell.trim().is_empty()) {
-                continue; // Spreadsheets append empty rows.
+                continue; // Spreadsheet programs append empty rows.
             }
             let (line, begin) = line_and_offset(text, record.position());
             if record.len() != header.len() {
-                let what = format!("{} cells, {} in the header", record.len(), header.len());
-                return Err(error_at(line, what));
+                let problem = format!("{} cells, {} in the header", record.len(), header.len());
+                return Err(error_at(line, problem));
             }
             let cells = record.iter().map(|cell| cell.trim().to_owned()).collect();
             records.push(CsvRecord { cells, line, begin });
@@ -75,20 +75,20 @@ impl<'a> CsvTable<'a> {
         Ok(CsvTable { file, text, header, records })
     }
 
-    /// The rows.
+    /// Returns the rows in the order of the file.
     pub fn rows(&self) -> impl Iterator<Item = CsvRow<'_>> {
         self.records.iter().map(|record| CsvRow { table: self, record })
     }
 
-    /// Whether the table has a column.
+    /// Returns whether the table has a column with this name.
     pub fn has_column(&self, column: &str) -> bool {
         self.header.iter().any(|cell| cell == column)
     }
 
-    /// Checks that the table has these columns, even if it has no rows.
+    /// Checks that the table has these columns. A table without rows is checked too.
     ///
     /// # Errors
-    /// The first missing column.
+    /// Returns an error for the first missing column.
     pub fn require_columns(&self, columns: &[&str]) -> Result<(), CsvError> {
         columns.iter().try_for_each(|column| self.column(column).map(|_| ()))
     }
@@ -96,69 +96,69 @@ impl<'a> CsvTable<'a> {
     fn column(&self, column: &str) -> Result<usize, CsvError> {
         self.header.iter().position(|cell| cell == column).ok_or_else(|| {
             let columns = self.header.join(", ");
-            let what = format!("there is no column \"{column}\"; the columns are {columns}");
-            CsvError { position: format!("{}:1:1", self.file), what }
+            let problem = format!("there is no column \"{column}\"; the columns are {columns}");
+            CsvError { position: format!("{}:1:1", self.file), problem }
         })
     }
 }
 
 impl<'t> CsvRow<'t> {
-    /// The line number in the file, from 1.
+    /// Returns the line number in the file, from 1.
     pub fn line(self) -> u64 {
         self.record.line
     }
 
-    /// The table of the row.
+    /// Returns the table of the row.
     pub fn table(self) -> &'t CsvTable<'t> {
         self.table
     }
 
-    /// The text of a cell.
+    /// Returns the text of a cell.
     ///
     /// # Errors
-    /// There is no such column.
+    /// Returns an error if the table has no such column.
     pub fn text(self, column: &str) -> Result<&'t str, CsvError> {
         Ok(&self.record.cells[self.table.column(column)?])
     }
 
-    /// The number in a cell; `None` if the cell is empty.
+    /// Returns the number in a cell; `None` if the cell is empty.
     ///
     /// # Errors
-    /// There is no such column, or the cell is not a number, infinite or negative.
+    /// Returns an error if the table has no such column, or if the cell is not a number or is infinite or negative.
     pub fn number(self, column: &str) -> Result<Option<f64>, CsvError> {
         let text = self.text(column)?;
         if text.is_empty() {
             return Ok(None);
         }
         let value = text.parse::<f64>().ok().filter(|value| value.is_finite() && 0.0 <= *value);
-        let what = || format!("{column} is \"{text}\"; write a number from 0");
-        value.map(Some).ok_or_else(|| self.error(column, what()))
+        let problem = || format!("{column} is \"{text}\"; write a number from 0");
+        value.map(Some).ok_or_else(|| self.error(column, problem()))
     }
 
-    /// The number in a cell.
+    /// Returns the number in a cell.
     ///
     /// # Errors
-    /// See [`CsvRow::number`], or the cell is empty.
+    /// Returns the errors of [`CsvRow::number`], and an error if the cell is empty.
     pub fn require_number(self, column: &str) -> Result<f64, CsvError> {
-        let what = || format!("{column} is empty; write a number from 0");
-        self.number(column)?.ok_or_else(|| self.error(column, what()))
+        let problem = || format!("{column} is empty; write a number from 0");
+        self.number(column)?.ok_or_else(|| self.error(column, problem()))
     }
 
-    /// The number in a cell; `None` if the table has no such column.
+    /// Returns the number in a cell; `None` if the table has no such column.
     ///
     /// # Errors
-    /// See [`CsvRow::require_number`].
+    /// Returns the errors of [`CsvRow::require_number`].
     pub fn number_of_optional_column(self, column: &str) -> Result<Option<f64>, CsvError> {
         self.table.has_column(column).then(|| self.require_number(column)).transpose()
     }
 
-    /// An error at a cell.
-    pub fn error(self, column: &str, what: String) -> CsvError {
+    /// Returns an error with the position of a cell.
+    pub fn error(self, column: &str, problem: String) -> CsvError {
         let column = self.table.column(column).map_or(1, |column| self.char_of_column(column));
-        CsvError { position: format!("{}:{}:{column}", self.table.file, self.record.line), what }
+        CsvError { position: format!("{}:{}:{column}", self.table.file, self.record.line), problem }
     }
 
-    /// The position, from 1 in characters, at which a cell begins.
+    /// Returns the position at which a cell begins, in characters from 1.
     fn char_of_column(self, column: usize) -> usize {
         let rest = self.table.text.get(self.record.begin..).unwrap_or_default();
         let (mut n_commas, mut quoted) = (0, false);
@@ -176,8 +176,8 @@ impl<'t> CsvRow<'t> {
     }
 }
 
-/// The line, from 1, and the byte offset at which a record begins. The CSV reader counts preceding empty lines as
-/// part of the record.
+/// Returns the line, from 1, and the byte offset at which a record begins. The CSV reader counts preceding empty
+/// lines as part of the record, so they are skipped here.
 fn line_and_offset(text: &str, position: Option<&csv::Position>) -> (u64, usize) {
     let begin = position.map_or(0, |at| at.byte() as usize).min(text.len());
     let rest = text.get(begin..).unwrap_or_default();

@@ -1,34 +1,34 @@
-//! Fault injection for simulated runs, by seed.
+//! Fault injection in simulated runs. The faults are drawn at random, from a seed.
 //!
 //! | key | fault | value |
 //! | --- | --- | --- |
 //! | `samples-lost` | the task samples of an interval are lost | share of the intervals |
 //! | `counters-absent` | a task's counters did not run in an interval | share of the tasks and intervals |
-//! | `requests-rejected` | a placement request is rejected, as by the kernel | share of the requests |
+//! | `requests-rejected` | a placement request is rejected, as if by the kernel | share of the requests |
 //! | `pages-busy` | pages are busy and cannot be moved | share of the pages |
-//! | `unmanaged-programs` | unmanaged memory-hungry programs start and end, one at a time each | number |
+//! | `unmanaged-programs` | each unmanaged memory-hungry program starts and ends repeatedly | number |
 //! | `cpus-offline` | a CPU goes offline for some seconds | average time between two such faults |
 
 use base::{KeyValue, KeyValueError, Nanos, Rng, key_values};
 
-/// The amount of each fault; see the table of the module.
+/// Probability or number of each fault. The table of the module describes the values.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Faults {
-    /// Share of intervals.
+    /// Share of the intervals, 0 to 1.
     pub samples_lost: f64,
-    /// Share of tasks and intervals.
+    /// Share of the tasks and intervals, 0 to 1.
     pub counters_absent: f64,
-    /// Share of requests.
+    /// Share of the requests, 0 to 1.
     pub requests_rejected: f64,
-    /// Share of pages.
+    /// Share of the pages, 0 to 1.
     pub pages_busy: f64,
     /// Number of programs.
     pub unmanaged_programs: u32,
-    /// Average time between two faults; zero for none.
+    /// Average time between two faults; zero: no faults.
     pub cpus_offline: Nanos,
 }
 
-/// The keys.
+/// Keys of all faults.
 pub const KEYS: &[&str] = &[
     "samples-lost",
     "counters-absent",
@@ -40,14 +40,14 @@ pub const KEYS: &[&str] = &[
 
 /// Maximum number of unmanaged programs.
 const UNMANAGED_PROGRAMS_MAX: u32 = 64;
-/// Minimum average time between two CPUs that go offline.
+/// Minimum average time between two faults of `cpus-offline`.
 const OFFLINE_INTERVAL_MIN: Nanos = Nanos::from_millis(100);
 
 impl Faults {
-    /// `KEY=VALUE` pairs, separated by commas: `samples-lost=0.1,cpus-offline=20s`.
+    /// Parses `KEY=VALUE` pairs, separated by commas: `samples-lost=0.1,cpus-offline=20s`.
     ///
     /// # Errors
-    /// An unknown key, or a value that it does not accept.
+    /// Returns an error for an unknown key, or for a value that the key does not accept.
     pub fn parse(text: &str) -> Result<Self, KeyValueError> {
         let mut faults = Faults::default();
         let share = |pair: &KeyValue<'_>| {
@@ -75,22 +75,23 @@ impl Faults {
         Ok(faults)
     }
 
-    /// Whether there are no faults.
+    /// Returns whether no fault is enabled.
     pub fn is_none(&self) -> bool {
         *self == Faults::default()
     }
 }
 
-/// A kind of fault. Each kind has its own random stream, so the number of draws of one kind does not affect the others.
-/// Two policies with different sampling rates have the same unmanaged programs and lose the same CPUs.
+/// A kind of fault. Each kind has a separate random stream, so that the number of draws of one kind does not affect
+/// other kinds. Therefore policies with different sampling rates have the same unmanaged programs and the same
+/// offline CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum FaultKind {
     SamplesLost,
     CountersAbsent,
     RequestsRejected,
     CpusOffline,
-    /// The neighbour with this index.
-    Neighbour(u32),
+    /// Faults of the unmanaged program with this index.
+    UnmanagedProgram(u32),
 }
 
 /// Draws faults.
@@ -98,11 +99,11 @@ pub(crate) enum FaultKind {
 pub(crate) struct FaultInjector {
     pub faults: Faults,
     seed: u64,
-    /// Created on demand, by [`FaultInjector::stream_index`].
+    /// Random stream of each kind, created by [`FaultInjector::rng`] when it is first used.
     rngs: Vec<Rng>,
 }
 
-/// Differs from the seeds of the other random streams.
+/// Difference between this seed and the seeds of the other random streams.
 const SALT: u64 = 0x6661_756c_7473;
 
 impl FaultInjector {
@@ -110,18 +111,18 @@ impl FaultInjector {
         FaultInjector { faults, seed: seed ^ SALT, rngs: Vec::new() }
     }
 
-    /// Whether a fault of this probability occurs. A probability of zero draws nothing.
+    /// Returns whether a fault of this probability occurs. A probability of zero draws no random number.
     pub fn occurs(&mut self, kind: FaultKind, probability: f64) -> bool {
         0.0 < probability && self.rng(kind).unit() < probability
     }
 
-    /// A time around `ns` nanoseconds, from half to one and a half.
-    pub fn around(&mut self, kind: FaultKind, ns: u64) -> u64 {
+    /// Returns a random time from half to one and a half of `ns` nanoseconds.
+    pub fn random_ns(&mut self, kind: FaultKind, ns: u64) -> u64 {
         ns / 2 + self.rng(kind).below(ns.max(1))
     }
 
-    /// An index below `n`.
-    pub fn one_of(&mut self, kind: FaultKind, n: usize) -> usize {
+    /// Returns a random index below `n`.
+    pub fn random_index(&mut self, kind: FaultKind, n: usize) -> usize {
         self.rng(kind).below(n.max(1) as u64) as usize
     }
 
@@ -140,12 +141,12 @@ impl FaultInjector {
             FaultKind::CountersAbsent => 1,
             FaultKind::RequestsRejected => 2,
             FaultKind::CpusOffline => 3,
-            FaultKind::Neighbour(nth) => 4 + nth as usize,
+            FaultKind::UnmanagedProgram(nth) => 4 + nth as usize,
         }
     }
 }
 
-/// Spreads consecutive seeds: 2^64 divided by the golden ratio.
+/// Factor that distributes consecutive seeds: 2^64 divided by the golden ratio.
 const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[cfg(test)]
@@ -161,11 +162,11 @@ mod tests {
             }
             let kinds = [
                 FaultKind::CpusOffline,
-                FaultKind::Neighbour(0),
-                FaultKind::Neighbour(1),
+                FaultKind::UnmanagedProgram(0),
+                FaultKind::UnmanagedProgram(1),
                 FaultKind::RequestsRejected,
             ];
-            kinds.map(|kind| fault_injector.around(kind, 1_000_000))
+            kinds.map(|kind| fault_injector.random_ns(kind, 1_000_000))
         };
         assert_eq!(draw(0), draw(100));
         let times = std::collections::BTreeSet::from(draw(0));
@@ -173,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_are_parsed_and_invalid_ones_are_rejected() {
+    fn faults_are_parsed_and_invalid_faults_are_rejected() {
         let some =
             Faults::parse("samples-lost=0.5, unmanaged-programs=2,cpus-offline=3s").expect("valid");
         let expected = Faults {

@@ -1,4 +1,4 @@
-//! The machine in dense tables, as the physics needs it.
+//! Hardware of the simulated machine in dense tables, as the physics uses it.
 //!
 //! ```text
 //!   cpu ─► core (GHz, siblings) ─► cache (bytes) ─► local node
@@ -7,7 +7,7 @@
 //!                        extra latency in nanoseconds, and the interconnect link
 //! ```
 //!
-//! A machine file may omit any value. [`Hardware::assumed`] lists the values that are assumed instead, so that
+//! A machine file may omit values. [`Hardware::assumed`] describes the values that are assumed instead, so that
 //! reports can print them. CPUs, cores, caches and nodes are identified by their index.
 
 use base::{Bytes, CpuId, CpuSet, NodeId};
@@ -15,27 +15,27 @@ use topology::Machine;
 
 use crate::physics::{Calibration, Channel};
 
-/// Frequency of a core without a known frequency, in GHz. Guessed: typical of servers under load.
+/// Frequency of a core if the machine file has none, in GHz. Guessed: a typical value of servers under load.
 const GHZ: f64 = 2.4;
-/// Speed of a CPU with a busy SMT sibling, relative to alone. Guessed: two threads of a core together are a quarter
-/// to a third faster than one.
+/// Speed of a CPU with a busy SMT sibling, relative to its speed with an idle sibling. Guessed: two threads on a core
+/// are a quarter to a third faster than one thread.
 const SMT_SHARE: f64 = 0.62;
-/// Unloaded latency of local memory in nanoseconds. Guessed: servers of the last ten years have 70 to 120.
+/// Unloaded latency of local memory in nanoseconds. Guessed: typical servers since 2015 have 70 to 120.
 const LOCAL_NS: f64 = 90.0;
-/// Peak bandwidth of a node's memory per core, in bytes per nanosecond. Guessed: one channel of DDR4 or DDR5
-/// for three to five cores.
+/// Peak bandwidth of a node's memory per core, in bytes per nanosecond. Guessed: three to five cores share one
+/// channel of DDR4 or DDR5.
 const CAP_PER_CORE: f64 = 8.0;
-/// Last-level cache per core on a machine that reports no caches, in bytes. Guessed.
+/// Last-level cache per core on a machine without known caches, in bytes (guessed).
 const CACHE_BYTES: f64 = 1024.0 * 1024.0;
-/// Memory of a node with unknown memory. Guessed.
+/// Memory of a node with an unknown size (guessed).
 const MEMORY: Bytes = Bytes(64 << 30);
-/// SLIT distance between two nodes with unknown distance. Guessed.
+/// SLIT distance between two nodes with an unknown distance (guessed).
 const DISTANCE: u32 = 20;
 
-/// A machine in tables.
+/// Tables of a machine.
 #[derive(Clone, Debug)]
 pub struct Hardware {
-    /// CPUs that were online when the machine was read, by number.
+    /// CPUs that were online when the machine was read, sorted by number.
     pub cpus: Vec<HardwareCpu>,
     /// The CPUs of each core.
     pub cores: Vec<Vec<usize>>,
@@ -45,7 +45,7 @@ pub struct Hardware {
     pub nodes: Vec<HardwareNode>,
     /// Interconnect links with known bandwidth.
     pub links: Vec<Link>,
-    /// From the node of the CPU (row) to the node of the memory (column).
+    /// Paths between nodes. The row is the node of the CPU, the column the node of the memory.
     paths: Vec<NodePath>,
     /// Index of each CPU by its number.
     index_of: Vec<Option<usize>>,
@@ -65,7 +65,7 @@ pub struct HardwareCpu {
     pub node: usize,
     /// Frequency in GHz.
     pub ghz: f64,
-    /// Speed while a sibling is busy, relative to alone.
+    /// Speed of the CPU with a busy SMT sibling, relative to its speed with an idle sibling.
     pub smt_speed: f64,
 }
 
@@ -76,7 +76,7 @@ pub struct Cache {
     pub bytes: f64,
     /// CPUs that share the cache.
     pub cpus: Vec<usize>,
-    /// Index of the cache size in [`Hardware::cache_sizes`].
+    /// Index of the size in [`Hardware::cache_sizes`].
     size_index: usize,
 }
 
@@ -87,20 +87,20 @@ pub struct HardwareNode {
     pub id: Option<NodeId>,
     /// CPUs of the node.
     pub cpus: Vec<usize>,
-    /// The last-level caches of these CPUs, sorted.
+    /// Last-level caches of these CPUs, sorted.
     pub caches: Vec<usize>,
     /// Memory of the node.
     pub memory: Bytes,
     /// Memory controller and channels of the node.
     pub channel: Channel,
-    /// The other nodes in the order of the kernel's fallback list (zonelist).
+    /// All other nodes in the order of the kernel's fallback list (zonelist).
     pub fallback_order: Vec<usize>,
 }
 
 /// The path from the CPUs of one node to the memory of another.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct NodePath {
-    /// Latency in nanoseconds beyond that of a local access.
+    /// Difference between the latency of this path and the latency of local memory, in nanoseconds.
     pub extra_ns: f64,
     /// The link on the path, if its bandwidth is known.
     pub link: Option<usize>,
@@ -115,12 +115,12 @@ pub struct Link {
     pub from: usize,
     /// The node of the memory.
     pub to: usize,
-    /// Bandwidth and queueing of the link. The unloaded latency is zero; see [`NodePath::extra_ns`].
+    /// Bandwidth and queueing of the link. Its unloaded latency is zero; see [`NodePath::extra_ns`].
     pub channel: Channel,
 }
 
 impl Hardware {
-    /// The tables of a machine.
+    /// Returns the tables of a machine.
     pub fn new(machine: &Machine) -> Self {
         let mut hardware = Hardware {
             cpus: Vec::new(),
@@ -139,27 +139,27 @@ impl Hardware {
         hardware
     }
 
-    /// The assumed values, one sentence each.
+    /// Returns a sentence for each assumed value.
     pub fn assumed(&self) -> &[String] {
         &self.assumed
     }
 
-    /// The path from a CPU's node to a memory node.
+    /// Returns the path from the node of a CPU to the node of the memory.
     pub fn path_between(&self, from: usize, to: usize) -> &NodePath {
         &self.paths[from * self.nodes.len() + to]
     }
 
-    /// The index of a CPU.
+    /// Returns the index of a CPU.
     pub fn cpu_index(&self, cpu: CpuId) -> Option<usize> {
         self.index_of.get(cpu.index()).copied().flatten()
     }
 
-    /// The index of a node.
+    /// Returns the index of a node.
     pub fn node_index(&self, id: NodeId) -> Option<usize> {
         self.nodes.iter().position(|node| node.id == Some(id))
     }
 
-    /// The distinct sizes of the caches, increasing.
+    /// Returns the distinct cache sizes in ascending order.
     pub fn cache_sizes(&self) -> Vec<f64> {
         let mut sizes: Vec<f64> = self.caches.iter().map(|cache| cache.bytes).collect();
         sizes.sort_by(f64::total_cmp);
@@ -167,12 +167,12 @@ impl Hardware {
         sizes
     }
 
-    /// The index of a cache's size in [`Hardware::cache_sizes`].
+    /// Returns the index of a cache's size in [`Hardware::cache_sizes`].
     pub fn cache_size_index(&self, cache: usize) -> usize {
         self.caches[cache].size_index
     }
 
-    /// The indices of a set of CPUs, increasing.
+    /// Returns the indexes of a set of CPUs in ascending order.
     pub fn cpu_indices(&self, cpus: &CpuSet) -> Vec<usize> {
         cpus.iter().filter_map(|cpu| self.cpu_index(cpu)).collect()
     }
@@ -309,9 +309,9 @@ impl Hardware {
         }
     }
 
-    /// The fallback order of a node's memory, as in the kernel's zonelists (`find_next_best_node`,
-    /// `build_zonelists`): by distance. Among equal distances, nodes with higher numbers precede nodes with lower
-    /// ones, and then nodes that are the first choice of fewer other nodes.
+    /// Returns the fallback order of a node's memory, as in the kernel's zonelists (`find_next_best_node`,
+    /// `build_zonelists`). Nodes are sorted by distance. At equal distance, nodes without CPUs and nodes with numbers
+    /// above `from` come first, then nodes that are the first choice of fewer other nodes.
     fn fallbacks(&self, from: usize, n_first: &mut [u32]) -> Vec<usize> {
         let mut remaining: Vec<usize> = (0..self.nodes.len()).filter(|&to| to != from).collect();
         let mut order: Vec<usize> = Vec::with_capacity(remaining.len());
@@ -361,9 +361,9 @@ impl Hardware {
         NodePath { extra_ns: (ns - local_ns).max(0.0), link, distance }
     }
 
-    fn assume(&mut self, what: String) {
-        if !self.assumed.contains(&what) {
-            self.assumed.push(what);
+    fn assume(&mut self, assumption: String) {
+        if !self.assumed.contains(&assumption) {
+            self.assumed.push(assumption);
         }
     }
 }
@@ -399,7 +399,7 @@ mod tests {
         assert_eq!(nearest(0), [1, 3, 2]);
         assert_eq!(nearest(1), [2, 0, 3]);
         assert_eq!(nearest(2), [3, 1, 0]);
-        // Both neighbours have lower numbers, and node 2 is already the first choice of node 1.
+        // Both neighbours of node 3 have lower numbers, and node 2 is already the first choice of node 1.
         assert_eq!(nearest(3), [0, 2, 1]);
     }
 }

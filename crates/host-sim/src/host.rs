@@ -1,4 +1,4 @@
-//! The simulated machine as a host: turns, samples, applied plans.
+//! The simulated machine as a host: turns, samples and applied plans.
 //!
 //! ```text
 //!   wait    advances the simulation to the next turn
@@ -33,22 +33,22 @@ pub use sampling::Capabilities;
 
 /// Bytes of a cache line.
 const LINE_BYTES: f64 = 64.0;
-/// Number of instants with events after which the host polls the stop flag, even without a turn. Simulating them takes
-/// a few hundredths of a second.
+/// Number of instants with events after which the host polls the stop flag, even without a turn. The simulation of
+/// this number takes a few hundredths of a second.
 const N_INSTANTS: u64 = 1 << 14;
 
 /// Options of a simulated run.
 #[derive(Clone, Debug)]
 pub struct SimOptions {
-    /// The policy's interval; `None` for turns on events only.
+    /// Interval of the policy; `None`: turns are caused only by events.
     pub interval: Option<Nanos>,
     /// Seed of all random numbers.
     pub seed: u64,
     /// Run-to-run variation.
     pub variation: Variation,
-    /// The modelled kernel; `None` for that of the machine file, else the newest.
+    /// The modelled kernel; `None`: the kernel of the machine file, else the newest.
     pub kernel: Option<KernelVersion>,
-    /// Whether automatic NUMA balancing is enabled; `None` for the setting of the machine file, else no.
+    /// Whether automatic NUMA balancing is enabled; `None`: the setting of the machine file, else disabled.
     pub numa_balancing: Option<bool>,
     /// Whether programs contend for caches and memory bandwidth.
     pub contention: bool,
@@ -56,16 +56,16 @@ pub struct SimOptions {
     pub interleave: bool,
     /// Available data sources.
     pub capabilities: Capabilities,
-    /// Whether interval turns are skipped while the policy is quiescent, although jobs run. The record then lacks the
-    /// samples in between.
+    /// Whether interval turns are skipped while the policy is quiescent and jobs are running. The skipped turns are
+    /// missing in the journal.
     pub skip_quiescent_turns: bool,
-    /// All jobs are terminated at this time.
+    /// Time at which all jobs are terminated.
     pub time_limit: Option<Nanos>,
-    /// All jobs are terminated when one fails.
+    /// Whether all jobs are terminated when one fails.
     pub fail_fast: bool,
     /// Injected faults.
     pub faults: Faults,
-    /// All jobs are terminated when this flag is raised.
+    /// Flag on which all jobs are terminated.
     pub stop: StopFlag,
 }
 
@@ -89,7 +89,7 @@ impl Default for SimOptions {
     }
 }
 
-/// The error of a machine and a workload that cannot be simulated.
+/// An error for a machine and a workload that cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum SimError {
@@ -114,7 +114,7 @@ pub struct SimHost {
     pub(crate) pending: Sample,
     pub(crate) due: Vec<JobId>,
     pub(crate) turn_causes: BTreeSet<Cause>,
-    /// Instants at which jobs are due or must end; the earliest last.
+    /// Times at which jobs are due or must end, in descending order.
     pub(crate) agenda: Vec<(u64, JobId, ScheduledAction)>,
     pub(crate) next_interval: Option<u64>,
     pub(crate) n_turns: u64,
@@ -127,7 +127,7 @@ pub struct SimHost {
     violation: Option<InvariantViolation>,
 }
 
-/// A job of the workload.
+/// A job of the workload and its state.
 #[derive(Debug)]
 pub(crate) struct SimJob {
     pub job: Job,
@@ -136,7 +136,7 @@ pub(crate) struct SimJob {
     pub state: SimJobState,
 }
 
-/// The state of a job.
+/// State of a job in the simulation.
 #[derive(Debug)]
 pub(crate) enum SimJobState {
     Waiting,
@@ -157,8 +157,8 @@ impl SimJob {
         SimJob { job, script, n_runs: 0, state: SimJobState::Waiting }
     }
 
-    /// Whether the job ends without a stop. Jobs that restart run until all such jobs have ended.
-    fn ends(&self) -> bool {
+    /// Returns whether the job ends without a stop by the host. Restarted jobs run until all such jobs have ended.
+    fn ends_without_stop(&self) -> bool {
         self.job.ending != Ending::RestartUntilOthersDone
     }
 }
@@ -168,25 +168,26 @@ impl SimJob {
 pub(crate) enum ScheduledAction {
     /// The job is due.
     Due,
-    /// The run time of the job is over, unless a later run of the job has started.
+    /// The maximum run time of this run of the job is reached. Ignored if a later run has started.
     Stop(u32),
 }
 
 impl SimHost {
-    /// A machine without running jobs.
+    /// Returns a machine without running jobs.
     ///
     /// # Errors
-    /// A job that cannot be simulated, or a kernel without a model.
+    /// Returns an error if a job cannot be simulated, or if the kernel has no model.
     pub fn new(machine: &Machine, jobs: &[Job], options: SimOptions) -> Result<Self, SimError> {
         let hardware = Arc::new(Hardware::new(machine));
         let scripts = script_builder::build_scripts(jobs, &hardware)?;
         SimHost::with_scripts(machine, hardware, jobs, scripts, options)
     }
 
-    /// A machine without running jobs, from prepared scripts, for several runs of one workload.
+    /// Returns a machine without running jobs, with prepared scripts. Several runs of a workload can share the
+    /// scripts.
     ///
     /// # Errors
-    /// A kernel without a model.
+    /// Returns an error if the kernel has no model.
     pub fn with_scripts(
         machine: &Machine,
         hardware: Arc<Hardware>,
@@ -229,17 +230,17 @@ impl SimHost {
         Ok(host)
     }
 
-    /// Simulated time since the start.
+    /// Returns the simulated time since the start.
     pub fn now(&self) -> Nanos {
         Nanos(self.fluid.now())
     }
 
-    /// Work done by the simulation so far.
+    /// Returns the amount of simulation work since the start.
     pub fn counts(&self) -> SimulationWork {
         self.fluid.counts()
     }
 
-    /// Bytes read from and written to the memory of each node so far.
+    /// Returns the bytes read from and written to the memory of each node since the start.
     pub fn controllers(&mut self) -> Vec<(Option<NodeId>, [u64; 2])> {
         self.fluid.update_all();
         let nodes = self.fluid.hardware().nodes.iter().enumerate();
@@ -247,17 +248,17 @@ impl SimHost {
         nodes.map(|(idx, node)| (node.id, self.fluid.lines(idx).map(bytes))).collect()
     }
 
-    /// The assumed values of the machine, one sentence each.
+    /// Returns a sentence for each assumed value of the machine.
     pub fn assumed(&self) -> &[String] {
         self.fluid.hardware().assumed()
     }
 
-    /// The modelled kernel and its settings.
+    /// Returns the modelled kernel and its settings.
     pub fn settings(&self) -> MachineSettings {
         self.settings
     }
 
-    /// Whether the run was stopped early.
+    /// Returns whether the run was stopped early.
     pub fn was_stopped(&self) -> bool {
         self.is_stopping
     }
@@ -269,10 +270,10 @@ impl SimHost {
     fn never_ends(&self) -> InvariantViolation {
         let running = self.slots.iter().find(|slot| !matches!(slot.state, SimJobState::Over));
         let name = running.map_or("a job", |slot| &slot.job.name);
-        InvariantViolation { at: self.now(), what: format!("{name} never ends") }
+        InvariantViolation { at: self.now(), problem: format!("{name} never ends") }
     }
 
-    /// The next instant with a scheduled turn or action.
+    /// Returns the time of the next scheduled turn or action.
     fn next_scheduled(&self) -> Option<u64> {
         let agenda = self.agenda.last().map(|(at, ..)| *at);
         let interval = self.next_interval.filter(|_| !self.is_quiescent);
@@ -280,12 +281,12 @@ impl SimHost {
         [agenda, interval, limit, self.next_fault()].into_iter().flatten().min()
     }
 
-    /// Handles everything that is due now.
+    /// Handles all actions that are due now.
     fn take_due(&mut self) {
         self.inject_faults();
         let now = self.fluid.now();
-        while let Some((_, job, what)) = self.agenda.pop_if(|(at, ..)| *at <= now) {
-            match what {
+        while let Some((_, job, action)) = self.agenda.pop_if(|(at, ..)| *at <= now) {
+            match action {
                 ScheduledAction::Due => self.job_due(job),
                 ScheduledAction::Stop(run) => self.end_after_time(job, run),
             }
@@ -293,7 +294,7 @@ impl SimHost {
         let is_due = self.next_interval.is_some_and(|at| at <= now) && !self.is_quiescent;
         if let Some(interval) = self.options.interval.filter(|_| is_due) {
             self.turn_causes.insert(Cause::Interval);
-            self.next_interval = Some(after(now, interval));
+            self.next_interval = Some(next_multiple(now, interval));
         }
         let is_late = self.options.time_limit.is_some_and(|limit| limit.0 <= now);
         if (is_late || self.options.stop.is_raised()) && !self.is_stopping {
@@ -307,7 +308,7 @@ impl SimHost {
                 HostNotice::JobEnded { job, out_of_memory } if job < self.slots.len() => {
                     self.job_ended(job, out_of_memory);
                 }
-                // A neighbour of the fault injection, which is not a managed job.
+                // The job is an unmanaged program of the fault injection.
                 HostNotice::JobEnded { job, .. } => self.fluid.remove_job(job),
                 HostNotice::PagesMoved(done) => {
                     let checked = self.fluid.check_move(&done);
@@ -326,32 +327,32 @@ impl SimHost {
         Turn { number, at: self.now(), causes }
     }
 
-    /// After a quiescent period the interval turns continue at multiples of the interval.
+    /// Schedules interval turns at multiples of the interval after a quiescent period.
     fn resume_intervals(&mut self) {
         if !std::mem::take(&mut self.is_quiescent) {
             return;
         }
         if let (Some(at), Some(interval)) = (self.next_interval, self.options.interval) {
-            self.next_interval = Some(at.max(after(self.fluid.now(), interval)));
+            self.next_interval = Some(at.max(next_multiple(self.fluid.now(), interval)));
         }
     }
 
-    /// Whether interval turns may be skipped until an event.
+    /// Returns whether interval turns may be skipped until the next event.
     fn may_skip_turns(&self) -> bool {
         let runs = |slot: &SimJob| matches!(slot.state, SimJobState::Running(_));
         self.options.skip_quiescent_turns || !self.slots.iter().any(runs)
     }
 }
 
-/// The next multiple of an interval after `now`.
-fn after(now: u64, interval: Nanos) -> u64 {
+/// Returns the next multiple of an interval after `now`.
+fn next_multiple(now: u64, interval: Nanos) -> u64 {
     (now / interval.0 + 1) * interval.0
 }
 
-/// Checks the kernel that a machine file names, and its settings.
+/// Checks the kernel and its settings, from the options or the machine file.
 ///
 /// # Errors
-/// The kernel has no model, or lacks a feature.
+/// Returns an error if the kernel has no model, or if it lacks a feature.
 pub fn check_kernel(machine: &Machine, options: &SimOptions) -> Result<(), SimError> {
     settings(machine, options).map(|_| ())
 }
@@ -392,7 +393,7 @@ impl Host for SimHost {
             }
             match self.next_scheduled() {
                 Some(until) => self.fluid.advance_some(until, N_INSTANTS),
-                // Without scheduled turns: the next event, whenever it is.
+                // Without scheduled turns, the simulation advances to the next event.
                 None => match self.fluid.next_event() {
                     Some(at) => self.fluid.advance(at),
                     None => return Err(self.never_ends()),
@@ -439,7 +440,7 @@ impl Host for SimHost {
     }
 }
 
-/// The reason for the end of a page migration, from its result.
+/// Returns the cause of the end of a page migration, from its result.
 fn stopped_by(done: &crate::fluid::JobPageMigration) -> PageMigrationEnd {
     if done.job_ended {
         PageMigrationEnd::Exited

@@ -1,4 +1,4 @@
-//! The simulated host.
+//! The simulated host: a machine, its kernel and its programs as a model.
 //!
 //! ```text
 //!   machine file ─► hardware.rs ─────────────┐            ┌─ kernel/   CPU selection and load balancing
@@ -8,8 +8,8 @@
 //! ```
 //!
 //! [`SimHost`] implements the same host interface as the live host, for the same engine and policies. Only `lab` and
-//! `app` use the physics and [`predict`]. A policy must not use them: its predictions would then be validated against
-//! the model that made them.
+//! `app` use the physics and [`predict`]. A policy must not use them, because its predictions would then be validated
+//! against the model that they come from.
 
 pub mod calibrate;
 pub mod copy_scaling;

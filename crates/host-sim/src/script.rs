@@ -1,7 +1,7 @@
-//! The script of a simulated job: its profile, prepared for one machine.
+//! The script of a simulated job: its profile, converted for one machine.
 //!
 //! ```text
-//!   phase 1: first touch of its footprint ─► instructions, with sleeps between bursts ─► phase 2 …
+//!   phase 1: first touch of the footprint ─► instructions, with sleeps between bursts ─► phase 2 …
 //! ```
 
 use std::sync::Arc;
@@ -9,27 +9,27 @@ use std::sync::Arc;
 use crate::hardware::Hardware;
 use crate::physics::{CpiModel, FillTable};
 
-/// The work of one job.
+/// Work of one job.
 #[derive(Clone, Debug, Default)]
 pub struct Script {
-    /// In order; at least one.
+    /// Phases in order; at least one.
     pub phases: Vec<ScriptPhase>,
-    /// Number of threads. The instructions are divided among them.
+    /// Number of threads. All threads execute equal numbers of instructions.
     pub n_threads: u32,
 }
 
-/// A part of the job with constant characteristics.
+/// A part of a job with constant characteristics.
 #[derive(Clone, Debug)]
 pub struct ScriptPhase {
-    /// Speed of the program by cache size.
+    /// CPI model, which gives the speed by cache size.
     pub behaviour: Arc<CpiModel>,
-    /// How it fills each cache of the machine, by [`Hardware::cache_size_index`].
+    /// Fill table for each cache size of the machine, by [`Hardware::cache_size_index`].
     pub fills: Arc<Vec<FillTable>>,
-    /// Instructions per thread.
+    /// Number of instructions per thread.
     pub instructions: f64,
     /// Instructions between two sleeps, and the duration of each sleep in nanoseconds.
     pub sleeps: Option<(f64, u64)>,
-    /// Memory of the whole job in this phase, in bytes.
+    /// Memory of all threads of the job in this phase, in bytes.
     pub footprint: u64,
     /// Accesses to the last-level cache per 1000 instructions.
     pub references: f64,
@@ -38,18 +38,18 @@ pub struct ScriptPhase {
 }
 
 impl Script {
-    /// The largest memory footprint of any phase, in bytes.
+    /// Returns the largest memory footprint of any phase, in bytes.
     pub fn footprint_max(&self) -> u64 {
         self.phases.iter().map(|phase| phase.footprint).max().unwrap_or(0)
     }
 
-    /// Nanoseconds per 1000 instructions of the first phase, alone on an idle machine with local memory.
+    /// Returns the nanoseconds per 1000 instructions of the first phase, alone on an idle machine with local memory.
     pub fn solo_ns_per_1000(&self, hardware: &Hardware) -> f64 {
         self.phases.first().map_or(1.0, |phase| ns_alone(phase, hardware))
     }
 
-    /// A lower bound of its run time in nanoseconds on any placement: the fastest core, the whole of the largest
-    /// cache, and unloaded memory.
+    /// Returns a lower bound of the run time in nanoseconds for any placement: fastest core, complete largest cache,
+    /// unloaded memory.
     pub fn lower_bound_ns(&self, hardware: &Hardware) -> f64 {
         let ghz = hardware.cpus.iter().map(|cpu| cpu.ghz).fold(0.0, f64::max);
         let cache = hardware.caches.iter().map(|cache| cache.bytes).fold(0.0, f64::max);
@@ -61,12 +61,13 @@ impl Script {
         })
     }
 
-    /// Run time of the program in nanoseconds on the fastest core of an idle machine with local memory.
+    /// Returns the run time in nanoseconds on the fastest core of an idle machine with local memory.
     pub fn solo_ns(&self, hardware: &Hardware) -> f64 {
         self.sum_ns(|phase| ns_alone(phase, hardware))
     }
 
-    /// Run time of all phases with their sleeps, from the nanoseconds per 1000 instructions of each phase.
+    /// Returns the run time of all phases with their sleeps. `each` returns the nanoseconds per 1000 instructions of
+    /// a phase.
     fn sum_ns(&self, each: impl Fn(&ScriptPhase) -> f64) -> f64 {
         let phase_ns = |phase: &ScriptPhase| {
             let sleeps = phase.sleeps.map_or(0.0, |(burst, ns)| {
@@ -78,7 +79,7 @@ impl Script {
     }
 }
 
-/// Nanoseconds per 1000 instructions of a phase, alone on an idle machine with local memory.
+/// Returns the nanoseconds per 1000 instructions of a phase, alone on an idle machine with local memory.
 fn ns_alone(phase: &ScriptPhase, hardware: &Hardware) -> f64 {
     let fastest = hardware.cpus.iter().max_by(|one, other| one.ghz.total_cmp(&other.ghz));
     let Some(cpu) = fastest else { return 1.0 };

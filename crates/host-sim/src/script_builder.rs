@@ -1,7 +1,7 @@
-//! Conversion of jobs with profiles to scripts.
+//! Converts jobs with profiles to scripts.
 //!
-//! A job without a profile cannot be simulated. If a profile lacks a value, the error names it. Missing values are not
-//! assumed, with one exception: the accesses to the last-level cache replace missing first-level misses.
+//! A job without a profile cannot be simulated. If a profile lacks a value, the error names the value. Missing values
+//! are not assumed, with one exception: without first-level misses, the accesses to the last-level cache are used.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use crate::hardware::Hardware;
 use crate::physics::{Calibration, FillTable, ProfileError, of_phase};
 use crate::script::{Script, ScriptPhase};
 
-/// The error of a job that cannot be simulated.
+/// An error for a job that cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{origin}: job {job:?}{problem}")]
 pub struct ScriptError {
@@ -23,15 +23,15 @@ pub struct ScriptError {
     problem: ScriptProblem,
 }
 
-/// End of the message that begins with the job.
+/// Problem of a job. The message continues a text that ends with the name of the job.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum ScriptProblem {
     #[error(
         ": its program has no profile, and the simulator cannot run it: name one with profile = \"NAME\", or measure it with evenkeel profile"
     )]
     NoProfile,
-    #[error(": profile {profile:?}, phase {phase}: {what}")]
-    Profile { profile: String, phase: usize, what: String },
+    #[error(": profile {profile:?}, phase {phase}: {problem}")]
+    Profile { profile: String, phase: usize, problem: String },
     #[error(
         " is restarted until the others are done, but there are no others, so the run never ends; let one job end"
     )]
@@ -42,31 +42,32 @@ enum ScriptProblem {
     UnknownCpus { cpus: CpuSet, has: CpuSet },
     #[error(" needs {needs} of memory, {place} has {has}")]
     TooLarge { needs: Bytes, place: String, has: Bytes },
-    #[error(" would run {takes} alone on this machine: correct the values of its profile{or}")]
-    TooLong { takes: String, or: &'static str },
+    #[error(" would run {run_time} alone on this machine: correct the values of its profile{hint}")]
+    TooLong { run_time: String, hint: &'static str },
     #[error(" may use none of the machine's CPUs")]
     NoCpu,
 }
 
 impl ScriptProblem {
-    fn of(self, job: &Job) -> ScriptError {
+    fn for_job(self, job: &Job) -> ScriptError {
         ScriptError { origin: job.origin.to_string(), job: job.name.clone(), problem: self }
     }
 }
 
-/// The scripts of all jobs, in the same order. Jobs with the same profile and number of threads share one.
+/// Returns the scripts of all jobs, in the order of the jobs. Jobs with the same profile and number of threads share
+/// a script.
 ///
 /// # Errors
-/// The first job that cannot be simulated.
+/// Returns an error for the first job that cannot be simulated.
 pub fn build_scripts(jobs: &[Job], hardware: &Hardware) -> Result<Vec<Arc<Script>>, ScriptError> {
     let ends = |job: &&Job| job.ending != Ending::RestartUntilOthersDone;
     if let Some(job) = jobs.first().filter(|_| !jobs.iter().any(|job| ends(&job))) {
-        return Err(ScriptProblem::EndlessRun.of(job));
+        return Err(ScriptProblem::EndlessRun.for_job(job));
     }
     let mut known: BTreeMap<(usize, u32), Arc<Script>> = BTreeMap::new();
     let mut scripts = Vec::with_capacity(jobs.len());
     for job in jobs {
-        let profile = job.found.as_ref().ok_or_else(|| ScriptProblem::NoProfile.of(job))?;
+        let profile = job.found.as_ref().ok_or_else(|| ScriptProblem::NoProfile.for_job(job))?;
         let key = (Arc::as_ptr(profile) as usize, job.threads);
         let script = match known.get(&key) {
             Some(script) => script.clone(),
@@ -80,17 +81,17 @@ pub fn build_scripts(jobs: &[Job], hardware: &Hardware) -> Result<Vec<Arc<Script
     Ok(scripts)
 }
 
-/// Maximum simulated run time without a time limit: 100 days.
+/// Maximum simulated run time without a time limit, 100 days.
 const RUN_TIME_MAX_UNLIMITED: Nanos = Nanos::from_secs(100 * 86_400);
 
-/// Maximum simulated run time: 100 years.
+/// Maximum simulated run time with a time limit, 100 years.
 const RUN_TIME_MAX: Nanos = Nanos::from_secs(36_525 * 86_400);
 
-/// Checks that each job ends in an acceptable time. With a time limit, only run times above [`RUN_TIME_MAX`] are
-/// rejected.
+/// Checks the run time of each job alone. With a time limit of the run or of the job, the maximum is
+/// [`RUN_TIME_MAX`].
 ///
 /// # Errors
-/// The first job that runs too long.
+/// Returns an error for the first job that runs too long.
 pub fn check_lengths(
     jobs: &[Job],
     scripts: &[Arc<Script>],
@@ -102,16 +103,16 @@ pub fn check_lengths(
         let is_cut = limit.is_some() || job.ending != Ending::Exit;
         let is_below = |most: Nanos| ns < most.0 as f64;
         if !is_below(if is_cut { RUN_TIME_MAX } else { RUN_TIME_MAX_UNLIMITED }) {
-            let or = if is_below(RUN_TIME_MAX) { OR_LIMIT } else { "" };
-            return Err(ScriptProblem::TooLong { takes: in_years(ns), or }.of(job));
+            let hint = if is_below(RUN_TIME_MAX) { TIME_LIMIT_HINT } else { "" };
+            return Err(ScriptProblem::TooLong { run_time: long_time_text(ns), hint }.for_job(job));
         }
     }
     Ok(())
 }
 
-const OR_LIMIT: &str = ", or end the run earlier with --time-limit";
+const TIME_LIMIT_HINT: &str = ", or end the run earlier with --time-limit";
 
-fn in_years(ns: f64) -> String {
+fn long_time_text(ns: f64) -> String {
     let days = ns / 86_400e9;
     match days / 365.25 {
         years if 1e6 <= years || years.is_nan() => "longer than a million years".to_owned(),
@@ -124,7 +125,7 @@ fn check_cpus(job: &Job, hardware: &Hardware) -> Result<(), ScriptError> {
     let has: CpuSet = hardware.cpus.iter().map(|cpu| cpu.id).collect();
     let missing = job.cpus.as_ref().map(|cpus| cpus.minus(&has));
     match missing.filter(|cpus| !cpus.is_empty()) {
-        Some(cpus) => Err(ScriptProblem::UnknownCpus { cpus, has }.of(job)),
+        Some(cpus) => Err(ScriptProblem::UnknownCpus { cpus, has }.for_job(job)),
         None => Ok(()),
     }
 }
@@ -138,7 +139,7 @@ fn check_nodes(job: &Job, hardware: &Hardware) -> Result<(), ScriptError> {
                 true => "no nodes".to_owned(),
                 false => format!("nodes {existing}"),
             };
-            Err(ScriptProblem::UnknownNode { node, has }.of(job))
+            Err(ScriptProblem::UnknownNode { node, has }.for_job(job))
         }
         None => Ok(()),
     }
@@ -159,15 +160,15 @@ fn check_fits(job: &Job, script: &Script, hardware: &Hardware) -> Result<(), Scr
             Some(nodes) => format!("its nodes {nodes}"),
             None => "the machine".to_owned(),
         };
-        return Err(ScriptProblem::TooLarge { needs, place, has }.of(job));
+        return Err(ScriptProblem::TooLarge { needs, place, has }.for_job(job));
     }
     match may_use(job, hardware).contains(&true) {
         true => Ok(()),
-        false => Err(ScriptProblem::NoCpu.of(job)),
+        false => Err(ScriptProblem::NoCpu.for_job(job)),
     }
 }
 
-/// For each CPU whether the keys `cpus` and `nodes` of a job allow it.
+/// Returns for each CPU whether the keys `cpus` and `nodes` of a job allow the CPU.
 pub(crate) fn may_use(job: &Job, hardware: &Hardware) -> Vec<bool> {
     let is_allowed = |cpu: &crate::hardware::HardwareCpu| {
         let node = hardware.nodes[cpu.node].id;
@@ -179,9 +180,9 @@ pub(crate) fn may_use(job: &Job, hardware: &Hardware) -> Vec<bool> {
 
 fn script(job: &Job, profile: &Profile, hardware: &Hardware) -> Result<Script, ScriptError> {
     let phases = profile.phases.iter().enumerate().map(|(idx, phase)| {
-        script_phase(job, profile, phase, hardware).map_err(|what| {
+        script_phase(job, profile, phase, hardware).map_err(|problem| {
             let profile = profile.name.clone();
-            ScriptProblem::Profile { profile, phase: idx + 1, what }.of(job)
+            ScriptProblem::Profile { profile, phase: idx + 1, problem }.for_job(job)
         })
     });
     Ok(Script { phases: phases.collect::<Result<_, _>>()?, n_threads: job.threads })
@@ -233,10 +234,11 @@ fn sleeps(phase: &Phase) -> Result<Option<(f64, u64)>, String> {
     }
 }
 
-/// Instructions of a phase: the given value, else its share of the instructions executed in its CPU time.
+/// Returns the instructions of a phase: the value of the profile, else the phase's share of the instructions executed
+/// in the CPU time.
 fn instructions(profile: &Profile, phase: &Phase) -> Result<f64, String> {
-    if let Some(given) = phase.instructions {
-        return Ok(given.value());
+    if let Some(value) = phase.instructions {
+        return Ok(value.value());
     }
     let rate = profile.cpu_time.zip(profile.frequency());
     let cpi = profile.average(|phase| Some(phase.cycles_per_instruction?.value()));

@@ -1,21 +1,22 @@
-//! Run-to-run variation of the simulated machine, by seed. It varies causes, never results.
+//! Run-to-run variation of the simulated machine, drawn from a seed. Causes vary; results are never changed directly.
 //!
-//! | key | varies | default | source |
+//! | key | varied value | default | source |
 //! | --- | --- | --- | --- |
-//! | `start` | the delay of a job's start, up to this time | 10ms | measured: the first job of a run runs after 7.1 ms (6.1 to 19.5), `xtask bench start` |
-//! | `placement` | the CPU that jobs are started from | on | measured: `xtask bench kernel` prints the CPUs of first jobs |
-//! | `idle` | the choice among equally good idle CPUs | on | as `placement`: it depends on which CPU became idle last |
-//! | `length` | the length of a program's phase, relative | 0.005 | measured: `xtask bench variation` |
-//! | `sleep` | the duration of a sleep, relative | 0.1 | between the values for timers and for a disk of the same benchmark |
-//! | `counters` | the increments of counters, relative | 0.01 | V. M. Weaver, S. A. McKee, "Can Hardware Performance Counters Be Trusted?", IISWC 2008: runs differ by up to 1.07 % |
-//! | `pages` | the share of each node that is in use at the start, up to this share | off | measured: 2 to 26 % of the nodes of 1 GiB of a guest, `xtask bench kernel` |
+//! | `start` | the delay of a job's start, from 0 to this time | 10ms | measured: the first job of a run runs after 7.1 ms (6.1 to 19.5), `xtask bench start` |
+//! | `placement` | the CPU that starts the jobs | on | measured: `xtask bench kernel` prints the CPUs of first jobs |
+//! | `idle` | the choice among equally good idle CPUs | on | as `placement`; on a real machine, the choice depends on which CPU became idle last |
+//! | `length` | relative length of a program's phase | 0.005 | measured: `xtask bench variation` |
+//! | `sleep` | relative duration of a sleep | 0.1 | measured: between the values of `xtask bench variation` for timers and for a disk |
+//! | `counters` | relative increments of counters | 0.01 | V. M. Weaver, S. A. McKee, "Can Hardware Performance Counters Be Trusted?", IISWC 2008: runs differ by up to 1.07 % |
+//! | `pages` | the share of each node that is in use at the start, from 0 to this share | off | measured: 2 to 26 % of the nodes of 1 GiB of a guest, `xtask bench kernel` |
 //!
-//! The values of a job depend only on the seed, its number and its thread, not on the policy. Runs of several policies
-//! can therefore be compared seed by seed. A key with the value `off` (or 0) disables its variation.
+//! The values of a job depend only on the seed, the number of the job and its thread. They do not depend on the
+//! policy, so that runs of several policies with equal seeds can be compared. The value `off` (or 0) disables the
+//! variation of a key.
 
 use base::{KeyValue, KeyValueError, Nanos, Rng, key_values};
 
-/// The amount of each variation; see the table of the module.
+/// Amount of each variation. The table of the module describes the values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Variation {
     /// Largest start delay.
@@ -34,9 +35,9 @@ pub struct Variation {
     pub pages: f64,
 }
 
-/// Maximum start delay.
+/// Maximum accepted start delay.
 const START_MAX: Nanos = Nanos::from_secs(60);
-/// The keys.
+/// Keys of all variations.
 pub const KEYS: &[&str] = &["start", "placement", "idle", "length", "sleep", "counters", "pages"];
 
 impl Default for Variation {
@@ -54,7 +55,7 @@ impl Default for Variation {
 }
 
 impl Variation {
-    /// No variation.
+    /// The value without variation.
     pub const OFF: Variation = Variation {
         start: Nanos::ZERO,
         placement: false,
@@ -65,10 +66,10 @@ impl Variation {
         pages: 0.0,
     };
 
-    /// The default, changed by `off`, `on` and `KEY=VALUE` pairs, separated by commas.
+    /// Parses changes of the default: `off`, `on` and `KEY=VALUE` pairs, separated by commas.
     ///
     /// # Errors
-    /// An unknown key, or a value that it does not accept.
+    /// Returns an error for an unknown key, or for a value that the key does not accept.
     pub fn parse(text: &str) -> Result<Self, KeyValueError> {
         let mut variation = Variation::default();
         let switch = |pair: &KeyValue<'_>| {
@@ -100,7 +101,7 @@ impl Variation {
         Ok(variation)
     }
 
-    /// The random streams of a seed.
+    /// Returns the random streams of a seed.
     pub fn streams(self, seed: u64) -> VariationStreams {
         VariationStreams {
             variation: self,
@@ -111,7 +112,7 @@ impl Variation {
     }
 }
 
-/// The random streams of one run.
+/// Random streams of one run.
 #[derive(Clone, Debug)]
 pub struct VariationStreams {
     variation: Variation,
@@ -120,7 +121,7 @@ pub struct VariationStreams {
     counters: Rng,
 }
 
-/// A separate stream for each use, so that an additional draw of one use does not change the others.
+/// Returns the random stream of one purpose. An additional draw from one stream does not change the others.
 fn stream(seed: u64, purpose: u64) -> Rng {
     Rng::new(mix(seed, purpose))
 }
@@ -134,17 +135,17 @@ fn mix(one: u64, other: u64) -> u64 {
 }
 
 impl VariationStreams {
-    /// Draws the CPU that jobs are started from.
+    /// Returns the stream that draws the CPU that starts the jobs, if it varies.
     pub(crate) fn first_placement(&self) -> Option<Rng> {
         self.variation.placement.then(|| stream(self.seed, 1))
     }
 
-    /// Draws among equally good idle CPUs.
+    /// Returns the stream that draws among equally good idle CPUs, if the choice varies.
     pub(crate) fn idle_choice(&self) -> Option<Rng> {
         self.variation.idle.then(|| stream(self.seed, 2))
     }
 
-    /// The start delay of the given run of a job.
+    /// Returns the start delay of one run of a job.
     pub(crate) fn start_delay(&self, job: usize, run: u32) -> Nanos {
         if self.variation.start == Nanos::ZERO {
             return Nanos::ZERO;
@@ -153,24 +154,24 @@ impl VariationStreams {
         Nanos(rng.below(self.variation.start.0 + 1))
     }
 
-    /// The length of a phase of a thread, relative to the profile.
+    /// Returns the length of a phase of a thread, relative to the profile.
     pub(crate) fn length(&self, job: usize, thread: usize, phase: usize) -> f64 {
         if self.variation.length == 0.0 {
             return 1.0;
         }
         let purpose = mix(mix(job as u64, thread as u64), phase as u64);
-        around(&mut stream(mix(self.seed, 6), purpose), self.variation.length)
+        random_factor(&mut stream(mix(self.seed, 6), purpose), self.variation.length)
     }
 
-    /// The duration of a sleep.
+    /// Returns the duration of a sleep.
     pub(crate) fn sleep(&mut self, ns: u64) -> u64 {
         if self.variation.sleep == 0.0 {
             return ns;
         }
-        (ns as f64 * around(&mut self.sleeps, self.variation.sleep)) as u64
+        (ns as f64 * random_factor(&mut self.sleeps, self.variation.sleep)) as u64
     }
 
-    /// The share of a node's memory that is in use at the start of the run.
+    /// Returns the share of a node's memory that is in use at the start of the run.
     pub(crate) fn used_share(&self, node: usize) -> f64 {
         if self.variation.pages == 0.0 {
             return 0.0;
@@ -178,17 +179,17 @@ impl VariationStreams {
         self.variation.pages * stream(mix(self.seed, 7), node as u64).unit()
     }
 
-    /// A counter increment with noise.
-    pub(crate) fn counted(&mut self, grown: f64) -> f64 {
+    /// Returns a counter increment with noise.
+    pub(crate) fn with_noise(&mut self, grown: f64) -> f64 {
         if self.variation.counters == 0.0 {
             return grown;
         }
-        grown * around(&mut self.counters, self.variation.counters)
+        grown * random_factor(&mut self.counters, self.variation.counters)
     }
 }
 
-/// A factor, uniformly distributed around 1 with standard deviation `part`.
-fn around(rng: &mut Rng, part: f64) -> f64 {
+/// Returns a random factor with the mean 1 and the standard deviation `part`, uniformly distributed.
+fn random_factor(rng: &mut Rng, part: f64) -> f64 {
     /// Half the width of a uniform distribution with standard deviation 1.
     const HALF_WIDTH: f64 = 1.732_050_807_568_877_2;
     (1.0 + part * HALF_WIDTH * (2.0 * rng.unit() - 1.0)).max(0.0)
@@ -207,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_key_is_rejected_with_the_known_ones() {
+    fn the_error_for_an_unknown_key_lists_the_known_keys() {
         let error =
             |text: &str| Variation::parse(text).expect_err("the text is invalid").to_string();
         assert_eq!(

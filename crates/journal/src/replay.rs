@@ -82,8 +82,8 @@ pub fn replay(
         summary.count(&recorded, &step);
         let record = TurnRecord {
             loads: step.loads.as_ref(),
-            load_basis: changes.after(engine, &step),
-            signals: changes.signals(engine),
+            load_basis: changes.changed_basis(engine, &step),
+            signals: changes.changed_tiers(engine),
             plan: &step.plan,
             rejected: &step.rejected,
             ..recorded.record()

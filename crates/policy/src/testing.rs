@@ -170,9 +170,9 @@ impl World for PolicyWorld {
                 return Some(Cause::Ended);
             }
             Event::Poll { loads } => return Some(self.poll(at, loads)),
-            Event::Memory { of, nodes } => {
+            Event::Memory { owner, nodes } => {
                 let memory = JobMemory { nodes, sampled_permille: 1000, n_processes: 1, at };
-                self.job(of).memory = Some(memory);
+                self.job(owner).memory = Some(memory);
             }
             Event::Moved { target, values } => {
                 let job = self.job(target);

@@ -1,4 +1,4 @@
-//! From the lines of a file to a workload: copies, names, order, and checks across lines.
+//! Builds a workload from the lines of a file: copies, names, start order, and checks across lines.
 
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
@@ -11,11 +11,11 @@ use crate::time::{TIME_MAX, seconds};
 use crate::values::NAME_BYTES_MAX;
 use crate::{Command, Ending, Job, Workload, WorkloadError};
 
-/// A line of a file. It defines one job per copy.
+/// A line of a file, which defines one job per copy.
 pub(crate) struct WorkloadLine {
-    /// As written. If absent, the name is derived from the program.
+    /// The name in the file. If absent, the name is derived from the program.
     pub(crate) name: Option<String>,
-    /// As written. If present, `{copy}` is replaced.
+    /// The number of copies in the file. If present, `{copy}` is replaced.
     pub(crate) copies: Option<u32>,
     /// Time between the starts of two copies.
     pub(crate) every: Nanos,
@@ -23,23 +23,23 @@ pub(crate) struct WorkloadLine {
     pub(crate) job: Job,
     /// Byte offset of the line.
     pub(crate) offset: usize,
-    /// Byte offset of its name.
+    /// Byte offset of the name.
     pub(crate) name_offset: usize,
-    /// Byte offset of its output.
+    /// Byte offset of the output.
     pub(crate) output_offset: usize,
 }
 
-/// The values of a file besides its jobs.
+/// The values of a file that apply to all its jobs.
 pub(crate) struct FileHeader {
     /// The name of the workload, if the file has one.
     pub(crate) name: Option<String>,
     /// Files that may be replicated per node.
     pub(crate) read_only: Vec<PathBuf>,
-    /// A valid job, for the error of a file without jobs.
+    /// A valid job, which is printed in the error for a file without jobs.
     pub(crate) example: &'static str,
 }
 
-/// Builds the workload.
+/// Builds the workload from its lines.
 pub(crate) fn workload(
     text: &SourceText<'_>,
     header: FileHeader,
@@ -63,14 +63,14 @@ pub(crate) fn workload(
         }
     }
     check_jobs(text, &jobs, header.example)?;
-    jobs.sort_by_key(|job| job.start); // Stable: equal starts keep the order of the file.
+    jobs.sort_by_key(|job| job.start); // The sort is stable: jobs with equal starts keep the order of the file.
     jobs.iter_mut().zip(0..).for_each(|(job, number)| job.id = JobId(number));
     let dir = text.file.parent().unwrap_or(Path::new("")).to_owned();
     let name = header.name.unwrap_or_else(|| file_name(text.file.file_stem()));
     Ok(Workload { name, dir, jobs, read_only: header.read_only })
 }
 
-/// A valid name from any text.
+/// Returns a valid name, derived from any text.
 fn sanitized(text: &str) -> String {
     let mut name: String = text.trim_start_matches('.').chars().map(sanitized_char).collect();
     while NAME_BYTES_MAX < name.len() {
@@ -87,7 +87,7 @@ fn file_name(name: Option<&std::ffi::OsStr>) -> String {
     sanitized(&name.unwrap_or_default().to_string_lossy())
 }
 
-/// The name of a job without a name, before it is made unique.
+/// Returns the name of a job without a declared name. The name is not yet unique.
 fn derived_name(command: &Command) -> String {
     match command {
         Command::Program { program, .. } => file_name(program.file_name()),
@@ -96,16 +96,16 @@ fn derived_name(command: &Command) -> String {
     }
 }
 
-/// The names in use, with the lines that define them.
+/// The names in use, with the numbers of their lines.
 #[derive(Default)]
 struct Names {
     used_names: BTreeMap<String, usize>,
-    /// The next number to try for a derived name.
+    /// The next number to try for each derived name.
     next: BTreeMap<String, u32>,
 }
 
 impl Names {
-    /// Reserves the written name of a line for all its copies.
+    /// Reserves the declared name of a line for all copies of the line.
     fn reserve(&mut self, text: &SourceText<'_>, line: &WorkloadLine) -> Result<(), WorkloadError> {
         let Some(name) = &line.name else { return Ok(()) };
         for number in 1..=line.copies.unwrap_or(1) {
@@ -120,7 +120,7 @@ impl Names {
         Ok(())
     }
 
-    /// Reserves the first free one of `name`, `name.2`, `name.3`, …
+    /// Reserves the first unused name of `name`, `name.2`, `name.3`, … and returns it.
     fn unique_name(&mut self, name: String, line: usize) -> String {
         let next = self.next.entry(name.clone()).or_insert(1);
         loop {
@@ -134,7 +134,7 @@ impl Names {
     }
 }
 
-/// The name of a copy. The first copy has the plain name.
+/// Returns the name of a copy. The first copy has the name without a number.
 pub(crate) fn numbered(name: &str, number: u32) -> String {
     if number == 1 { name.to_owned() } else { format!("{name}.{number}") }
 }
@@ -168,7 +168,7 @@ fn copies(
     Ok(())
 }
 
-/// Copies must not truncate each other's output.
+/// Rejects copies that would truncate each other's output.
 fn check_outputs(text: &SourceText<'_>, line: &WorkloadLine) -> Result<(), WorkloadError> {
     let shared =
         |output: &&PathBuf| is_truncated(output) && !output.to_string_lossy().contains(PLACEHOLDER);
@@ -180,16 +180,15 @@ fn check_outputs(text: &SourceText<'_>, line: &WorkloadLine) -> Result<(), Workl
     }
 }
 
-/// Whether a job truncates this file when it opens it for output. Devices are not truncated; files under
-/// `/dev/shm` are.
+/// Returns whether opening this file for output truncates it. Devices are not truncated; files under `/dev/shm` are.
 pub(crate) fn is_truncated(output: &Path) -> bool {
     !output.starts_with("/dev") || output.starts_with("/dev/shm")
 }
 
-/// The output files of the jobs, compared by path. The host detects one file under two paths.
+/// Output files of the jobs, compared by path. The host detects two paths of one file.
 #[derive(Default)]
 struct Outputs {
-    /// The line that writes each file.
+    /// Line of the job that writes the file.
     writer_lines: BTreeMap<PathBuf, usize>,
 }
 
@@ -223,15 +222,15 @@ impl Outputs {
     }
 }
 
-/// A path without `.` components.
+/// Removes `.` components from a path.
 fn without_dots(path: &Path) -> PathBuf {
     path.components().filter(|part| *part != Component::CurDir).collect()
 }
 
-/// The text that is replaced by the number of the copy.
+/// Placeholder for the number of the copy.
 pub(crate) const PLACEHOLDER: &str = "{copy}";
 
-/// Replaces [`PLACEHOLDER`] in all texts of a job.
+/// Replaces [`PLACEHOLDER`] in all text values of a job.
 pub(crate) fn replace_placeholder(job: &mut Job, number: &str) {
     let replace = |text: &mut String| *text = text.replace(PLACEHOLDER, number);
     match &mut job.command {
@@ -244,7 +243,7 @@ pub(crate) fn replace_placeholder(job: &mut Job, number: &str) {
     job.env.values_mut().for_each(replace);
 }
 
-/// Checks that need all jobs.
+/// Checks values that depend on other jobs.
 fn check_jobs(
     text: &SourceText<'_>,
     jobs: &[Job],

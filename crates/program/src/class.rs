@@ -1,6 +1,6 @@
 //! Memory classes of programs.
 
-/// The memory class of a program, 0 to 15: floor(log2(1 + r)), where r is its number of memory controller
+/// The memory class of a program, 0 to 15: floor(log2(1 + r)). r is the program's number of memory controller
 /// operations (misses and write-backs) per millisecond of CPU time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Class(u8);
@@ -9,24 +9,24 @@ impl Class {
     /// The largest class.
     pub const MAX: u8 = 15;
 
-    /// A class, or `None` above [`Class::MAX`].
+    /// Returns a class; `None` if the number is above [`Class::MAX`].
     pub fn new(number: u8) -> Option<Self> {
         (number <= Self::MAX).then_some(Class(number))
     }
 
-    /// The class of a rate of memory controller operations per millisecond of CPU time.
+    /// Returns the class for a rate of memory controller operations per millisecond of CPU time.
     pub fn of_rate(ops_per_ms: f64) -> Class {
         let whole = ops_per_ms.clamp(0.0, 1e9) as u64;
         let number = (1 + whole).ilog2().min(u32::from(Class::MAX));
         Class::new(number as u8).unwrap_or_default()
     }
 
-    /// The number, 0 to 15.
+    /// Returns the number of the class, 0 to 15.
     pub fn number(self) -> u8 {
         self.0
     }
 
-    /// The lower limit of the class: 2^k - 1 memory controller operations per millisecond of CPU time.
+    /// Returns the lower limit of the class: 2^k - 1 memory controller operations per millisecond of CPU time.
     pub fn controller_ops_per_ms(self) -> u64 {
         (1 << self.0) - 1
     }
@@ -44,7 +44,7 @@ mod tests {
     }
 
     #[test]
-    fn a_class_has_the_smallest_rate_of_that_class_as_its_lower_limit() {
+    fn the_lower_limit_of_a_class_is_its_smallest_rate() {
         let class_of = |ops: u64| (1 + ops).ilog2();
         for number in 0..=Class::MAX {
             let ops = Class::new(number).unwrap().controller_ops_per_ms();

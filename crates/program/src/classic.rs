@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Fields are separated by spaces. Inside quotation marks, a space is an ordinary character, `\"` is a quotation mark
-//! and `\\` a backslash; any other backslash is kept. A `#` starts a comment only at the start of a line or after `@ro
-//! PATH`, because arguments may contain it.
+//! and `\\` a backslash; any other backslash is unchanged. A `#` starts a comment only at the start of a line or
+//! after `@ro PATH`, because arguments may contain the character.
 
 use std::path::{Path, PathBuf};
 
@@ -20,10 +20,10 @@ use crate::assemble::{self, FileHeader, WorkloadLine};
 use crate::error::WorkloadFault;
 use crate::{Class, Command, FilePosition, Job, Workload, WorkloadError, time};
 
-/// Printed when a workload has no job.
+/// A valid line, which is printed in the error for a workload without jobs.
 const EXAMPLE: &str = "0 - /usr/bin/sort /tmp/words";
 
-/// Parses a workload in the classic format. `path` gives its name and directory; no file is opened.
+/// Parses a workload in the classic format. Name and directory are taken from `path`; no file is opened.
 pub fn parse_classic(text: &str, path: &Path) -> Result<Workload, WorkloadError> {
     let text = SourceText::new(text.strip_prefix('\u{feff}').unwrap_or(text), path);
     match toml_offset(&text) {
@@ -32,7 +32,7 @@ pub fn parse_classic(text: &str, path: &Path) -> Result<Workload, WorkloadError>
     }
 }
 
-/// The offset of the first TOML table header, which no line of the classic format begins with.
+/// Returns the offset of the first TOML table header. No line of the classic format begins with such a header.
 fn toml_offset(text: &SourceText<'_>) -> Option<usize> {
     let mut offset = 0;
     for line in text.text.split_inclusive('\n') {
@@ -72,18 +72,18 @@ fn read(text: &SourceText<'_>, path: &Path) -> Result<Workload, WorkloadError> {
         }
         offset += raw.len();
     }
-    // Names are assigned in start order, so writing and reading back gives the same names.
+    // Names are assigned in start order, so that a workload that is written and read has the same names.
     lines.sort_by_key(|line| line.job.start);
     assemble::workload(text, FileHeader { name: None, read_only, example: EXAMPLE }, lines)
 }
 
-/// A field and its byte offset in the line.
+/// A field of a line and its byte offset in the line.
 struct Field {
     at: usize,
     text: String,
 }
 
-/// The fields of a line; none if the line is blank or a comment.
+/// Splits a line into fields. An empty line and a comment have no fields.
 fn split(line: &str) -> Result<Vec<Field>, (usize, WorkloadFault)> {
     let mut fields = Vec::new();
     let mut rest = line.char_indices().peekable();
@@ -101,7 +101,7 @@ const BLANKS: [char; 2] = [' ', '\t'];
 
 type Chars<'l> = std::iter::Peekable<std::str::CharIndices<'l>>;
 
-/// One field, up to a space outside quotation marks.
+/// Reads one field, which ends at a space outside quotation marks.
 fn field(rest: &mut Chars<'_>) -> Result<String, (usize, WorkloadFault)> {
     let mut text = String::new();
     while let Some((at, c)) = rest.next_if(|(_, c)| !BLANKS.contains(c)) {
@@ -113,7 +113,7 @@ fn field(rest: &mut Chars<'_>) -> Result<String, (usize, WorkloadFault)> {
     Ok(text)
 }
 
-/// The text up to the closing quotation mark; `None` if there is none.
+/// Reads the text up to the closing quotation mark; `None` if the line has no closing quotation mark.
 fn quoted(rest: &mut Chars<'_>, text: &mut String) -> Option<()> {
     loop {
         match rest.next()?.1 {
@@ -127,7 +127,7 @@ fn quoted(rest: &mut Chars<'_>, text: &mut String) -> Option<()> {
     }
 }
 
-/// `@ro PATH`.
+/// Parses `@ro PATH`.
 fn directive(fields: &[Field]) -> Result<PathBuf, (usize, WorkloadFault)> {
     let [first, rest @ ..] = fields else { return Err((0, WorkloadFault::NoPath)) };
     if first.text != "@ro" {
@@ -145,7 +145,7 @@ fn directive(fields: &[Field]) -> Result<PathBuf, (usize, WorkloadFault)> {
     }
 }
 
-/// `START CLASS PATH [ARGUMENT …]`.
+/// Parses `START CLASS PATH [ARGUMENT …]`.
 fn job(fields: &[Field], origin: FilePosition) -> Result<Job, (usize, WorkloadFault)> {
     let start_at = fields.first().map_or(0, |field| field.at);
     let start = fields.first().map_or("", |field| &field.text);
@@ -177,7 +177,7 @@ fn class(field: Option<&Field>, line_at: usize) -> Result<Option<Class>, (usize,
     number.map(Some).ok_or_else(reject)
 }
 
-/// The first field as an absolute path.
+/// Returns the first field as an absolute path.
 fn absolute(
     fields: &[Field],
     missing: &'static str,

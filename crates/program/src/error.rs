@@ -1,22 +1,23 @@
 //! Errors of workloads, program lists and profiles.
 //!
-//! Each error is one line: `file:line:column: problem; what to do`. Only the first error of a file is
-//! reported, because later ones are often consequences of it.
+//! Each error is one line: `file:line:column: problem; what to do`. Only the first error of a file is reported,
+//! because later errors are often consequences of the first.
 
 use base::ParseSetError;
 use base::suggest::did_you_mean;
 use base::toml_reader::{Located, TomlFault};
 
-/// Maximum number of jobs in one file. A larger number is a typing error.
+/// Maximum number of jobs in one file. A larger number is probably a typing error.
 pub const N_JOBS_MAX: usize = 100_000;
 
-/// Maximum number of threads in one job. Linux supports at most 8192 CPUs, so a larger number is a typing error.
+/// Maximum number of threads in one job. Linux supports at most 8192 CPUs, so a larger number is probably a typing
+/// error.
 pub const N_THREADS_MAX: u32 = 65_536;
 
 /// An error in a file, with its position.
 pub type WorkloadError = Located<WorkloadFault>;
 
-/// An error in a workload, a program list or a profile. `found` is the text as written.
+/// An error in a workload, a program list or a profile. `found` is the text in the file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum WorkloadFault {
@@ -132,7 +133,7 @@ pub enum WorkloadFault {
     BuildId(String),
 }
 
-/// A key in quotation marks. The value of an option has a phrase instead, such as "the time".
+/// Returns a key in quotation marks. For the value of an option, returns a phrase such as "the time".
 fn subject(key: &str) -> String {
     if key.contains(' ') { key.to_owned() } else { format!("{key:?}") }
 }

@@ -1,9 +1,9 @@
 //! Random workloads from a program list and a seed.
 //!
-//! All random numbers come from one stream, in this order: the start of every job, uniform on the span in whole
-//! milliseconds; which jobs are hogs; then, in start order, the program of each job. A draw excludes programs
-//! that have reached their maximum number of running instances and programs whose footprint does not fit into
-//! the memory limit. A list, options and a seed give the same workload on every machine.
+//! All random numbers come from one stream, in this order: the start of every job, uniform from 0 to the span, in
+//! whole milliseconds; the choice of the jobs that are hogs; then, in start order, the program of each job. A draw
+//! excludes programs that have reached their maximum number of running instances, and programs with a footprint that
+//! does not fit into the memory limit. A list, options and a seed give the same workload on every machine.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -20,18 +20,18 @@ pub struct GeneratorOptions {
     pub n_jobs: usize,
     /// Seed of the random numbers.
     pub seed: u64,
-    /// Jobs start between 0 and this time.
+    /// Latest start time. Jobs start between 0 and this time.
     pub span: Nanos,
     /// Share of jobs that are hogs, 0 to 1; rounded to whole jobs.
     pub hog_fraction: f64,
-    /// Relative weights of suites. If empty, only the weights of the programs count. Otherwise a suite without
-    /// a weight is not drawn.
+    /// Weights of suites. Suites without a weight are not drawn. If the map is empty, programs are drawn by their own
+    /// weights.
     pub suite_weights: BTreeMap<String, u64>,
-    /// Memory of all running instances together; absent: no limit.
+    /// Maximum memory of all running instances together; absent: no limit.
     pub memory: Option<Bytes>,
 }
 
-/// The error of options for which no workload exists.
+/// An error for options from which no workload can be generated.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum GenerateError {
@@ -52,7 +52,7 @@ pub enum GenerateError {
     Full(Nanos),
 }
 
-/// Generates a workload. Its name has the seed; its directory is empty.
+/// Generates a workload. The workload's name contains the seed; its directory is empty.
 pub fn generate(list: &ProgramList, options: &GeneratorOptions) -> Result<Workload, GenerateError> {
     check(list, options)?;
     let mut rng = Rng::new(options.seed);
@@ -91,12 +91,12 @@ fn check(list: &ProgramList, options: &GeneratorOptions) -> Result<(), GenerateE
     }
 }
 
-/// A whole millisecond from 0 to `span`.
+/// Draws a whole number of milliseconds from 0 to `span`.
 fn start(rng: &mut Rng, span: Nanos) -> Nanos {
     Nanos::from_millis(rng.below(span.0 / 1_000_000 + 1))
 }
 
-/// For each job whether it is a hog: a random choice of exactly the required number.
+/// Draws which jobs are hogs. The number of hogs is exact.
 fn hogs(rng: &mut Rng, options: &GeneratorOptions) -> Vec<bool> {
     let n_hogs = (options.hog_fraction * options.n_jobs as f64).round() as usize;
     let mut order: Vec<usize> = (0..options.n_jobs).collect();
@@ -109,16 +109,16 @@ fn hogs(rng: &mut Rng, options: &GeneratorOptions) -> Vec<bool> {
     hogs
 }
 
-/// The state of the draw.
+/// State of the draw.
 struct JobDraw<'l> {
     programs: &'l [Program],
     options: &'l GeneratorOptions,
     rng: Rng,
-    /// For each program the ends of its running instances.
+    /// End times of the running instances, by program.
     running: Vec<Vec<Nanos>>,
-    /// For each program the number of its last instance.
+    /// Number of the last instance, by program.
     n_drawn: Vec<u32>,
-    /// The output files of the jobs so far.
+    /// Output files of the jobs that were already drawn.
     outputs: BTreeSet<PathBuf>,
 }
 
@@ -151,8 +151,8 @@ impl<'l> JobDraw<'l> {
         Ok(job)
     }
 
-    /// The next instance number of a program whose name is not the name of another program (a list may have
-    /// `a` and `a.2`) and whose output no job has.
+    /// Returns the next instance number of a program. Numbers are skipped if the name belongs to another program (a
+    /// list may have `a` and `a.2`) or if another job has the output.
     fn next_number(&self, program_idx: usize) -> u32 {
         let own = &self.programs[program_idx].job;
         let is_free = |number: &u32| {
@@ -165,7 +165,7 @@ impl<'l> JobDraw<'l> {
         (self.n_drawn[program_idx] + 1..).find(is_free).unwrap_or(u32::MAX)
     }
 
-    /// Draws a suite, if suites have weights, and then a program.
+    /// Draws a suite if suites have weights, then a program.
     fn program(&mut self, at: Nanos, hog: bool) -> Result<usize, GenerateError> {
         let eligible = self.eligible(hog)?;
         let free: Vec<usize> = eligible.into_iter().filter(|&idx| self.may_start(idx)).collect();
@@ -175,13 +175,13 @@ impl<'l> JobDraw<'l> {
                 self.options.suite_weights.iter().map(|(name, w)| (name.as_str(), *w)).collect()
             }
         };
-        let candidates = if suites.is_empty() { free } else { self.in_a_suite(&suites, free) };
+        let candidates = if suites.is_empty() { free } else { self.draw_suite(&suites, free) };
         let weights: Vec<u64> = candidates.iter().map(|&idx| self.programs[idx].weight).collect();
         let drawn = self.rng.weighted(&weights).ok_or(GenerateError::Full(at))?;
         Ok(candidates[drawn])
     }
 
-    /// The programs that this kind of draw can return at all.
+    /// Returns the programs that a draw of hogs, or of other jobs, can return.
     fn eligible(&self, hog: bool) -> Result<Vec<usize>, GenerateError> {
         let weights = &self.options.suite_weights;
         let is_eligible = |program: &Program| {
@@ -198,8 +198,8 @@ impl<'l> JobDraw<'l> {
         }
     }
 
-    /// The free programs of one suite, drawn from the suites with free programs.
-    fn in_a_suite(&mut self, suites: &[(&str, u64)], free: Vec<usize>) -> Vec<usize> {
+    /// Draws a suite among the suites with programs that may start. Returns these programs of the suite.
+    fn draw_suite(&mut self, suites: &[(&str, u64)], free: Vec<usize>) -> Vec<usize> {
         let members_of = |name: &str| {
             let own = |&&idx: &&usize| self.programs[idx].suite.as_deref() == Some(name);
             free.iter().filter(own).copied().collect::<Vec<_>>()
@@ -216,19 +216,20 @@ impl<'l> JobDraw<'l> {
     fn may_start(&self, program_idx: usize) -> bool {
         let program = &self.programs[program_idx];
         let n_running = self.running[program_idx].len();
-        let fits = self.options.memory.is_none_or(|all| self.used_with(program) <= all.0);
+        let fits =
+            self.options.memory.is_none_or(|all| self.memory_with_instance(program) <= all.0);
         fits && program.instances_max.is_none_or(|max| n_running < max as usize)
     }
 
-    /// The memory in use if one more instance of a program runs.
-    fn used_with(&self, program: &Program) -> u64 {
+    /// Returns the memory in use if one more instance of a program runs.
+    fn memory_with_instance(&self, program: &Program) -> u64 {
         let running = self.programs.iter().zip(&self.running).map(memory_of_instances);
         running.fold(program.footprint.0, u64::saturating_add)
     }
 }
 
-/// The output of an instance. Every instance truncates its output, so each has a file of its own: `{copy}` in
-/// the name becomes the number, else the number is appended.
+/// Returns the output of an instance. Every instance truncates its output and therefore has a separate file: `{copy}`
+/// in the name is replaced by the number; without `{copy}`, the number is appended.
 fn output_of(job: &Job, number: u32) -> Option<PathBuf> {
     let text = job.output.as_ref()?.to_string_lossy();
     match is_truncated(Path::new(&*text)) && !text.contains(PLACEHOLDER) {
@@ -237,7 +238,7 @@ fn output_of(job: &Job, number: u32) -> Option<PathBuf> {
     }
 }
 
-/// The memory of the running instances of a program.
+/// Returns the memory of the running instances of a program.
 fn memory_of_instances((program, running): (&Program, &Vec<Nanos>)) -> u64 {
     program.footprint.0.saturating_mul(running.len() as u64)
 }

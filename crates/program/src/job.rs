@@ -8,12 +8,12 @@ use base::{CpuSet, JobId, Nanos, NodeSet};
 
 use crate::{Class, Profile, Sensitivity};
 
-/// The jobs of one file, in start order; equal starts keep the order of the file.
+/// The jobs of one file, in start order. Jobs with equal starts keep the order of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Workload {
-    /// The name in the file, or the name of the file.
+    /// The name in the file. Without one: the name of the file.
     pub name: String,
-    /// The directory of the file; relative paths are resolved against it.
+    /// The directory of the file. Relative paths are resolved against this directory.
     pub dir: PathBuf,
     /// One job for each copy of each line; `jobs[i].id` is `JobId(i)`.
     pub jobs: Vec<Job>,
@@ -21,24 +21,24 @@ pub struct Workload {
     pub read_only: Vec<PathBuf>,
 }
 
-/// One run of one line of a workload.
+/// A job: one run of one copy of a line of a workload.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// The position in start order.
+    /// Index of the job in start order.
     pub id: JobId,
-    /// Unique in the workload: the name of the line, with `.2`, `.3`, … for further copies.
+    /// Name of the job, unique in the workload: the name of the line; further copies have the suffix `.2`, `.3`, …
     pub name: String,
     /// The command to run.
     pub command: Command,
     /// Start time since the start of the run.
     pub start: Nanos,
-    /// The declared memory class; absent counts as 0.
+    /// The declared memory class; absent: policies assume class 0.
     pub class: Option<Class>,
-    /// Slowdown of the job next to other programs; absent counts as none.
+    /// Slowdown of the job next to other programs; absent: policies assume no slowdown.
     pub sensitivity: Option<Sensitivity>,
-    /// The name of its profile.
+    /// The declared name of a profile.
     pub profile: Option<String>,
-    /// The profile found by that name, or by the name of its program.
+    /// The profile with the declared name, or the profile of the job's program.
     pub found: Option<Arc<Profile>>,
     /// Working directory, absolute or relative to the workload's directory. Default: the workload's directory.
     pub dir: Option<PathBuf>,
@@ -50,11 +50,11 @@ pub struct Job {
     pub output: Option<PathBuf>,
     /// Number of busy threads of the job; a policy assigns as many CPUs. At least 1.
     pub threads: u32,
-    /// When the job ends.
+    /// Condition on which the job ends.
     pub ending: Ending,
-    /// CPUs that the job may use; absent: all that evenkeel may use.
+    /// CPUs that the job may use; absent: all CPUs that evenkeel may use.
     pub cpus: Option<CpuSet>,
-    /// Nodes that the job may run and allocate memory on; absent: all that evenkeel may use.
+    /// Nodes on which the job may run and allocate memory; absent: all nodes that evenkeel may use.
     pub nodes: Option<NodeSet>,
     /// Memory policy of the job; absent: first touch, the default of the kernel.
     pub memory: Option<MemoryPolicy>,
@@ -63,7 +63,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// A job without declared values. It starts immediately and ends when its program exits.
+    /// Returns a job without declared values. It starts at time 0 and ends when its program exits.
     pub fn new(id: JobId, name: impl Into<String>, command: Command) -> Self {
         Job {
             id,
@@ -91,8 +91,8 @@ impl Job {
 /// The command of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
-    /// A program with arguments, without a shell. A name without a slash is looked up in `PATH`; a relative path
-    /// is resolved against the workload's directory.
+    /// A program with arguments, executed without a shell. A name without a slash is searched in `PATH`. A relative
+    /// path is resolved against the workload's directory.
     Program {
         /// The program.
         program: PathBuf,
@@ -105,33 +105,35 @@ pub enum Command {
     Load(Vec<String>),
 }
 
-/// When a job ends.
+/// Condition on which a job ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ending {
-    /// When its program exits.
+    /// The job ends when its program exits.
     #[default]
     Exit,
-    /// After this time it is terminated, if it is still running. This is not a failure.
+    /// The job is terminated after this time if it is still running. This is not a failure.
     After(Nanos),
-    /// The job is restarted on every exit, until all jobs with another ending have ended.
+    /// The job is restarted after every exit until all jobs with other conditions have ended.
     RestartUntilOthersDone,
 }
 
-/// The memory policy of a job (`set_mempolicy(2)`), set before its program is executed.
+/// Memory policy of a job (`set_mempolicy(2)`), set before the job's program is executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MemoryPolicy {
-    /// Only these nodes (`MPOL_BIND`).
+    /// Pages are allocated only on these nodes (`MPOL_BIND`).
     Bind(NodeSet),
-    /// The nodes while they have free memory (`MPOL_PREFERRED_MANY`, or `MPOL_PREFERRED` for one).
+    /// Pages are allocated on these nodes while the nodes have free memory (`MPOL_PREFERRED_MANY`; for one node
+    /// `MPOL_PREFERRED`).
     Preferred(NodeSet),
-    /// Page by page over these nodes (`MPOL_INTERLEAVE`).
+    /// Pages are interleaved over these nodes (`MPOL_INTERLEAVE`).
     Interleave(NodeSet),
-    /// Page by page over these nodes, by the weights of the system (`MPOL_WEIGHTED_INTERLEAVE`, since Linux 6.9).
+    /// Pages are interleaved over these nodes by the weights of the system (`MPOL_WEIGHTED_INTERLEAVE`, since Linux
+    /// 6.9).
     WeightedInterleave(NodeSet),
 }
 
 impl MemoryPolicy {
-    /// Nodes of the policy.
+    /// Returns the nodes of the policy.
     pub fn nodes(&self) -> &NodeSet {
         match self {
             MemoryPolicy::Bind(nodes)
@@ -141,7 +143,7 @@ impl MemoryPolicy {
         }
     }
 
-    /// This policy with other nodes.
+    /// Returns this policy with other nodes.
     #[must_use]
     pub fn with_nodes(&self, nodes: NodeSet) -> MemoryPolicy {
         match self {
@@ -153,12 +155,12 @@ impl MemoryPolicy {
     }
 }
 
-/// A line of a file.
+/// Position of a line in a file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FilePosition {
-    /// The file as the user named it.
+    /// The path of the file as the user entered it.
     pub file: PathBuf,
-    /// The line, from 1.
+    /// The number of the line, from 1.
     pub line: usize,
 }
 

@@ -8,7 +8,7 @@
 //!   workload.txt ─parse_classic─┘       ▲
 //!   program list + seed ──generate──────┘
 //!
-//!   NAME.profile.toml ──parse_profile──► Profile ──► the class of a job, and its counters where no hardware has any
+//!   NAME.profile.toml ──parse_profile──► Profile ──► class of a job, and its counters without hardware counters
 //! ```
 
 mod assemble;
@@ -39,17 +39,17 @@ pub use time::{TIME_MAX, parse_time};
 pub use toml_workload::parse_toml;
 pub use write::{WriteError, to_classic, to_toml};
 
-/// The built-in synthetic programs: the first argument of `evenkeel load`.
+/// The built-in synthetic programs, which are the first arguments of `evenkeel load`.
 pub const LOADS: &[&str] = &["hog", "compute", "rows", "columns", "sleep", "fork", "phases"];
 
-/// Whether a file is read as TOML: its name ends in `.toml`, in upper or lower case.
+/// Returns whether a file is parsed as TOML: its name ends in `.toml`, in upper or lower case.
 pub fn is_toml(path: &Path) -> bool {
     path.extension().is_some_and(|end| end.eq_ignore_ascii_case("toml"))
 }
 
-/// Parses a workload: as TOML if [`is_toml`] returns true for `path`, else in the classic format.
+/// Parses a workload as TOML if [`is_toml`] returns true for `path`, else in the classic format.
 ///
-/// `path` gives the name and the directory of the workload and is printed in errors. No file is opened.
+/// Name and directory of the workload are taken from `path`, which is also printed in errors. No file is opened.
 pub fn parse(text: &str, path: &Path) -> Result<Workload, WorkloadError> {
     match is_toml(path) {
         true => parse_toml(text, path),

@@ -7,16 +7,16 @@
 //! name = "cjpeg"
 //! command = ["cjpeg", "-outfile", "/dev/null", "photo.ppm"]
 //! class = 5
-//! suite = "pictures"     # a group; the generator can be given a weight for each
+//! suite = "pictures"     # name of a group; an option of the generator sets a weight for each suite
 //! weight = 2             # drawn twice as often as a program of weight 1 (the default)
 //! max = 4                # maximum number of running instances
 //! footprint = "64M"      # memory of one instance, for the generator's memory limit
 //! run_time = "5s"        # approximate run time alone; default 10 s
-//! hog = true             # used only for memory-hungry jobs (--hog-fraction)
+//! hog = true             # drawn only for memory-hungry jobs (--hog-fraction)
 //! ```
 //!
-//! A program also has the keys of a job, except those for its start and end. `{copy}` in them becomes the number
-//! of the instance.
+//! A program also has the keys of a job, except the keys for start and end. `{copy}` in a value is replaced by the
+//! number of the instance.
 
 use std::path::Path;
 
@@ -31,26 +31,26 @@ use crate::{Job, WorkloadError, values};
 /// The programs of a list, in the order of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProgramList {
-    /// At least one.
+    /// The programs; at least one.
     pub programs: Vec<Program>,
 }
 
 /// A program of a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// The template of its instances; its `name` is the program's.
+    /// Template of the instances. The name of the template is the name of the program.
     pub job: Job,
-    /// The suite it belongs to.
+    /// The suite of the program.
     pub suite: Option<String>,
-    /// Relative frequency in the draw.
+    /// Relative frequency of the program in the draw.
     pub weight: u64,
-    /// Maximum number of instances at a time; absent: no limit.
+    /// Maximum number of running instances; absent: no limit.
     pub instances_max: Option<u32>,
     /// Memory of one instance.
     pub footprint: Bytes,
     /// Approximate run time alone. An instance counts as running for this time.
     pub run_time: Nanos,
-    /// Whether the generator uses it only for memory-hungry jobs.
+    /// Whether the generator draws the program only for memory-hungry jobs.
     pub hog: bool,
 }
 
@@ -86,14 +86,14 @@ const PROGRAM_KNOWN: &[&str] = &[
     "memory",
 ];
 
-/// Run time of a program without `run_time`. A guess.
+/// Run time of a program without the key `run_time` (guessed).
 const RUN_TIME_DEFAULT: Nanos = Nanos::from_secs(10);
 
-/// A larger weight is a typing error, and the sum of weights could overflow.
+/// Maximum weight. A larger weight is probably a typing error, and the sum of weights could overflow.
 const WEIGHT_MAX: u64 = 1_000_000;
 
 impl ProgramList {
-    /// Parses a list in TOML. `path` is only used in errors; no file is opened.
+    /// Parses a list in TOML. `path` is used only in errors; no file is opened.
     pub fn parse(text: &str, path: &Path) -> Result<ProgramList, WorkloadError> {
         let text = SourceText::new(text, path);
         let document = text.parse(VERSION)?;
@@ -114,7 +114,7 @@ impl ProgramList {
         }
     }
 
-    /// The suites of the list.
+    /// Returns the names of the suites in the list.
     pub fn suites(&self) -> std::collections::BTreeSet<&str> {
         self.programs.iter().filter_map(|program| program.suite.as_deref()).collect()
     }
@@ -134,7 +134,7 @@ fn program(text: &SourceText<'_>, table: &TomlTable<'_>) -> Result<Program, Work
     })
 }
 
-/// A name that can take the suffixes `.2`, `.3`, …
+/// Parses a name to which the suffixes `.2`, `.3`, … can be appended.
 fn name(key: &'static str, value: &Value<'_>) -> Result<String, WorkloadFault> {
     match values::name(key, value)? {
         long if NAME_BYTES_MAX < long.len() => Err(WorkloadFault::ProgramName(long)),
@@ -142,7 +142,7 @@ fn name(key: &'static str, value: &Value<'_>) -> Result<String, WorkloadFault> {
     }
 }
 
-/// The limit for job names (100) without the longest suffix (7).
+/// Limit for program names: the limit for job names (100) minus the longest suffix (7).
 const NAME_BYTES_MAX: usize = 93;
 
 fn check_names(
@@ -162,7 +162,7 @@ fn check_names(
     Ok(())
 }
 
-/// Programs must not truncate each other's output.
+/// Rejects programs that would truncate each other's output.
 fn check_outputs(tables: &[TomlTable<'_>], programs: &[Program]) -> Result<(), WorkloadError> {
     let mut lines = std::collections::BTreeMap::new();
     for (table, program) in tables.iter().zip(programs) {

@@ -6,15 +6,16 @@
 //!   sensitivity = { 4 = 0.05, 9 = 0.30, remote = 0.2 }      in a workload file
 //! ```
 //!
-//! Values are integers in permille, so that decisions do not depend on rounding. Between two given classes the
-//! slowdown is linear. Below the lowest given class it falls to zero at class 0. Above the highest it is constant.
+//! Values are integers in permille, so that decisions do not depend on rounding. Between two declared classes, the
+//! slowdown is linear. Below the lowest declared class, it decreases linearly to zero at class 0. Above the highest
+//! declared class, it is constant.
 
 use crate::Class;
 
-/// The largest slowdown that can be declared: a hundred times the run time alone.
+/// The largest slowdown that can be declared: 100 times the run time alone.
 pub const SLOWDOWN_MAX_PERMILLE: u32 = 100_000;
 
-/// Slowdowns of a program in permille of its run time alone.
+/// Slowdowns of a program, in permille of its run time alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sensitivity {
     by_class: Vec<(Class, u32)>,
@@ -22,19 +23,20 @@ pub struct Sensitivity {
 }
 
 impl Sensitivity {
-    /// From slowdowns by class, in any order, and with remote memory. If a class has two values, the last one applies.
+    /// Returns a sensitivity from slowdowns by class, in any order, and the slowdown with remote memory. If a class
+    /// has two values, the last value applies.
     pub fn new(by_class: impl IntoIterator<Item = (Class, u32)>, remote: u32) -> Self {
         let sorted: std::collections::BTreeMap<Class, u32> = by_class.into_iter().collect();
         Sensitivity { by_class: sorted.into_iter().collect(), remote }
     }
 
-    /// The given classes in increasing order, each with its slowdown in permille.
+    /// Returns the declared classes in increasing order, each with its slowdown in permille.
     pub fn by_class(&self) -> &[(Class, u32)] {
         &self.by_class
     }
 
-    /// Slowdown in permille next to one program of this class.
-    pub fn beside(&self, class: Class) -> u32 {
+    /// Returns the slowdown in permille next to one program of this class.
+    pub fn slowdown_next_to(&self, class: Class) -> u32 {
         let above = self.by_class.partition_point(|(known, _)| *known < class);
         let nothing = (Class::default(), 0);
         let low = above.checked_sub(1).map_or(nothing, |idx| self.by_class[idx]);
@@ -45,13 +47,13 @@ impl Sensitivity {
         }
     }
 
-    /// Slowdown in permille if all its memory is on another node.
+    /// Returns the slowdown in permille if all memory of the program is on another node.
     pub fn remote(&self) -> u32 {
         self.remote
     }
 }
 
-/// Linear interpolation.
+/// Interpolates linearly between two classes.
 fn between(low: (Class, u32), high: (Class, u32), class: Class) -> u32 {
     let number = |class: Class| i64::from(class.number());
     let width = (number(high.0) - number(low.0)).max(1);
@@ -76,7 +78,7 @@ pub(crate) fn parse_slowdown(text: &str) -> Option<u32> {
     (permille <= SLOWDOWN_MAX_PERMILLE).then_some(permille)
 }
 
-/// A slowdown as text, the inverse of [`parse_slowdown`].
+/// Returns a slowdown as text, the inverse of [`parse_slowdown`].
 pub(crate) fn slowdown_text(permille: u32) -> String {
     let text = format!("{}.{:03}", permille / 1000, permille % 1000);
     let text = text.trim_end_matches('0');
@@ -95,7 +97,7 @@ mod tests {
     #[test]
     fn slowdowns_of_missing_classes_are_interpolated() {
         let sens = Sensitivity::new([(class(10), 300), (class(4), 100)], 0);
-        let beside: Vec<u32> = (0..=15).map(|k| sens.beside(class(k))).collect();
+        let beside: Vec<u32> = (0..=15).map(|k| sens.slowdown_next_to(class(k))).collect();
         assert_eq!(
             beside,
             [0, 25, 50, 75, 100, 133, 166, 200, 233, 266, 300, 300, 300, 300, 300, 300]
@@ -105,8 +107,8 @@ mod tests {
     #[test]
     fn a_slowdown_may_fall_with_the_class_and_an_empty_sensitivity_is_zero() {
         let falling = Sensitivity::new([(class(0), 90), (class(3), 0)], 0);
-        assert_eq!([0, 1, 2, 3].map(|k| falling.beside(class(k))), [90, 60, 30, 0]);
-        assert_eq!(Sensitivity::default().beside(class(15)), 0);
+        assert_eq!([0, 1, 2, 3].map(|k| falling.slowdown_next_to(class(k))), [90, 60, 30, 0]);
+        assert_eq!(Sensitivity::default().slowdown_next_to(class(15)), 0);
     }
 
     #[test]
@@ -123,7 +125,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_slow_down_is_read_as_it_was_written(permille in 0..=SLOWDOWN_MAX_PERMILLE) {
+        fn a_written_slowdown_is_read_unchanged(permille in 0..=SLOWDOWN_MAX_PERMILLE) {
             prop_assert_eq!(parse_slowdown(&slowdown_text(permille)), Some(permille));
         }
     }

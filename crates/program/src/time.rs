@@ -4,18 +4,18 @@ use base::{Nanos, exact_nanos};
 
 use crate::error::WorkloadFault;
 
-/// The longest time, 366 days. A longer one has the wrong unit.
+/// The longest time, 366 days. A longer time probably has a wrong unit.
 pub const TIME_MAX: Nanos = Nanos::from_secs(366 * 86_400);
 
 /// Parses a time of a command line option in the format of workload files.
 ///
 /// # Errors
-/// The time is invalid, negative, or above [`TIME_MAX`].
+/// Returns an error if the time is invalid, negative, or above [`TIME_MAX`].
 pub fn parse_time(text: &str) -> Result<Nanos, WorkloadFault> {
     read("the time", text)
 }
 
-/// Parses a time from 0 to [`TIME_MAX`]. `key` is only used in errors.
+/// Parses a time from 0 to [`TIME_MAX`]. `key` is used only in errors.
 pub(crate) fn read(key: &'static str, text: &str) -> Result<Nanos, WorkloadFault> {
     let found = || text.trim().to_owned();
     let (negative, size) = match text.trim().strip_prefix('-') {
@@ -23,7 +23,7 @@ pub(crate) fn read(key: &'static str, text: &str) -> Result<Nanos, WorkloadFault
         None => (false, text.trim().strip_prefix("+").unwrap_or(text.trim())),
     };
     let Some(nanos) = exact_nanos(size) else {
-        // 1e30 is not a valid time either, but the error is about its size.
+        // 1e30 is not a valid time, but the error that is printed is about its size.
         let is_huge =
             size.parse::<f64>().is_ok_and(|n| n.is_finite() && TIME_MAX.as_secs_f64() < n);
         return Err(match is_huge && !negative {
@@ -38,7 +38,7 @@ pub(crate) fn read(key: &'static str, text: &str) -> Result<Nanos, WorkloadFault
     }
 }
 
-/// Seconds as an exact decimal without trailing zeros: `0`, `1.5`, `0.000000001`.
+/// Returns seconds as an exact decimal number without trailing zeros: `0`, `1.5`, `0.000000001`.
 pub(crate) fn seconds(time: Nanos) -> String {
     let text = format!("{}.{:09}", time.0 / 1_000_000_000, time.0 % 1_000_000_000);
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

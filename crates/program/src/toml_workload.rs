@@ -1,18 +1,18 @@
-//! Workloads as TOML.
+//! Reads workloads in TOML.
 //!
 //! ```toml
 //! version = 1                    # optional
 //! name = "pictures"              # default: the name of the file
 //!
-//! [defaults]                     # for every job that does not set the key
+//! [defaults]                     # values for jobs that do not set the key
 //! dir = "input"
 //!
 //! [[job]]
-//! name = "small"                 # default: the program's file name, made unique
+//! name = "small"                 # default: the program's file name; a suffix makes it unique
 //! command = ["cjpeg", "-quality", "90", "photo.ppm"]
 //! output = "/dev/null"
 //! start = "250ms"                # or seconds as a number
-//! copies = 3                     # small, small.2, small.3; {copy} in a string becomes 1, 2, 3
+//! copies = 3                     # small, small.2, small.3; {copy} in a string is replaced by 1, 2, 3
 //! every = 0.5                    # time between the starts of two copies
 //! class = 7
 //! ```
@@ -41,10 +41,10 @@ const VERSION: TomlVersion = TomlVersion { key: "version", supported: 1, convers
 /// The keys of a workload.
 const KNOWN: &[&str] = &["version", "name", "defaults", "job", "read_only"];
 
-/// Printed when a workload has no job.
+/// A valid job, which is printed in the error for a workload without jobs.
 const EXAMPLE: &str = "[[job]] command = [\"sort\", \"words.txt\"]";
 
-/// Reads a workload in TOML. `path` gives its name and directory; no file is opened.
+/// Parses a workload in TOML. Name and directory are taken from `path`; no file is opened.
 pub fn parse_toml(text: &str, path: &Path) -> Result<Workload, WorkloadError> {
     let text = SourceText::new(text, path);
     let document = text.parse(VERSION)?;
@@ -66,7 +66,7 @@ fn paths(key: &'static str, value: &Value<'_>) -> Result<Vec<PathBuf>, WorkloadF
     Ok(values::strings(key, value)?.into_iter().map(PathBuf::from).collect())
 }
 
-/// The keys of a job: first those of one job, then those that several jobs may share.
+/// Keys of a job. The keys from `class` on may also be in the defaults.
 const JOB_KEYS: &[&str] = &[
     "name",
     "command",
@@ -90,15 +90,15 @@ const JOB_KEYS: &[&str] = &[
     "memory",
 ];
 
-/// The keys of the defaults: from `class` on.
+/// Keys of the defaults: the keys from `class` on.
 const SHARED_KEYS: &[&str] = JOB_KEYS.split_at(8).1;
 
-/// The job of a table without keys.
+/// Returns the job for a table without keys.
 pub(crate) fn without_defaults() -> Job {
     Job::new(JobId(0), "", Command::Shell(String::new()))
 }
 
-/// The job `defaults` with the keys in [`SHARED_KEYS`] that the table has.
+/// Returns the job `defaults` with the keys in [`SHARED_KEYS`] that the table sets.
 fn with_shared_keys(table: &TomlTable<'_>, defaults: &Job) -> Result<Job, WorkloadError> {
     let job = defaults.clone();
     Ok(Job {
@@ -120,7 +120,7 @@ fn with_shared_keys(table: &TomlTable<'_>, defaults: &Job) -> Result<Job, Worklo
     })
 }
 
-/// One job. Absent keys have the values of the defaults.
+/// Reads one job. Absent keys have the values of the defaults.
 pub(crate) fn job_line(
     text: &SourceText<'_>,
     table: &TomlTable<'_>,
@@ -145,7 +145,7 @@ pub(crate) fn job_line(
     Ok(WorkloadLine { name, copies, every, job, offset: table.offset, name_offset, output_offset })
 }
 
-/// Exactly one of `command`, `shell` and `load`.
+/// Reads the command, which is exactly one of `command`, `shell` and `load`.
 fn command(table: &TomlTable<'_>) -> Result<Command, WorkloadError> {
     let present: Vec<&'static str> =
         ["command", "shell", "load"].into_iter().filter(|key| table.has(key)).collect();
@@ -181,7 +181,7 @@ fn shell(key: &'static str, value: &Value<'_>) -> Result<Command, WorkloadFault>
     }
 }
 
-/// An array of arguments, or a string that is split at spaces.
+/// Reads an array of arguments, or a string that is split at spaces.
 fn load(key: &'static str, value: &Value<'_>) -> Result<Command, WorkloadFault> {
     let args: Vec<String> = match value {
         Value::String(text) => {
@@ -205,7 +205,7 @@ fn class(key: &'static str, value: &Value<'_>) -> Result<Class, WorkloadFault> {
     Class::new(number).ok_or_else(reject)
 }
 
-/// A table from classes (and `remote`) to slowdowns.
+/// Reads a table with classes (and `remote`) as keys and slowdowns as values.
 fn sensitivity(key: &'static str, value: &Value<'_>) -> Result<Sensitivity, WorkloadFault> {
     const EXPECTED: &str = "a table such as { 4 = 0.05, 9 = 0.3, remote = 0.2 }";
     let Value::Table(table) = value else { return Err(wrong_type(key, EXPECTED, value)) };
@@ -241,7 +241,7 @@ fn threads(key: &'static str, value: &Value<'_>) -> Result<u32, WorkloadFault> {
     Ok(integer(key, value, (1, u64::from(N_THREADS_MAX)), "1 to 65536")? as u32)
 }
 
-/// `stop_after` or `restart`; a job cannot have both.
+/// Reads `stop_after` or `restart`; a job cannot have both.
 fn ending(table: &TomlTable<'_>) -> Result<Option<Ending>, WorkloadError> {
     let after = table.get("stop_after", values::positive_time)?.map(Ending::After);
     let restart = table.get("restart", restart_value)?;
@@ -261,7 +261,7 @@ fn restart_value(_key: &'static str, value: &Value<'_>) -> Result<Ending, Worklo
     }
 }
 
-/// A list such as `"0-3,8"`, or a number for a set of one.
+/// Reads a list such as `"0-3,8"`, or a number for a set with one member.
 fn set<T: SetId>(key: &'static str, value: &Value<'_>) -> Result<IdSet<T>, WorkloadFault> {
     match value {
         Value::Integer(number) => members(key, &decimal(number)),

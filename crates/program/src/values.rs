@@ -1,4 +1,4 @@
-//! Single TOML values of workloads, program lists and profiles.
+//! Readers of single TOML values in workloads, program lists and profiles.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use crate::time;
 
 type Result<T> = std::result::Result<T, WorkloadFault>;
 
-/// A string without NUL.
+/// Reads a string without NUL.
 pub(crate) fn string(key: &'static str, value: &Value<'_>) -> Result<String> {
     match value {
         Value::String(text) => without_nul(key, text),
@@ -20,7 +20,7 @@ pub(crate) fn string(key: &'static str, value: &Value<'_>) -> Result<String> {
     }
 }
 
-/// Rejects NUL, which no C string of the kernel can hold.
+/// Rejects text with NUL, which cannot be passed to the kernel.
 pub(crate) fn without_nul(key: &str, text: &str) -> Result<String> {
     match text.contains('\0') {
         true => Err(WorkloadFault::Nul(key.to_owned())),
@@ -28,7 +28,7 @@ pub(crate) fn without_nul(key: &str, text: &str) -> Result<String> {
     }
 }
 
-/// A path that is not empty.
+/// Reads a path that is not empty.
 pub(crate) fn path(key: &'static str, value: &Value<'_>) -> Result<PathBuf> {
     match string(key, value)? {
         text if text.is_empty() => Err(WorkloadFault::EmptyPath(key)),
@@ -36,7 +36,7 @@ pub(crate) fn path(key: &'static str, value: &Value<'_>) -> Result<PathBuf> {
     }
 }
 
-/// An array of strings without NUL.
+/// Reads an array of strings without NUL.
 pub(crate) fn strings(key: &'static str, value: &Value<'_>) -> Result<Vec<String>> {
     const EXPECTED: &str = "an array of strings such as [\"sort\", \"-n\"]";
     let Value::Array(array) = value else { return Err(wrong_type(key, EXPECTED, value)) };
@@ -47,7 +47,7 @@ pub(crate) fn strings(key: &'static str, value: &Value<'_>) -> Result<Vec<String
     array.iter().map(|entry| text(entry.get_ref())).collect()
 }
 
-/// A table of environment variables.
+/// Reads a table of environment variables.
 pub(crate) fn variables(key: &'static str, value: &Value<'_>) -> Result<BTreeMap<String, String>> {
     const EXPECTED: &str = "a table of strings such as { LANG = \"C\" }";
     let Value::Table(table) = value else { return Err(wrong_type(key, EXPECTED, value)) };
@@ -66,7 +66,7 @@ pub(crate) fn variables(key: &'static str, value: &Value<'_>) -> Result<BTreeMap
     table.iter().map(|(name, value)| variable(name.get_ref(), value.get_ref())).collect()
 }
 
-/// A time: a number of seconds, or a string with a unit.
+/// Reads a time: a number of seconds, or a string with a unit.
 pub(crate) fn time(key: &'static str, value: &Value<'_>) -> Result<Nanos> {
     match value {
         Value::String(text) => time::read(key, text),
@@ -76,7 +76,7 @@ pub(crate) fn time(key: &'static str, value: &Value<'_>) -> Result<Nanos> {
     }
 }
 
-/// A time above zero.
+/// Reads a time above zero.
 pub(crate) fn positive_time(key: &'static str, value: &Value<'_>) -> Result<Nanos> {
     match time(key, value)? {
         Nanos::ZERO => Err(WorkloadFault::ZeroTime(key)),
@@ -84,7 +84,7 @@ pub(crate) fn positive_time(key: &'static str, value: &Value<'_>) -> Result<Nano
     }
 }
 
-/// A size: a number of bytes, or a string with a unit.
+/// Reads a size: a number of bytes, or a string with a unit.
 pub(crate) fn size(key: &'static str, value: &Value<'_>) -> Result<Bytes> {
     let text = match value {
         Value::String(text) => text.to_string(),
@@ -96,12 +96,12 @@ pub(crate) fn size(key: &'static str, value: &Value<'_>) -> Result<Bytes> {
     text.parse().map_err(|_| WorkloadFault::Size { key, found: text })
 }
 
-/// `true` or `false`.
+/// Reads `true` or `false`.
 pub(crate) fn boolean(key: &'static str, value: &Value<'_>) -> Result<bool> {
     value.as_bool().ok_or_else(|| wrong_type(key, "true or false", value))
 }
 
-/// A name that can be part of a file name and of a table.
+/// Reads a name that can be part of a file name and of a table.
 pub(crate) fn name(key: &'static str, value: &Value<'_>) -> Result<String> {
     let name = string(key, value)?;
     let is_valid = (1..=NAME_BYTES_MAX).contains(&name.len())
@@ -110,10 +110,10 @@ pub(crate) fn name(key: &'static str, value: &Value<'_>) -> Result<String> {
     if is_valid { Ok(name) } else { Err(WorkloadFault::Name(name)) }
 }
 
-/// A name with `.100000` and `.stdout` appended fits into the 255 bytes of a file name.
+/// Maximum length of a job name: with `.100000` and `.stdout` appended, it fits into the 255 bytes of a file name.
 pub(crate) const NAME_BYTES_MAX: usize = 100;
 
-/// A TOML string on one line.
+/// Returns a TOML string on one line.
 pub(crate) fn quoted(text: &str) -> String {
     let mut quoted = String::from("\"");
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! Writing workloads. A written workload is read back equal, except for the positions in the file.
+//! Writes workloads. A workload that is written and read is unchanged, except for the positions in the file.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,21 +8,21 @@ use crate::time::seconds;
 use crate::values::quoted;
 use crate::{Class, Command, Ending, Job, MemoryPolicy, Sensitivity, Workload};
 
-/// The error of a workload that cannot be written.
+/// An error for a workload that cannot be written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum WriteError {
     #[error("job {job:?}: the path {path:?} is not UTF-8 text; rename the file")]
     NotText { job: String, path: String },
-    #[error("job {job:?}: the classic format has no {what}; write TOML")]
-    NoPlace { job: String, what: &'static str },
+    #[error("job {job:?}: the classic format cannot contain {feature}; write TOML")]
+    Unsupported { job: String, feature: &'static str },
 }
 
 /// Writes a workload as TOML, with one job per copy.
 pub fn to_toml(workload: &Workload) -> Result<String, WriteError> {
     let mut text = format!("version = 1\nname = {}\n", quoted(&workload.name));
     if !workload.read_only.is_empty() {
-        let paths = workload.read_only.iter().map(|path| in_toml("read_only", path));
+        let paths = workload.read_only.iter().map(|path| quoted_path("read_only", path));
         let paths = paths.collect::<Result<Vec<_>, _>>()?;
         text.push_str(&format!("read_only = [{}]\n", paths.join(", ")));
     }
@@ -35,10 +35,10 @@ pub fn to_toml(workload: &Workload) -> Result<String, WriteError> {
     Ok(text)
 }
 
-/// The keys of a job with values other than the default.
+/// Returns the keys of a job that have values other than the default.
 fn keys(job: &Job) -> Result<Vec<(&'static str, String)>, WriteError> {
     let path = |path: &Option<std::path::PathBuf>| {
-        path.as_deref().map(|path| in_toml(&job.name, path)).transpose()
+        path.as_deref().map(|path| quoted_path(&job.name, path)).transpose()
     };
     let restart = job.ending == Ending::RestartUntilOthersDone;
     let after = match job.ending {
@@ -69,7 +69,7 @@ fn keys(job: &Job) -> Result<Vec<(&'static str, String)>, WriteError> {
 fn command(job: &Job) -> Result<(&'static str, String), WriteError> {
     Ok(match &job.command {
         Command::Program { program, args } => {
-            let program = in_toml(&job.name, program)?;
+            let program = quoted_path(&job.name, program)?;
             let words: Vec<String> =
                 std::iter::once(program).chain(args.iter().map(|arg| quoted(arg))).collect();
             ("command", format!("[{}]", words.join(", ")))
@@ -106,7 +106,7 @@ fn variables(env: &BTreeMap<String, String>) -> String {
     format!("{{ {} }}", pairs.join(", "))
 }
 
-fn in_toml(job: &str, path: &Path) -> Result<String, WriteError> {
+fn quoted_path(job: &str, path: &Path) -> Result<String, WriteError> {
     text_of(job, path).map(quoted)
 }
 
@@ -116,35 +116,37 @@ fn text_of<'p>(job: &str, path: &'p Path) -> Result<&'p str, WriteError> {
     path.to_str().ok_or_else(not_text)
 }
 
-/// Writes a workload in the classic format, which holds start, class and absolute program only.
+/// Writes a workload in the classic format, which contains only start, class and absolute program path.
 ///
-/// Names are not written. The reader derives them from the programs.
+/// Names are not written. The reader derives names from the programs.
 pub fn to_classic(workload: &Workload) -> Result<String, WriteError> {
     let mut text = String::new();
     for path in &workload.read_only {
-        let no_place = |what| WriteError::NoPlace { job: "read_only".to_owned(), what };
+        let unsupported =
+            |feature| WriteError::Unsupported { job: "read_only".to_owned(), feature };
         let path = text_of("read_only", path)?;
         if !path.starts_with('/') {
-            return Err(no_place("a relative path"));
+            return Err(unsupported("a relative path"));
         }
-        text.push_str(&format!("@ro {}\n", field(path).map_err(no_place)?));
+        text.push_str(&format!("@ro {}\n", field(path).map_err(unsupported)?));
     }
     for job in &workload.jobs {
-        let no_place = |what| WriteError::NoPlace { job: job.name.clone(), what };
-        let (program, args) = plain(job).map_err(no_place)?;
+        let unsupported = |feature| WriteError::Unsupported { job: job.name.clone(), feature };
+        let (program, args) = program_and_args(job).map_err(unsupported)?;
         let class = job.class.map_or("-".to_owned(), |class| class.number().to_string());
         text.push_str(&format!("{} {class}", seconds(job.start)));
         for word in std::iter::once(text_of(&job.name, program)?).chain(args.iter().map(|a| &**a)) {
             text.push(' ');
-            text.push_str(&field(word).map_err(no_place)?);
+            text.push_str(&field(word).map_err(unsupported)?);
         }
         text.push('\n');
     }
     Ok(text)
 }
 
-/// The program and arguments of a job that has no other values.
-fn plain(job: &Job) -> Result<(&Path, &[String]), &'static str> {
+/// Returns program and arguments of a job without other values. If the job has another value, returns its
+/// description.
+fn program_and_args(job: &Job) -> Result<(&Path, &[String]), &'static str> {
     let (program, args) = match &job.command {
         Command::Program { program, args } => (program, args),
         Command::Shell(_) => return Err("a shell line"),
@@ -165,12 +167,12 @@ fn plain(job: &Job) -> Result<(&Path, &[String]), &'static str> {
         (job.memory.is_some(), "a memory policy"),
     ];
     match more.iter().find(|(is_set, _)| *is_set) {
-        Some((_, what)) => Err(what),
+        Some((_, feature)) => Err(feature),
         None => Ok((program, args)),
     }
 }
 
-/// A field, quoted if necessary.
+/// Returns a field, with quotation marks if they are necessary.
 fn field(text: &str) -> Result<String, &'static str> {
     if text.contains('\n') {
         return Err("a line break in an argument");

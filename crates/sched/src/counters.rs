@@ -1,4 +1,4 @@
-//! Events that are counted per task, their raw counters and the deltas of these counters.
+//! Counter events of tasks, their raw counters and the deltas of these counters.
 //!
 //! ```text
 //!   CounterEvent      cycles   instructions  llc-misses  …  task-clock
@@ -10,12 +10,12 @@
 //! Hosts and journals hold raw counters only. The engine scales multiplexed counters and subtracts the
 //! counters of children; its result is a [`CounterDeltas`].
 //!
-//! Both tables have a slot for every event and are `Copy`. An event without a counter is absent, never
-//! zero. Out of scope: which event of a processor implements a [`CounterEvent`]; that depends on the host.
+//! Both tables have a slot for every event and are `Copy`. An event without a counter is absent, never zero. Out of
+//! scope: the event of a processor that implements a [`CounterEvent`]; it depends on the host.
 
 macro_rules! counter_events {
     ($($variant:ident $name:literal $unit:literal $source:ident $meaning:literal;)*) => {
-        /// An event that is counted per task.
+        /// A counter event of tasks.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub enum CounterEvent {
             $(#[doc = concat!($meaning, ".")] $variant,)*
@@ -27,22 +27,22 @@ macro_rules! counter_events {
             /// Number of events.
             pub const N: usize = CounterEvent::ALL.len();
 
-            /// The name in journals, event files and tables.
+            /// Returns the name of the event in journals, event files and tables.
             pub fn name(self) -> &'static str {
                 match self { $(CounterEvent::$variant => $name,)* }
             }
 
-            /// The unit of its values.
+            /// Returns the unit of the event's values.
             pub fn unit(self) -> &'static str {
                 match self { $(CounterEvent::$variant => $unit,)* }
             }
 
-            /// Hardware or software event.
+            /// Returns whether the event is counted by the PMU or by the kernel.
             pub fn source(self) -> EventKind {
                 match self { $(CounterEvent::$variant => EventKind::$source,)* }
             }
 
-            /// The description in help texts and tables.
+            /// Returns the description of the event in help texts and tables.
             pub fn meaning(self) -> &'static str {
                 match self { $(CounterEvent::$variant => $meaning,)* }
             }
@@ -81,7 +81,7 @@ counter_events! {
         "page faults, minor and major";
 }
 
-/// The source of an event's counts.
+/// The component that counts an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum EventKind {
     /// The PMU of a core. Not every processor has every event.
@@ -91,7 +91,7 @@ pub enum EventKind {
 }
 
 impl CounterEvent {
-    /// The event of that name.
+    /// Returns the event with this name.
     pub fn of_name(name: &str) -> Option<CounterEvent> {
         CounterEvent::ALL.iter().copied().find(|event| event.name() == name)
     }
@@ -105,41 +105,41 @@ impl EventSet {
     /// No event.
     pub const NONE: EventSet = EventSet(0);
 
-    /// Whether the event is in the set.
+    /// Returns whether the event is in the set.
     pub fn contains(self, event: CounterEvent) -> bool {
         self.0 & 1 << event as u16 != 0
     }
 
-    /// The set with the event added.
+    /// Returns the set with the event added.
     #[must_use]
     pub fn with(self, event: CounterEvent) -> EventSet {
         EventSet(self.0 | 1 << event as u16)
     }
 
-    /// The set with the event removed.
+    /// Returns the set with the event removed.
     #[must_use]
     pub fn without(self, event: CounterEvent) -> EventSet {
         EventSet(self.0 & !(1 << event as u16))
     }
 
-    /// Events that are in either set.
+    /// Returns the union of two sets.
     #[must_use]
     pub fn or(self, other: EventSet) -> EventSet {
         EventSet(self.0 | other.0)
     }
 
-    /// Events that are in both sets.
+    /// Returns the intersection of two sets.
     #[must_use]
     pub fn and(self, other: EventSet) -> EventSet {
         EventSet(self.0 & other.0)
     }
 
-    /// Whether the set is empty.
+    /// Returns whether the set is empty.
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// The events, in the order of [`CounterEvent::ALL`].
+    /// Returns the events, in the order of [`CounterEvent::ALL`].
     pub fn iter(self) -> impl Iterator<Item = CounterEvent> {
         let mut rest = self.0;
         std::iter::from_fn(move || {
@@ -150,13 +150,13 @@ impl EventSet {
     }
 }
 
-/// One counter as the kernel reports it, cumulative since it was opened.
+/// One raw counter from the kernel, cumulative since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RawCounter {
     /// Events counted while the counter was running.
     pub value: u64,
-    /// Time in which the counter was enabled, in nanoseconds. For a counter of a task, only time in
-    /// which the task was running.
+    /// Time in which the counter was enabled, in nanoseconds. A counter of a task is enabled only while the task is
+    /// running.
     pub enabled_ns: u64,
     /// Time in which the counter was running on a hardware register, in nanoseconds. Less than
     /// `enabled_ns` if the counter was multiplexed.
@@ -164,18 +164,18 @@ pub struct RawCounter {
 }
 
 impl RawCounter {
-    /// A counter of a source that never multiplexes and reports no times (`/proc`, resctrl): time
-    /// running equals time enabled.
+    /// Returns a counter of a source that never multiplexes and has no times (`/proc`, resctrl): time running equals
+    /// time enabled.
     pub const fn unmultiplexed(value: u64) -> Self {
         RawCounter { value, enabled_ns: 0, running_ns: 0 }
     }
 
-    /// Whether the counter was enabled and never running: the PMU is occupied by other events.
+    /// Returns whether the counter was enabled but never running, because other events occupied the PMU.
     pub fn never_ran(self) -> bool {
         self.running_ns == 0 && self.enabled_ns != 0
     }
 
-    /// The sum of two counters of the same event, such as those of two tasks. Values wrap at 64 bits.
+    /// Returns the sum of two counters of the same event, for example of two tasks. Values wrap at 64 bits.
     #[must_use]
     pub fn plus(self, other: RawCounter) -> Self {
         RawCounter {
@@ -198,7 +198,7 @@ impl Counters {
     pub const NONE: Counters =
         Counters { raw: [RawCounter::unmultiplexed(0); CounterEvent::N], present: EventSet::NONE };
 
-    /// The counter of an event.
+    /// Returns the counter of an event.
     pub fn get(&self, event: CounterEvent) -> Option<RawCounter> {
         self.present.contains(event).then(|| self.raw[event as usize])
     }
@@ -216,7 +216,8 @@ impl Counters {
         self
     }
 
-    /// The sum of the counters of two tasks. An event that only one of them has keeps its value.
+    /// Returns the sum of the counters of two tasks. If only one task counts an event, the sum is the counter of that
+    /// task.
     #[must_use]
     pub fn plus(mut self, other: &Counters) -> Counters {
         for (event, raw) in other.iter() {
@@ -225,7 +226,8 @@ impl Counters {
         self
     }
 
-    /// Takes over the counters of a later sample. An event that the later sample lacks keeps its value.
+    /// Replaces counters by the counters of a later sample. An event without a counter in the later sample keeps its
+    /// value.
     pub fn update(&mut self, now: &Counters) {
         for event in now.present.iter() {
             self.raw[event as usize] = now.raw[event as usize];
@@ -233,8 +235,8 @@ impl Counters {
         self.present = self.present.or(now.present);
     }
 
-    /// Replaces all counters. The slots of absent events are copied only if the events change: a table has many
-    /// slots and few counters.
+    /// Replaces all counters. The slots of absent events are copied only if the set of events changes, because a
+    /// table has many slots and few counters.
     pub fn replace(&mut self, now: &Counters) {
         match self.present == now.present {
             true => self.update(now),
@@ -242,18 +244,18 @@ impl Counters {
         }
     }
 
-    /// Whether no event has a value.
+    /// Returns whether no event has a value.
     pub fn is_empty(&self) -> bool {
         self.present.is_empty()
     }
 
-    /// The counters, in the order of [`CounterEvent::ALL`].
+    /// Returns the counters, in the order of [`CounterEvent::ALL`].
     pub fn iter(&self) -> impl Iterator<Item = (CounterEvent, RawCounter)> + '_ {
         self.present.iter().map(|event| (event, self.raw[event as usize]))
     }
 }
 
-/// Delta of a counter. A counter that was not running is absent, never zero.
+/// Delta of a counter. The delta of a counter that was not running is absent, never zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Measured {
     /// The counter could not be read, or never ran.
@@ -271,7 +273,7 @@ pub enum Measured {
 }
 
 impl Measured {
-    /// The value, exact or estimated.
+    /// Returns the value, exact or estimated.
     pub fn value(self) -> Option<u64> {
         match self {
             Measured::Absent => None,
@@ -279,7 +281,7 @@ impl Measured {
         }
     }
 
-    /// Share of time the counter was running, if it was multiplexed.
+    /// Returns the share of time the counter was running, in permille, if the counter was multiplexed.
     pub fn running_permille(self) -> Option<u16> {
         match self {
             Measured::Scaled { running_permille, .. } => Some(running_permille),
@@ -295,13 +297,13 @@ pub struct CounterDeltas {
     /// Share of time the counter was running, in permille. Zero for counters that were not multiplexed.
     running_permille: [u16; CounterEvent::N],
     present: EventSet,
-    missed: EventSet,
+    uncounted: EventSet,
 }
 
 impl CounterDeltas {
     /// Sets the delta of one event.
     pub fn set(&mut self, event: CounterEvent, delta: Measured) {
-        self.missed = self.missed.without(event);
+        self.uncounted = self.uncounted.without(event);
         self.present = match delta {
             Measured::Absent => self.present.without(event),
             _ => self.present.with(event),
@@ -310,13 +312,14 @@ impl CounterDeltas {
         self.running_permille[event as usize] = delta.running_permille().unwrap_or(0);
     }
 
-    /// Removes the delta of an event and marks the event as counted before the interval, but not in it.
-    pub fn set_missed(&mut self, event: CounterEvent) {
+    /// Removes the delta of an event that was counted before the interval but not in the interval, and marks the
+    /// event as uncounted.
+    pub fn set_uncounted(&mut self, event: CounterEvent) {
         self.set(event, Measured::Absent);
-        self.missed = self.missed.with(event);
+        self.uncounted = self.uncounted.with(event);
     }
 
-    /// Replaces the delta of one event.
+    /// Replaces the delta of one event by an exact value.
     #[must_use]
     pub fn with(mut self, event: CounterEvent, delta: u64) -> CounterDeltas {
         self.set(event, Measured::Exact(delta));
@@ -326,18 +329,18 @@ impl CounterDeltas {
     /// Removes the delta of one event.
     pub fn remove(&mut self, event: CounterEvent) {
         if self.present.contains(event) {
-            let missed = self.missed;
+            let uncounted = self.uncounted;
             self.set(event, Measured::Absent);
-            self.missed = missed;
+            self.uncounted = uncounted;
         }
     }
 
-    /// The delta of one event.
+    /// Returns the delta of one event.
     pub fn get(&self, event: CounterEvent) -> Option<u64> {
         self.present.contains(event).then(|| self.values[event as usize])
     }
 
-    /// The delta of one event, with the share of time its counter was running.
+    /// Returns the delta of one event with the share of time the counter was running.
     pub fn measured(&self, event: CounterEvent) -> Measured {
         match (self.get(event), self.running_permille[event as usize]) {
             (None, _) => Measured::Absent,
@@ -346,40 +349,41 @@ impl CounterDeltas {
         }
     }
 
-    /// Misses of the last-level cache in the interval: of the event that counts all of them, else the sum
-    /// of misses by loads, stores and prefetches. Absent if a part of that sum was counted before the
-    /// interval, but not in it: the sum of the others would be too low.
+    /// Returns the misses of the last-level cache in the interval: the delta of `LlcMisses`, else the sum of the
+    /// misses by loads, stores and prefetches. The sum is absent if one of its events is uncounted, because the sum
+    /// of the other events would be too low.
     pub fn misses(&self) -> Option<u64> {
         self.get(CounterEvent::LlcMisses).or_else(|| {
             let known = MISS_PARTS.into_iter().filter_map(|event| self.get(event));
-            known.reduce(u64::saturating_add).filter(|_| !self.has_missed_misses())
+            known.reduce(u64::saturating_add).filter(|_| !self.has_uncounted_misses())
         })
     }
 
-    /// Whether misses were counted before the interval, but not all of them in it.
-    pub fn has_missed_misses(&self) -> bool {
-        match self.present.or(self.missed).contains(CounterEvent::LlcMisses) {
-            true => self.missed.contains(CounterEvent::LlcMisses),
-            false => MISS_PARTS.into_iter().any(|event| self.missed.contains(event)),
+    /// Returns whether the misses are absent because an event was counted before the interval but not in the
+    /// interval.
+    pub fn has_uncounted_misses(&self) -> bool {
+        match self.present.or(self.uncounted).contains(CounterEvent::LlcMisses) {
+            true => self.uncounted.contains(CounterEvent::LlcMisses),
+            false => MISS_PARTS.into_iter().any(|event| self.uncounted.contains(event)),
         }
     }
 
-    /// Events that were counted before the interval, but not in it.
-    pub fn missed(&self) -> EventSet {
-        self.missed
+    /// Returns the events that were counted before the interval but not in the interval.
+    pub fn uncounted(&self) -> EventSet {
+        self.uncounted
     }
 
-    /// Events with a delta.
+    /// Returns the events with a delta.
     pub fn present(&self) -> EventSet {
         self.present
     }
 
-    /// Deltas by event, in the order of [`CounterEvent::ALL`].
+    /// Returns the deltas by event, in the order of [`CounterEvent::ALL`].
     pub fn iter(&self) -> impl Iterator<Item = (CounterEvent, u64)> + '_ {
         self.present.iter().map(|event| (event, self.values[event as usize]))
     }
 
-    /// Whether no event has a value.
+    /// Returns whether no event has a value.
     pub fn is_empty(&self) -> bool {
         self.present.is_empty()
     }
@@ -410,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn an_absent_counter_keeps_its_earlier_reading_and_sums_add_all_three_fields() {
+    fn an_update_keeps_counters_that_are_absent_now_and_a_sum_adds_all_three_fields() {
         let before = Counters::NONE.with(Cycles, raw(7, 2, 1));
         let now = Counters::NONE.with(Instructions, raw(5, 4, 4));
         let both = now.with(Cycles, raw(7, 2, 1));
@@ -426,7 +430,7 @@ mod tests {
     }
 
     #[test]
-    fn misses_are_the_event_of_all_misses_or_the_sum_of_its_parts() {
+    fn misses_are_the_event_llc_misses_or_the_sum_of_load_store_and_prefetch_misses() {
         let parts = CounterDeltas::default().with(LlcLoadMisses, 7).with(LlcPrefetchMisses, 5);
         assert_eq!(parts.misses(), Some(12));
         assert_eq!(parts.with(LlcMisses, 40).misses(), Some(40));
@@ -434,23 +438,23 @@ mod tests {
     }
 
     #[test]
-    fn misses_of_which_a_part_was_missed_are_absent() {
-        let missed = |deltas: CounterDeltas, event| {
+    fn the_sum_of_misses_is_absent_if_one_of_its_events_was_not_counted() {
+        let uncounted = |deltas: CounterDeltas, event| {
             let mut deltas = deltas;
-            deltas.set_missed(event);
+            deltas.set_uncounted(event);
             deltas
         };
         let whole = CounterDeltas::default().with(LlcMisses, 0).with(LlcLoadMisses, 0);
-        assert_eq!(missed(whole, LlcMisses).misses(), None, "loads are not all misses");
-        assert_eq!(missed(whole, LlcLoadMisses).misses(), Some(0));
-        let replaced = missed(whole, LlcMisses).with(LlcMisses, 3);
+        assert_eq!(uncounted(whole, LlcMisses).misses(), None, "loads are not all misses");
+        assert_eq!(uncounted(whole, LlcLoadMisses).misses(), Some(0));
+        let replaced = uncounted(whole, LlcMisses).with(LlcMisses, 3);
         assert_eq!(
             replaced.misses(),
             Some(3),
-            "a value from another source replaces the missed one"
+            "a value from another source replaces the uncounted event"
         );
         let parts = CounterDeltas::default().with(LlcLoadMisses, 0);
-        assert_eq!(missed(parts, LlcPrefetchMisses).misses(), None);
+        assert_eq!(uncounted(parts, LlcPrefetchMisses).misses(), None);
     }
 
     #[test]

@@ -7,7 +7,7 @@
 //!
 //! Hosts and policies do not depend on each other; both depend on this crate.
 
-/// Declares an enum whose values have names in journals and tables, with `ALL` and `name()`.
+/// Declares an enum with `ALL` and `name()`. Options, journals and tables use the names.
 macro_rules! named_enum {
     ($(#[$meta:meta])* $enum:ident { $($(#[$doc:meta])* $variant:ident $name:literal,)* }) => {
         $(#[$meta])*
@@ -19,7 +19,7 @@ macro_rules! named_enum {
             /// All values, in the order of their declaration.
             pub const ALL: [$enum; { [$($enum::$variant),*].len() }] = [$($enum::$variant),*];
 
-            /// The name in options, journals and tables.
+            /// Returns the name in options, journals and tables.
             pub fn name(self) -> &'static str {
                 match self { $($enum::$variant => $name,)* }
             }
@@ -58,36 +58,36 @@ pub use system_metrics::{
 };
 pub use tiers::{LoadPreference, SignalTier, TierOverride, TierOverrideError, Tiers};
 
-/// A scheduling policy: decides from a snapshot on which CPUs tasks run and on which nodes their memory is.
+/// A scheduling policy. It selects the CPUs of tasks and the nodes of their memory.
 ///
-/// A policy may keep state between turns. It reads no clock and no file, and its only random source is the
-/// seed that it was built with: the same snapshots in the same order give the same plans.
+/// A policy may keep state between turns. It reads no clock and no file. Its only random source is its seed: the same
+/// snapshots in the same order give the same plans.
 pub trait Policy {
-    /// Adds requests and notes to `plan`, which is empty. The engine calls it once per turn.
+    /// Adds requests and notes to `plan`, which is empty. The engine calls this function once per turn.
     fn decide(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan);
 
-    /// The name in `--policy` and in every record.
+    /// Returns the name of the policy in `--policy` and in journals.
     fn name(&self) -> &str;
 
-    /// Codes of all reasons that the policy can give. The header of a journal stores their templates.
+    /// Returns the codes of all reasons of the policy. The header of a journal stores their templates.
     fn reasons(&self) -> Vec<ReasonCode> {
         Vec::new()
     }
 
-    /// Time between two interval turns; `None`: the policy decides only when jobs or CPUs change.
+    /// Returns the time between two interval turns. `None`: the policy decides only when jobs or CPUs change.
     fn interval(&self) -> Option<base::Nanos>;
 
-    /// Whether every interval causes a turn, or only an interval in which a counter overflowed.
+    /// Returns which intervals cause a turn.
     fn wake(&self) -> Wake {
         Wake::Poll
     }
 
-    /// Level of the domains that the snapshot holds: nodes, LLC domains or cores.
+    /// Returns the level of the domains in the snapshot: nodes, LLC domains or cores.
     fn domains(&self) -> topology::DomainChoice {
         topology::DomainChoice::Auto
     }
 
-    /// Source of the loads of these domains.
+    /// Returns the source of the loads of these domains.
     fn load_source(&self) -> LoadSource {
         LoadSource::Best
     }
@@ -99,10 +99,10 @@ pub enum LoadSource {
     /// The best available source.
     #[default]
     Best,
-    /// Counters of the domain: its memory controller or resctrl (tier `bandwidth`). If they cannot be
-    /// read, [`DomainLoads::readable`] is false.
+    /// Counters of the domain: memory controllers or resctrl (tier `bandwidth`). If they cannot be read,
+    /// [`DomainLoads::readable`] is false.
     Domains,
-    /// Sum over the tasks of the domain, of their counters or else of declared rates.
+    /// Sum over the tasks of the domain, from counters; if counters are not available, from declared rates.
     Tasks,
 }
 
@@ -113,16 +113,16 @@ pub enum LoadSource {
 ///   overflow   |    ·    ·    |    ·    |      only an interval in which a counter overflowed
 /// ```
 ///
-/// The intervals are the same in both modes, so that loads always cover one interval. Turns with another
-/// cause (a due job, an exit, a change of CPUs) do not depend on the mode.
+/// The intervals are the same in both modes, so that loads always cover one interval. Turns with other causes (a due
+/// job, an exit, a change of CPUs) do not depend on the mode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wake {
     /// Every interval.
     #[default]
     Poll,
-    /// Only an interval in which a counter overflowed. A host that cannot sample the event reports that and
-    /// polls. A host that can sample it also adds a turn after several intervals without an overflow, to
-    /// detect other changes.
+    /// Only an interval in which a counter overflowed. If the host cannot sample the event, it prints a message and
+    /// polls. Otherwise the host also adds a turn after several intervals without an overflow, to detect other
+    /// changes.
     Overflow {
         /// The sampled event.
         event: CounterEvent,

@@ -23,8 +23,7 @@ pub struct ProcessMemory {
     pub job: JobId,
     /// The main thread of the process.
     pub process: TaskId,
-    /// Memory per node, in the order of node ids, without nodes that have none. Empty if the process has no memory any
-    /// more.
+    /// Memory per node, in the order of node ids. Nodes without memory of the process are omitted.
     pub nodes: Vec<NodeMemory>,
     /// Sampled share of the memory, in permille. Below 1000, the values are scaled up from a sample of the
     /// mappings.
@@ -49,7 +48,7 @@ pub struct NodeMemory {
 }
 
 impl NodeMemory {
-    /// Sum of the four parts.
+    /// Returns the sum of the four parts.
     pub fn total(&self) -> Bytes {
         sum([self.small, self.huge, self.file, self.shared])
     }
@@ -61,7 +60,7 @@ impl NodeMemory {
         self.shared = self.shared.saturating_add(other.shared);
     }
 
-    /// Private memory: the part that migrates.
+    /// Returns the private memory, which is the part that can migrate.
     pub fn private_bytes(&self) -> Bytes {
         self.small.saturating_add(self.huge)
     }
@@ -72,7 +71,7 @@ impl NodeMemory {
 pub struct JobMemory {
     /// Memory per node, in the order of node ids.
     pub nodes: Vec<NodeMemory>,
-    /// Smallest sampled share of its processes, in permille.
+    /// Smallest `sampled_permille` of the processes.
     pub sampled_permille: u16,
     /// Number of sampled processes.
     pub n_processes: u32,
@@ -81,7 +80,7 @@ pub struct JobMemory {
 }
 
 impl JobMemory {
-    /// The sum over processes; `None` if there is no process.
+    /// Returns the sum over processes; `None` if there is no process.
     pub fn of<'a>(processes: impl IntoIterator<Item = &'a ProcessMemory>) -> Option<JobMemory> {
         let mut sum: Option<JobMemory> = None;
         for memory in processes {
@@ -104,23 +103,24 @@ impl JobMemory {
         }
     }
 
-    /// The memory on a node.
+    /// Returns the memory on a node.
     pub fn on_node(&self, node: NodeId) -> NodeMemory {
         let found = self.nodes.iter().find(|memory| memory.node == node);
         found.copied().unwrap_or(NodeMemory { node, ..NodeMemory::default() })
     }
 
-    /// The memory on all nodes.
+    /// Returns the memory on all nodes.
     pub fn total(&self) -> Bytes {
         sum(self.nodes.iter().map(NodeMemory::total))
     }
 
-    /// Private memory on all nodes.
+    /// Returns the private memory on all nodes.
     pub fn private_bytes(&self) -> Bytes {
         sum(self.nodes.iter().map(NodeMemory::private_bytes))
     }
 
-    /// Private memory that a migration to a node would include: the memory on `from`, or on all other nodes.
+    /// Returns the private memory that a migration to `to` would include: the memory on `from`, or without `from`,
+    /// the memory on all nodes except `to`.
     pub fn private_bytes_to_move(&self, from: Option<NodeId>, to: NodeId) -> Bytes {
         let is_source = |node: NodeId| node != to && from.is_none_or(|from| from == node);
         sum(self
@@ -130,7 +130,7 @@ impl JobMemory {
             .map(NodeMemory::private_bytes))
     }
 
-    /// The node with the most private memory; if several nodes have equally much, the node with the lowest id. `None`
+    /// Returns the node with the most private memory; of several such nodes, the node with the lowest id. `None`
     /// without private memory.
     pub fn home(&self) -> Option<NodeId> {
         let with_memory = self.nodes.iter().filter(|memory| memory.private_bytes() != Bytes::ZERO);
@@ -170,11 +170,11 @@ pub struct CompletedPageMigration {
     pub limit: Bytes,
     /// Bytes found on the source nodes, at most `limit`.
     pub requested: Bytes,
-    /// Bytes on the target node after the migration.
+    /// Bytes of `requested` that were on the target node after the migration.
     pub moved: Bytes,
     /// Bytes that the kernel did not move.
     pub failed: FailedPages,
-    /// Bytes for which no system call was made, because the migration stopped earlier.
+    /// Bytes that were not passed to the kernel, because the migration stopped earlier.
     pub not_attempted: Bytes,
     /// Time from start to end, pauses included.
     pub duration: Nanos,
@@ -186,14 +186,14 @@ pub struct CompletedPageMigration {
     pub detail: String,
 }
 
-/// Bytes that were not moved, by the status that the kernel returned for each page.
+/// Bytes that did not migrate, by the status that the kernel returned for each page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FailedPages {
     /// The page was in use (EBUSY).
     pub busy: Bytes,
     /// The target node had no free memory (ENOMEM).
     pub no_memory: Bytes,
-    /// No page is mapped at the address any more (ENOENT, EFAULT): unmapped or swapped out.
+    /// No page is mapped at the address (ENOENT, EFAULT): it was unmapped or swapped out.
     pub not_present: Bytes,
     /// The page is mapped by several processes (EACCES), or the migration is not permitted (EPERM).
     pub not_permitted: Bytes,
@@ -206,12 +206,12 @@ pub struct FailedPages {
 }
 
 impl FailedPages {
-    /// Sum over all statuses.
+    /// Returns the sum over all statuses.
     pub fn total(&self) -> Bytes {
         sum(self.named().map(|(_, bytes)| bytes))
     }
 
-    /// Bytes by status, with the name in journals and reports.
+    /// Returns the bytes of each status with its name in journals and reports.
     pub fn named(&self) -> [(&'static str, Bytes); 7] {
         [
             ("busy", self.busy),
@@ -229,9 +229,9 @@ named_enum! {
     /// Cause of the end of a page migration.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
     PageMigrationEnd {
-        /// All pages were attempted.
+        /// Migration of all pages was attempted.
         Done "done",
-        /// The limit was reached, and more pages were on the source nodes.
+        /// The limit was reached, and pages remained on the source nodes.
         Limit "limit",
         /// The maximum duration of a migration was reached.
         Budget "budget",
@@ -246,7 +246,7 @@ named_enum! {
     }
 }
 
-/// Saturating sum: sizes from journals may have any value.
+/// Computes a saturating sum, because sizes from journals may have any value.
 fn sum(sizes: impl IntoIterator<Item = Bytes>) -> Bytes {
     sizes.into_iter().fold(Bytes::ZERO, Bytes::saturating_add)
 }
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn the_home_node_has_most_of_the_private_memory_and_the_lowest_id_of_equals() {
+    fn the_home_node_has_the_most_private_memory_and_ties_break_by_the_lowest_id() {
         let home = |nodes: &[NodeMemory]| {
             JobMemory { nodes: nodes.to_vec(), ..JobMemory::default() }.home().map(|node| node.0)
         };

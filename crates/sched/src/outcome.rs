@@ -7,8 +7,8 @@ use crate::{Action, Request, Target};
 pub struct Outcome {
     /// The job or task that the action applies to.
     pub target: Target,
-    /// The action carried out. `None`: the start of a due job, which the host reports for each due
-    /// job and no policy requests.
+    /// The action. `None` for the start of a due job: the host reports an outcome for each start, and policies do not
+    /// request starts.
     pub action: Option<Action>,
     /// Result of the action.
     pub result: OutcomeResult,
@@ -19,7 +19,7 @@ pub struct Outcome {
 pub enum OutcomeResult {
     /// The action has been carried out.
     Done {
-        /// Number of tasks that it was applied to. For a start, the pid.
+        /// Number of tasks that the action was applied to. For a start: the PID.
         n: u32,
     },
     /// The action continues outside the loop of turns. A later sample reports its end
@@ -56,11 +56,11 @@ named_enum! {
         Exited "exited",
         /// The kernel does not permit the action (EPERM).
         NotPermitted "not-permitted",
-        /// None of the CPUs is usable: they are offline or outside the cpuset.
+        /// None of the CPUs is usable: all are offline or outside the cpuset.
         CpusUnusable "cpus-unusable",
         /// None of the nodes has memory that the cpuset allows.
         NodesUnusable "nodes-unusable",
-        /// The CPUs or nodes are outside those that the workload allows for the job.
+        /// The workload does not allow the CPUs or nodes for the job.
         OutsideAllowed "outside-allowed",
         /// evenkeel does not manage the target: another program set its affinity, or the workload sets it.
         Unmanaged "unmanaged",
@@ -74,8 +74,7 @@ named_enum! {
         StartFailed "start-failed",
         /// The undo record could not be written, so nothing was changed.
         UndoRecordFailed "undo-record-failed",
-        /// The limit of repeated migrations of the same memory was reached ([page
-        /// migrations](crate::CompletedPageMigration)).
+        /// The limit of returns or repeats of the job's page migrations was reached.
         PingPong "ping-pong",
         /// A page migration of the same job is active.
         MigrationInProgress "migration-in-progress",

@@ -28,7 +28,7 @@ pub struct Request {
     pub target: Target,
     /// The requested action.
     pub action: Action,
-    /// Why the policy requests it. Shared, since the plan and the approved plan both hold it.
+    /// Reason of the policy. Shared, because the plan and the approved plan both contain the request.
     pub reason: Arc<Reason>,
 }
 
@@ -51,10 +51,10 @@ pub enum Action {
     /// Restores the affinity from before the first placement.
     Release,
     /// Migrates private memory (not shared memory, not file pages) of all processes of a job, or of the process of a
-    /// task, to another node. The migration runs outside the loop of turns and cannot be undone. It does not apply to
-    /// processes that start later.
+    /// task, to another node. The migration runs outside the loop of turns and cannot be undone. Processes that start
+    /// later are not included.
     MovePages {
-        /// Only pages on this node; `None`: pages on all nodes except `to`.
+        /// The source node; `None`: all nodes except `to`.
         from: Option<NodeId>,
         /// The target node.
         to: NodeId,
@@ -63,7 +63,7 @@ pub enum Action {
     },
 }
 
-/// The setting that an action changes. A plan has at most one request of each kind for a target.
+/// The setting that an action changes. For one target, a plan has at most one request of each kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ActionKind {
     /// CPU affinity.
@@ -80,7 +80,7 @@ impl ActionKind {
 }
 
 impl Action {
-    /// The kind of the action.
+    /// Returns the kind of the action.
     pub fn kind(&self) -> ActionKind {
         match self {
             Action::Place(_) | Action::Release => ActionKind::Cpus,
@@ -104,7 +104,7 @@ impl Plan {
         self.notes.push(note);
     }
 
-    /// Whether the plan has no request, no note and no error.
+    /// Returns whether the plan has no request, no note and no error.
     pub fn is_empty(&self) -> bool {
         self.requests.is_empty() && self.notes.is_empty() && self.abort.is_none()
     }

@@ -1,14 +1,14 @@
-//! Reasons for requests and notes: a code with the values that the decision was based on.
+//! Reasons for requests and notes: a code, and the values on which the decision is based.
 //!
 //! The crate that gives a reason declares its code and its sentence template with [`reasons!`]. A policy
 //! lists its codes ([`crate::Policy::reasons`]). A journal stores the templates in its header and a code
 //! with values in each turn, so that a reader needs no policy to print the sentences.
 //!
 //! ```text
-//!   {name}      the value of that name, or `?` if the reason has none
+//!   {name}      the value with this name, or `?` if the reason does not have it
 //!   {unit}      unit of a load, chosen by the value `tier`: cache misses, declared memory operations, …
-//!   [ … ]       omitted unless the reason has every value named inside and none of them is 0
-//!   [a=b: … ]   omitted unless the value `a` is the text `b`; a policy gives words, and the template the phrases
+//!   [ … ]       printed if the reason has every value that the text names, and no such value is 0
+//!   [a=b: … ]   printed if the value `a` is the text `b`
 //! ```
 
 use std::borrow::Cow;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use crate::SignalTier;
 
-/// Why a policy makes a request or a note.
+/// The reason of a policy for a request or a note.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Reason {
     /// The kind of reason.
@@ -30,7 +30,7 @@ pub struct Reason {
 /// A value in a reason.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ReasonValue {
-    /// A whole number, printed as it is.
+    /// A whole number, printed without decimal places.
     Count(u64),
     /// A measure, printed with three decimal places.
     Number(f64),
@@ -40,7 +40,7 @@ pub enum ReasonValue {
 
 /// A kind of reason: its name in journals and its sentence template.
 ///
-/// Codes are compared by name: a recorded code equals the declared one even if the wording changed.
+/// Codes are compared by name: a recorded code equals the declared code of that name, even if the templates differ.
 #[derive(Clone)]
 pub struct ReasonCode(TemplateSource);
 
@@ -50,7 +50,7 @@ enum TemplateSource {
     Recorded(Arc<(String, String)>),
 }
 
-/// Declares reason codes as constants, and `REASONS`, the list of them.
+/// Declares reason codes as constants, and the list `REASONS` of these constants.
 ///
 /// ```
 /// sched::reasons! {
@@ -72,17 +72,17 @@ macro_rules! reasons {
 }
 
 impl ReasonCode {
-    /// Declares a code; see [`reasons!`].
+    /// Returns a new code. The macro [`reasons!`] is the usual way to declare codes.
     pub const fn new(name: &'static str, template: &'static str) -> Self {
         ReasonCode(TemplateSource::Declared { name, template })
     }
 
-    /// A code that was read from the header of a journal.
+    /// Returns a code that was read from the header of a journal.
     pub fn recorded(name: String, template: String) -> Self {
         ReasonCode(TemplateSource::Recorded(Arc::new((name, template))))
     }
 
-    /// The name in journals, such as `least-load`.
+    /// Returns the name of the code in journals, such as `least-load`.
     pub fn name(&self) -> &str {
         match &self.0 {
             TemplateSource::Declared { name, .. } => name,
@@ -90,7 +90,7 @@ impl ReasonCode {
         }
     }
 
-    /// The sentence template, with `{name}` in the place of a value.
+    /// Returns the sentence template, in which `{name}` stands for a value.
     pub fn template(&self) -> &str {
         match &self.0 {
             TemplateSource::Declared { template, .. } => template,
@@ -126,7 +126,7 @@ impl Ord for ReasonCode {
 }
 
 impl Reason {
-    /// A reason without values.
+    /// Returns a reason without values.
     pub fn new(code: ReasonCode) -> Self {
         // Most reasons have up to eight values. Without the capacity, reallocations took a tenth of the time of a turn
         // with many requests.
@@ -140,7 +140,7 @@ impl Reason {
         self
     }
 
-    /// Adds a value if there is one.
+    /// Adds a value unless it is `None`.
     #[must_use]
     pub fn with_some(self, name: &'static str, value: Option<impl Into<ReasonValue>>) -> Self {
         match value {
@@ -149,7 +149,7 @@ impl Reason {
         }
     }
 
-    /// The value of this name.
+    /// Returns the value with this name.
     pub fn value(&self, name: &str) -> Option<&ReasonValue> {
         self.values.iter().find(|(known, _)| known == name).map(|(_, value)| value)
     }
@@ -169,7 +169,7 @@ impl Reason {
         f.write_str(rest)
     }
 
-    /// Whether the reason has every value that a text names, and none of them is 0.
+    /// Returns whether the reason has every value that `text` names, and no such value is 0.
     fn has_all(&self, text: &str) -> bool {
         let named = text.split('{').skip(1).filter_map(|rest| rest.split('}').next());
         named
@@ -177,19 +177,19 @@ impl Reason {
             .all(|value| value.is_some_and(|value| *value != ReasonValue::Count(0)))
     }
 
-    /// Whether a value is this word.
+    /// Returns whether the value `name` is the text `word`.
     fn is_word(&self, name: &str, word: &str) -> bool {
         matches!(self.value(name), Some(ReasonValue::Text(text)) if text == word)
     }
 
-    /// The unit of loads from the tier of the reason.
+    /// Returns the unit of loads for the signal tier of the reason.
     fn unit(&self) -> &'static str {
         let has_name = |tier: &SignalTier| self.is_word("tier", tier.name());
         SignalTier::ALL.into_iter().find(has_name).unwrap_or_default().load_unit()
     }
 }
 
-/// The name, the word and the rest of a conditional part of a template: `name=word: rest`.
+/// Splits a conditional part of a template, `name=word: text`, into name, word and text.
 fn condition(inside: &str) -> Option<(&str, &str, &str)> {
     let (head, rest) = inside.split_once(": ")?;
     let (name, word) = head.split_once('=')?;
@@ -197,7 +197,7 @@ fn condition(inside: &str) -> Option<(&str, &str, &str)> {
 }
 
 impl fmt::Display for Reason {
-    /// The sentence with its values, and the signal tier of the values.
+    /// Prints the sentence with its values, then the signal tier of the values.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rest = self.code.template();
         while let Some((before, after)) = rest.split_once('[') {
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn text_in_brackets_is_printed_only_if_all_its_values_are_there_and_not_zero() {
+    fn text_in_brackets_is_printed_only_if_all_its_values_are_present_and_not_zero() {
         assert_eq!(load().to_string(), "core 1 had 5 of 9 memory operations");
         assert_eq!(load().with("expected", 0).to_string(), load().to_string());
         assert_eq!(

@@ -1,7 +1,7 @@
 //! Turns and raw samples: what a host reports to the engine.
 //!
-//! A [`Sample`] contains cumulative counters and events with a time, so that live runs and replays derive the same
-//! rates. Times are nanoseconds since the start of the run. A sample contains changes only: a value that is not in the
+//! A [`Sample`] contains cumulative counters and timestamps, so that live runs and replays derive the same rates.
+//! Times are nanoseconds since the start of the run. A sample contains changes only: a value that is not in the
 //! sample is unchanged.
 
 use base::{Bytes, CpuId, CpuSet, JobId, Nanos, NodeId, TaskId};
@@ -12,7 +12,7 @@ use crate::{
     RawCounter,
 };
 
-/// One instant at which the policy decides. Written by the host.
+/// One instant at which a policy decides. Written by the host.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Turn {
     /// Number of the turn, from 0.
@@ -48,37 +48,37 @@ pub enum Cause {
 pub struct Sample {
     /// Events of jobs, oldest first.
     pub jobs: Vec<JobEvent>,
-    /// Tasks that are new or whose counters changed.
+    /// New tasks, and tasks with changed counters.
     pub tasks: Vec<TaskSample>,
     /// Tasks that exited.
     pub exited: Vec<TaskId>,
-    /// Nodes whose values changed.
+    /// Nodes with changed values.
     pub nodes: Vec<NodeSample>,
-    /// LLC domains whose traffic was read.
+    /// LLC domains with a new sample of their traffic.
     pub llcs: Vec<LlcSample>,
     /// Traffic of jobs per LLC domain, from their resctrl monitoring groups.
     pub mon_groups: Vec<MonGroupSample>,
-    /// CPUs whose times were read.
+    /// CPUs with a new sample of their times.
     pub cpus: Vec<CpuTimes>,
-    /// Pressure stall information of the system, where the kernel provides it.
+    /// Pressure stall information of the system, if the kernel provides it.
     pub pressure: Option<Pressure>,
     /// The usable CPUs, if they changed. Always present in the first sample.
     pub usable_cpus: Option<CpuSet>,
-    /// Memory placement by the kernel. Present in the first sample only.
+    /// NUMA settings of the kernel. Present in the first sample only.
     pub numa_settings: Option<NumaSettings>,
-    /// Messages about functions of the host that became unavailable, each reported once (for example no
-    /// free file descriptor).
+    /// Messages about functions of the host that became unavailable, for example because no file descriptor is free.
+    /// Each message is reported once.
     pub degraded: Vec<String>,
-    /// Memory by node of the processes that were sampled. Each process is sampled every few seconds; on
-    /// machines with one node only on request.
+    /// Memory by node of the sampled processes. The host samples each process every few seconds; on machines with one
+    /// node, only on request.
     pub memory: Vec<ProcessMemory>,
     /// Page migrations that completed, oldest first.
     pub page_migrations_completed: Vec<CompletedPageMigration>,
 }
 
 impl Sample {
-    /// Appends the events of another sample: job events, exits, memory samples, completed page migrations and messages.
-    /// Sampled values (tasks, nodes, LLC domains) are omitted.
+    /// Appends the events of another sample: job events, exits, memory samples, completed page migrations and
+    /// messages. Sampled values (tasks, nodes, LLC domains) are omitted.
     pub fn merge_events(&mut self, other: Sample) {
         self.jobs.extend(other.jobs);
         self.exited.extend(other.exited);
@@ -88,7 +88,7 @@ impl Sample {
     }
 }
 
-/// Memory placement by the kernel itself.
+/// Settings of the kernel that affect the node of new and existing pages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NumaSettings {
     /// Automatic NUMA balancing is on (`kernel.numa_balancing`).
@@ -106,20 +106,20 @@ pub enum JobEvent {
     Ended(JobId, Box<JobExit>),
     /// evenkeel no longer places the job.
     Unmanaged(JobId, UnmanagedCause),
-    /// From now on evenkeel manages a process that it did not start. The affinity is unchanged. Its tasks are in the
-    /// same sample, and their counters count from this sample on. The job id is the next free one, or that of a
-    /// detached job.
+    /// evenkeel starts managing a process that it did not start. The affinity of the process is unchanged. The sample
+    /// contains the tasks of the process, and their counters count from this sample on. The job id is the next unused
+    /// id, or the id of a detached job.
     Attached(Box<Job>),
-    /// An attached process is no longer managed. The counters are sums since it was attached.
+    /// evenkeel stops managing an attached process. The counters are sums since the process was attached.
     Detached(JobId, DetachCause, Box<Counters>),
 }
 
 named_enum! {
-    /// Cause for which an attached process is detached. If the process is running and evenkeel set its affinity, the
+    /// Cause of the event [`JobEvent::Detached`]. If the process is running and evenkeel set its affinity, the
     /// affinity is restored.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
     DetachCause {
-        /// The process exited. Only its parent gets the exit status.
+        /// The process exited. Its exit status is unknown, because only its parent receives it.
         Ended "ended",
         /// The process slept longer than the limit.
         Idle "idle",
@@ -130,7 +130,7 @@ named_enum! {
     }
 }
 
-/// Why evenkeel no longer places a job.
+/// Cause for which evenkeel no longer places a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnmanagedCause {
     /// Another program set this affinity.
@@ -139,12 +139,13 @@ pub enum UnmanagedCause {
     NotPermitted,
 }
 
-/// Exit of a job. Times and memory include waited-for children.
+/// Exit of a job. Times and memory include the children that the main process waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobExit {
     /// Exit status of the main process.
     pub status: ExitStatus,
-    /// The host terminated the job, as the workload declares or because the run stops. Not a failure.
+    /// Whether the host terminated the job, because the workload declares it or because the run stops. Such an exit
+    /// is not a failure.
     pub stopped_by_host: bool,
     /// Whether the job is due again immediately, because it restarts until all other jobs have ended.
     pub restarts: bool,
@@ -154,23 +155,23 @@ pub struct JobExit {
     pub user: Nanos,
     /// CPU time in kernel mode.
     pub system: Nanos,
-    /// Largest resident set size of one of its processes.
+    /// Largest maximum resident set size of a process of the job.
     pub max_resident: Bytes,
-    /// Wait time of its tasks: runnable and not running.
+    /// Wait time (runnable and not running) of the job's tasks.
     pub wait: Option<Nanos>,
-    /// Migrations of its tasks to another CPU.
+    /// Number of migrations of the job's tasks to another CPU.
     pub n_migrations: Option<u64>,
-    /// Raw counters, summed over all tasks. Page faults and context switches are those of the first
-    /// process and of waited-for children (wait4(2)).
+    /// Raw counters, summed over all tasks. Page faults and context switches include only the main process and the
+    /// children that it waited for (wait4(2)).
     pub counters: Counters,
-    /// Bytes between last-level caches and memory, from the resctrl monitoring group of the job.
+    /// Bytes between the last-level caches and memory, from the resctrl monitoring groups of the job.
     pub traffic: Option<Bytes>,
-    /// Number of remaining processes at the end of the main process.
+    /// Number of remaining processes when the main process exited.
     pub n_remaining: u32,
 }
 
 impl JobExit {
-    /// An exit on its own, without values.
+    /// Returns an exit without resource usage, in which the host did not terminate the job.
     pub fn new(status: ExitStatus, wall: Nanos) -> Self {
         JobExit {
             status,
@@ -203,29 +204,29 @@ pub enum ExitStatus {
 pub struct TaskSample {
     /// The task.
     pub task: TaskId,
-    /// The pid of its process.
+    /// The PID of the task's process.
     pub process: u32,
     /// The job of the task.
     pub job: JobId,
-    /// CPU time since the task started. For the first task of a process it includes the CPU time of
-    /// children that started and exited between two samples.
+    /// CPU time since the task started. For the main thread of a process, it includes the CPU time of children that
+    /// started and exited between two samples.
     pub cpu_time: Nanos,
-    /// Time of the previous sample, if that was before the last interval turn: sleeping tasks are
-    /// sampled less often.
+    /// Time of the previous sample of the task, if it was before the last interval turn. Sleeping tasks are sampled
+    /// less often.
     pub previous_sample_at: Option<Nanos>,
     /// Wait time (runnable and not running) since the task started.
     pub wait: Option<Nanos>,
-    /// The CPU that the task ran on last, if it was read.
+    /// The CPU that the task last ran on, if the host read it.
     pub last_cpu: Option<CpuId>,
-    /// Counters since the task started, or since they were opened.
+    /// Counters since the task started, or since the counters were opened.
     pub counters: Counters,
-    /// The counters are inherited: they include all descendants of the task. The engine subtracts the
-    /// descendants that have counters of their own.
+    /// Whether the counters are inherited and therefore include all descendants of the task. The engine subtracts
+    /// descendants that have separate counters.
     pub includes_children: bool,
 }
 
 impl TaskSample {
-    /// A sample without values of the main thread of a process.
+    /// Returns a sample without values, for the main thread of a process.
     pub fn new(task: TaskId, job: JobId) -> Self {
         TaskSample {
             task,
@@ -253,7 +254,7 @@ pub struct NodeSample {
     pub memory_reclaimable: Option<Bytes>,
     /// Cache lines read and written, summed over its memory controllers.
     pub controller_ops: Option<RawCounter>,
-    /// Width of `controller_ops` in bits, at which the counter wraps; 0 without a counter.
+    /// Width of `controller_ops` in bits; 0 without a counter. The counter wraps at this width.
     pub counter_bits: u8,
     /// Bytes read, if the controllers count reads and writes separately.
     pub read_bytes: Option<RawCounter>,
@@ -262,7 +263,7 @@ pub struct NodeSample {
 }
 
 impl NodeSample {
-    /// A sample without values.
+    /// Returns a sample without values.
     pub fn new(node: NodeId) -> Self {
         NodeSample {
             node,

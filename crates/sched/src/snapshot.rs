@@ -1,7 +1,7 @@
 //! Snapshots: the input of a policy.
 //!
-//! A snapshot has deltas of the last interval instead of cumulative counters. All tables are
-//! sorted by id. The engine writes it.
+//! A snapshot has deltas of the last interval instead of cumulative counters. All tables are sorted by id. The engine
+//! creates one snapshot per turn.
 
 use base::{Bytes, CpuId, CpuSet, JobId, Nanos, NodeId, TaskId};
 use program::Job;
@@ -27,12 +27,13 @@ pub struct Snapshot<'a> {
     pub loads: &'a DomainLoads,
     /// Source of the values of the last interval.
     pub tiers: &'a Tiers,
-    /// Length of the last interval; zero before the end of the first one.
+    /// Length of the last interval; zero before the first interval has ended.
     pub interval: Nanos,
-    /// Number of intervals since the last interval turn. More than 1 after the host skipped turns because no job was
-    /// running, or after a late turn. `loads` are those of the last interval; the loads of the others are unknown.
+    /// Number of intervals since the last interval turn. Larger than 1 if the host skipped turns because no job was
+    /// running, or if a turn was late. `loads` covers only the last interval; the loads of earlier intervals are
+    /// unknown.
     pub n_intervals: u64,
-    /// Memory placement by the kernel.
+    /// NUMA settings of the kernel.
     pub numa_settings: &'a NumaSettings,
     /// Jobs that are due or running, by id.
     pub jobs: &'a [JobView<'a>],
@@ -44,7 +45,7 @@ pub struct Snapshot<'a> {
     pub llcs: &'a [LlcView],
     /// Monitoring groups of jobs, by job id and LLC domain.
     pub mon_groups: &'a [MonGroupView],
-    /// Run and wait time of CPUs in the last interval, by id; only CPUs with known times.
+    /// Run and wait time of CPUs in the last interval, by id. CPUs without measured times are omitted.
     pub cpus: &'a [CpuTimes],
     /// Pressure stall times of the system in the last interval.
     pub pressure: &'a Pressure,
@@ -55,28 +56,27 @@ pub struct Snapshot<'a> {
 pub struct DomainLoads {
     /// Source of the loads.
     pub tier: SignalTier,
-    /// By index of the domain: memory controller operations in the interval (in tier `counters`, misses of
-    /// the last-level cache).
+    /// Loads by domain index: memory controller operations in the interval; in tier `counters`, misses of the
+    /// last-level cache.
     pub loads: Vec<u64>,
-    /// False if a counter that was readable before cannot be read. The loads are then those of the previous interval.
+    /// Whether all counters of the loads could be read. If not, the loads are those of the previous interval.
     pub readable: bool,
 }
 
 /// A job that is due or running.
 #[derive(Clone, Copy, Debug)]
 pub struct JobView<'a> {
-    /// The job as the workload declares it: class, threads and so on.
+    /// The job as declared in the workload: class, threads and other settings.
     pub job: &'a Job,
     /// Due or running.
     pub state: JobState,
-    /// The CPUs that the job may use: those that the workload allows, among the usable ones. Empty if none
-    /// of them is usable.
+    /// The usable CPUs that the workload allows for the job; may be empty.
     pub allowed: &'a CpuSet,
-    /// The affinity that evenkeel set, or that another program set since then. `None` if the job was never
-    /// placed or was released, or if its affinity is unknown.
+    /// The affinity that evenkeel set, or that another program set later. `None` if the job was never placed or was
+    /// released, or if its affinity is unknown.
     pub placed: Option<&'a CpuSet>,
-    /// The domain of the job: the domain of `placed`, else the domain in which most of its tasks ran last. `None` if it
-    /// is unknown or if there are several.
+    /// The domain of `placed`; without `placed`, the domain in which most tasks of the job last ran. `None` if the
+    /// domain is unknown or if there are several.
     pub domain: Option<usize>,
     /// Whether evenkeel manages the job. Requests for other jobs are rejected.
     pub movable: bool,
@@ -88,7 +88,7 @@ pub struct JobView<'a> {
     pub load: u64,
     /// Wait time of all tasks in the last interval.
     pub wait: Option<Nanos>,
-    /// Number of its tasks.
+    /// Number of tasks of the job.
     pub n_tasks: u32,
     /// Memory by node; `None` if it has not been sampled.
     pub memory: Option<&'a JobMemory>,
@@ -112,7 +112,7 @@ pub enum JobState {
 pub struct TaskView {
     /// The task.
     pub task: TaskId,
-    /// The pid of its process.
+    /// The PID of the task's process.
     pub process: u32,
     /// The job of the task.
     pub job: JobId,
@@ -120,7 +120,7 @@ pub struct TaskView {
     pub cpu_time: Nanos,
     /// Wait time (runnable and not running) in the last interval.
     pub wait: Option<Nanos>,
-    /// The CPU that the task ran on last.
+    /// The CPU that the task last ran on.
     pub last_cpu: Option<CpuId>,
     /// Deltas of its counters in the last interval.
     pub counters: CounterDeltas,
@@ -146,13 +146,13 @@ pub struct NodeView {
 }
 
 impl Snapshot<'_> {
-    /// A job that is due or running.
+    /// Returns a job that is due or running.
     pub fn job(&self, id: JobId) -> Option<&JobView<'_>> {
         let idx = self.jobs.binary_search_by_key(&id, |view| view.job.id).ok()?;
         Some(&self.jobs[idx])
     }
 
-    /// The tasks of a job.
+    /// Returns the tasks of a job, sorted by id.
     pub fn tasks_of(&self, id: JobId) -> &[TaskView] {
         // If every job has one task, the index of the task is the job id.
         let at = id.index();
@@ -164,12 +164,12 @@ impl Snapshot<'_> {
     }
 }
 
-/// State that a policy keeps per job. Job ids are consecutive from 0, so that the id is the index.
+/// State that a policy keeps for each job. Job ids are consecutive from 0 and are used as indexes.
 #[derive(Clone, Debug, Default)]
 pub struct PerJob<T>(Vec<Option<T>>);
 
 impl<T: Default> PerJob<T> {
-    /// The state; the default if there is none yet.
+    /// Returns the state of a job. Adds the default state if the job has none.
     pub fn get_or_default(&mut self, job: JobId) -> &mut T {
         if self.0.len() <= job.index() {
             self.0.resize_with(job.index() + 1, || None);
@@ -177,7 +177,7 @@ impl<T: Default> PerJob<T> {
         self.0[job.index()].get_or_insert_default()
     }
 
-    /// The state, if there is one.
+    /// Returns the state of a job, if it has one.
     pub fn get(&self, job: JobId) -> Option<&T> {
         self.0.get(job.index())?.as_ref()
     }

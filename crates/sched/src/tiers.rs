@@ -1,4 +1,4 @@
-//! The data source (signal tier) of each value, and its override by `--signal`.
+//! The data source (signal tier) of each value, and the option `--signal` that overrides the tier.
 //!
 //! ```text
 //!   value            of         possible tiers, best first
@@ -8,9 +8,8 @@
 //!   software events  tasks      counters, none
 //! ```
 //!
-//! The engine chooses the best available tier for each value. A [`TierOverride`] fixes the tier of a value.
-//! If that tier is not available, the value is absent and its tier is `none`; the engine does not fall back
-//! to another tier.
+//! The engine chooses the best available tier for each value. A [`TierOverride`] sets the tier of a value. If that
+//! tier is not available, the value is absent and its tier is `none`; the engine does not fall back to another tier.
 
 use std::fmt;
 use std::str::FromStr;
@@ -20,15 +19,15 @@ use crate::{CounterEvent, EventKind, LoadSource};
 named_enum! {
     /// The data source of a value.
     ///
-    /// Sources of a task's value are tried in this order, since a memory controller does not report which
-    /// task caused an access. For a node, `Bandwidth` comes before `Counters`.
+    /// The engine tries the sources of a task's value in this order, because a memory controller does not report
+    /// which task caused an access. For a node, `Bandwidth` comes before `Counters`.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
     SignalTier {
         /// Hardware counters per task.
         Counters "counters",
         /// Memory controllers or resctrl, per node or LLC domain.
         Bandwidth "bandwidth",
-        /// Declared rates of a program times its CPU time.
+        /// Declared rates of a program, multiplied by its CPU time.
         Declared "declared",
         /// No source.
         #[default]
@@ -37,7 +36,7 @@ named_enum! {
 }
 
 impl SignalTier {
-    /// The unit of loads from this source, in reasons and reports.
+    /// Returns the unit of loads from this source in reasons and reports.
     pub fn load_unit(self) -> &'static str {
         match self {
             SignalTier::Counters => "cache misses",
@@ -62,7 +61,7 @@ pub struct Tiers {
 }
 
 impl Tiers {
-    /// The tier of an event of tasks.
+    /// Returns the tier of an event of tasks.
     pub fn get(&self, event: CounterEvent) -> SignalTier {
         self.of[event as usize]
     }
@@ -72,14 +71,14 @@ impl Tiers {
         self.of[event as usize] = tier;
     }
 
-    /// Events with a source, in the order of [`CounterEvent::ALL`].
+    /// Returns the events that have a source, with their tiers, in the order of [`CounterEvent::ALL`].
     pub fn events_with_source(&self) -> impl Iterator<Item = (CounterEvent, SignalTier)> + '_ {
         let all = CounterEvent::ALL.iter().map(|&event| (event, self.get(event)));
         all.filter(|(_, tier)| *tier != SignalTier::None)
     }
 }
 
-/// Tiers that the user fixed, such as `loads=declared,llc-misses=counters`.
+/// Tiers that the user selected, such as `loads=declared,llc-misses=counters`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TierOverride {
     loads: Option<SignalTier>,
@@ -101,8 +100,8 @@ pub enum TierOverrideError {
 }
 
 impl TierOverride {
-    /// The tier of the loads of domains, for a policy with this load source. An override has precedence over the
-    /// policy.
+    /// Returns the accepted tiers of domain loads for a policy with this load source. An override has precedence over
+    /// the policy.
     pub fn loads(&self, source: LoadSource) -> LoadPreference {
         match (self.loads, source) {
             (Some(tier), _) => LoadPreference::Only(tier),
@@ -112,7 +111,7 @@ impl TierOverride {
         }
     }
 
-    /// The fixed tier of an event of tasks.
+    /// Returns the tier that the user selected for an event of tasks.
     pub fn get(&self, event: CounterEvent) -> Option<SignalTier> {
         self.of[event as usize]
     }
@@ -219,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn the_users_choice_of_a_tier_has_precedence_over_the_policys() {
+    fn a_tier_override_has_precedence_over_the_load_source_of_the_policy() {
         let loads = |text: &str, source| {
             let overrides =
                 if text.is_empty() { Ok(TierOverride::default()) } else { text.parse() };

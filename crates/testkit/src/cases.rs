@@ -1,7 +1,7 @@
-//! Files of decision cases: paragraphs of text, of which each case is one.
+//! Case files of decision tests. A case is one paragraph of a text file.
 //!
 //! ```text
-//!   Migrations of DFS: trigger, victim and target.      paragraphs of another form are comments
+//!   Migrations of DFS: trigger, victim and target.      all other paragraphs are comments
 //!
 //!   start three-and-one                                 first lines of several cases
 //!   nodes=2 cores=2
@@ -17,10 +17,10 @@
 //!   250ms wild on 3 because load-uneven
 //! ```
 //!
-//! With `after NAME` that start precedes the script, and only the output of the script itself is in the file. A
-//! machine, `after` or a comment ends an output; the first two begin another script of the same claim.
+//! `after NAME` runs a start before the script. Only the output of the script is in the file. An output ends at a
+//! line with a machine, `after` or a comment. A machine or `after` begins the next script of the same claim.
 //!
-//! Each script is run twice: equal inputs must give equal outputs. All cases are run, even after a failure.
+//! Each script is run twice, because equal inputs must give equal outputs. All cases are run, even after a failure.
 //! `UPDATE_EXPECT=1` rewrites the outputs.
 
 use std::collections::BTreeMap;
@@ -29,9 +29,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::{env, fs};
 
-/// Declares one test per file in the directory `cases` of a crate, and one that every file there has a test.
+/// Declares one test per file in the directory `cases` of a crate, and a test that fails if a file there has no test.
 ///
-/// The function before the files gets a machine, the text after `>` and a script, and returns the output.
+/// The function before the file names receives a machine, the text after `>` and a script. It returns the output.
 #[macro_export]
 macro_rules! case_files {
     ($($play:path: $($name:ident)+;)+) => {
@@ -41,7 +41,7 @@ macro_rules! case_files {
         })+)+
 
         #[test]
-        fn every_file_of_cases_has_a_test() {
+        fn every_case_file_has_a_test() {
             $crate::check_names(env!("CARGO_MANIFEST_DIR"), &[$($(stringify!($name)),+),+]);
         }
     };
@@ -74,7 +74,7 @@ pub fn check_file(root: &str, name: &str, play: impl Fn(&str, &str, &str) -> Str
     }
 }
 
-/// The text with the outputs of this run, and a description of the cases whose output differs.
+/// Returns the text with the outputs of this run, and a description of the cases with different outputs.
 fn play_text(text: &str, play: impl Fn(&str, &str, &str) -> String) -> (String, String) {
     let (mut starts, mut claims) = (BTreeMap::new(), BTreeMap::new());
     let (mut actual, mut failures) = (Vec::new(), String::new());
@@ -87,7 +87,7 @@ fn play_text(text: &str, play: impl Fn(&str, &str, &str) -> String) -> (String, 
             let case = || play_case(paragraph, &starts, &play);
             match catch_unwind(AssertUnwindSafe(case)) {
                 _ if claims.insert(claim, ()).is_some() => {
-                    failures += &format!("# {claim}: twice\n")
+                    failures += &format!("# {claim}: a second case has this claim\n")
                 }
                 Ok(output) if output == paragraph => {}
                 Ok(output) => {
@@ -103,7 +103,7 @@ fn play_text(text: &str, play: impl Fn(&str, &str, &str) -> String) -> (String, 
     (actual.join("\n\n") + "\n", failures)
 }
 
-/// The text of a case with the output of every variant.
+/// Returns the text of a case with the output of every variant.
 fn play_case(
     case: &str,
     starts: &BTreeMap<&str, &str>,
@@ -146,7 +146,7 @@ fn play_case(
     actual.trim_end().to_owned()
 }
 
-/// The lines that differ, without the common first and last ones.
+/// Returns the differing lines, without equal lines at the start and at the end.
 fn difference(expected: &str, actual: &str) -> String {
     let (expected, actual): (Vec<_>, Vec<_>) =
         (expected.lines().collect(), actual.lines().collect());
@@ -162,7 +162,7 @@ fn difference(expected: &str, actual: &str) -> String {
 mod tests {
     use super::play_text;
 
-    /// The output is the variant and the script, on one line each.
+    /// Returns a line with machine and variant for each line of the script.
     fn echo(machine: &str, variant: &str, script: &str) -> String {
         script.lines().map(|line| format!("1 {machine} {variant} {line}\n")).collect()
     }

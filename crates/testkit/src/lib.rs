@@ -1,4 +1,4 @@
-//! The text language of decision tests: a small machine, jobs and turns in, plans out.
+//! The text language of decision tests. A case contains a small machine, jobs, turns and the expected plans.
 //!
 //! The tests of `engine` and `policy` share this language. Their cases are files, see [`case_files`]. The first line
 //! of a case is a synthetic machine, the script follows, and each line that starts with `>` opens the expected output
@@ -15,14 +15,14 @@
 //!   0ms a on 0; b on 1 because lowest-number
 //! ```
 //!
-//! Words of both crates, and those that only one of them runs:
+//! The first table lists the words of both crates, the second table the words of one crate:
 //!
 //! ```text
 //!   due a b                   the jobs start in this turn
 //!   ended a                   the job has ended
 //!   usable 0-2                the usable CPUs
-//!   unmanaged a on 3          the host must not place the job any more; it now is on CPU 3 (optional)
-//!   poll                      the interval of the policy is over; policy: with the loads of the domains
+//!   unmanaged a on 3          the host must not place the job; it is on CPU 3 (optional)
+//!   poll                      the policy's interval has elapsed; policy: with loads of domains
 //!   memory a 0=64 1=8         pages of a job (policy) or of a process `a/1` (engine): node=MiB
 //!   moved a to=1 mib=64       a completed page migration; also left=MIB by=limit in=32ms
 //!   deny a                    setting: the host rejects every action on the job; engine: with the cause
@@ -33,8 +33,8 @@
 //!            settings         tier free numa
 //! ```
 //!
-//! A task is written `a/2`: the second one of job a. The `testing` module of each crate describes its own words. Job
-//! ids are the order of first mention.
+//! `a/2` is the second task of job a. The `testing` module of each crate describes the words of that crate. Job ids
+//! are assigned in the order in which a script first names the jobs.
 
 mod cases;
 
@@ -52,7 +52,7 @@ use sched::{
 };
 use topology::Machine;
 
-/// A synthetic machine; with ` no-llcs` at the end it has no LLC domains.
+/// Returns a synthetic machine. Text that ends with ` no-llcs` describes a machine without LLC domains.
 pub fn machine(text: &str) -> Machine {
     let shape = text.strip_suffix(" no-llcs");
     let machine = Machine::synthetic(shape.unwrap_or(text)).expect("a machine");
@@ -70,7 +70,7 @@ pub fn machine(text: &str) -> Machine {
 pub enum Line<'a> {
     /// A word and the text after it.
     Setting(&'a str, &'a str),
-    /// Time and events of one turn, the time also as written.
+    /// One turn: its time, the text of the time, and its events.
     Turn(Nanos, String, Vec<&'a str>),
 }
 
@@ -89,14 +89,14 @@ pub enum Event<'a> {
         loads: &'a str,
     },
     Memory {
-        of: &'a str,
+        owner: &'a str,
         nodes: Vec<NodeMemory>,
     },
     Moved {
         target: &'a str,
         values: &'a str,
     },
-    /// A word of one crate, and the text after it.
+    /// A word of only one crate, and the text after it.
     Other(&'a str, &'a str),
 }
 
@@ -104,13 +104,13 @@ pub enum Event<'a> {
 pub trait World {
     /// Applies a setting.
     fn set(&mut self, word: &str, rest: &str);
-    /// Applies an event, and returns the cause of a turn that it is, if any.
+    /// Applies an event. Returns the cause of the turn for this event, if it has one.
     fn event(&mut self, at: Nanos, event: Event<'_>) -> Option<Cause>;
-    /// Takes the turn and returns its output. The host then carries it out.
+    /// Runs the turn and returns its output. The host then applies the approved requests.
     fn turn(&mut self, turn: &Turn) -> Vec<String>;
 }
 
-/// Plays a script and returns the output, each line after the time of its turn.
+/// Runs a script and returns the output. Each output line starts with the time of its turn.
 pub fn play(world: &mut impl World, script: &str) -> String {
     let (mut output, mut number) = (String::new(), 0);
     for line in lines(script) {
@@ -141,14 +141,14 @@ impl<'a> Event<'a> {
                 Event::Unmanaged { job: subject, now_on: values.strip_prefix("on ").map(parse) }
             }
             "poll" => Event::Poll { loads: rest },
-            "memory" => Event::Memory { of: subject, nodes: node_memory(values) },
+            "memory" => Event::Memory { owner: subject, nodes: node_memory(values) },
             "moved" => Event::Moved { target: subject, values },
             _ => Event::Other(word, rest),
         }
     }
 }
 
-/// The lines of a script, with a turn for each time of a range such as `1s..3s/1s`.
+/// Returns the lines of a script. A range of times such as `1s..3s/1s` gives one turn per time.
 pub fn lines(script: &str) -> impl Iterator<Item = Line<'_>> {
     let lines = script.lines().map(str::trim).filter(|line| !line.is_empty());
     lines.flat_map(|line| {
@@ -162,7 +162,7 @@ pub fn lines(script: &str) -> impl Iterator<Item = Line<'_>> {
     })
 }
 
-/// The times of `250ms` or `1s..3s/1s`, as numbers and in the unit of the text.
+/// Returns the times in `250ms` or `1s..3s/1s`, each with its text.
 fn times(text: &str) -> Vec<(Nanos, String)> {
     let Some((from, rest)) = text.split_once("..") else {
         return vec![(text.parse().expect("a time"), text.to_owned())];
@@ -174,28 +174,28 @@ fn times(text: &str) -> Vec<(Nanos, String)> {
     steps.map(|at| (at, format!("{}{}", at.0 / unit.1, unit.0))).collect()
 }
 
-/// The value of `key=value` among words.
+/// Returns the value of `key=value` in a list of words.
 pub fn field<'a>(words: &'a str, key: &str) -> Option<&'a str> {
     fields(words).find(|(found, _)| *found == key).map(|(_, value)| value)
 }
 
-/// Every `key=value` among words.
+/// Returns every `key=value` in a list of words.
 pub fn fields(words: &str) -> impl Iterator<Item = (&str, &str)> + Clone {
     words.split_whitespace().filter_map(|word| word.split_once('='))
 }
 
-/// Parses a value; panics with the text and the expected type.
+/// Parses a value. Panics with the text and the expected type.
 pub fn parse<T: FromStr>(text: &str) -> T {
     text.parse().unwrap_or_else(|_| panic!("{text:?} is no {}", std::any::type_name::<T>()))
 }
 
-/// The jobs of a line `a b class=5`: words without `=` are names. `first` is the id of the first job.
+/// Returns the jobs of a line `a b class=5`: words without `=` are names. `first` is the id of the first job.
 pub fn jobs(first: usize, line: &str) -> Vec<Job> {
     let names = line.split_whitespace().filter(|word| !word.contains('='));
     names.enumerate().map(|(idx, name)| job(first + idx, name, line)).collect()
 }
 
-/// A job with the fields of a line.
+/// Returns a job with the fields of a line.
 fn job(idx: usize, name: &str, line: &str) -> Job {
     let mut job = Job::new(JobId(idx as u32), name.to_owned(), Command::Shell("true".to_owned()));
     for (key, value) in fields(line) {
@@ -207,14 +207,14 @@ fn job(idx: usize, name: &str, line: &str) -> Job {
             "memory" => job.memory = Some(MemoryPolicy::Bind(parse(value))),
             "sens" => job.sensitivity = Some(sensitivity(value)),
             "mpki" | "curve" => job.found = Some(profile(value).into()),
-            // The rate of a counter: for the tests of policies.
+            // The rate of a counter, which the tests of `policy` use.
             _ => assert!(CounterEvent::of_name(key).is_some(), "jobs have no field {key}"),
         }
     }
     job
 }
 
-/// `4:50,9:300,remote:200`, in permille.
+/// Parses `4:50,9:300,remote:200`, in permille.
 fn sensitivity(text: &str) -> Sensitivity {
     let (mut by_class, mut remote) = (Vec::new(), 0);
     for (name, value) in text.split(',').filter_map(|part| part.split_once(':')) {
@@ -226,7 +226,7 @@ fn sensitivity(text: &str) -> Sensitivity {
     Sensitivity::new(by_class, remote)
 }
 
-/// A profile with a miss ratio curve only: `20`, or `1M:20,16M:5`, in misses per 1000 instructions.
+/// Parses a profile that has only a miss-ratio curve: `20`, or `1M:20,16M:5`, in misses per 1000 instructions.
 fn profile(text: &str) -> Profile {
     let point = |part: &str| {
         let (size, misses) = part.split_once(':').unwrap_or(("1M", part));
@@ -240,7 +240,7 @@ fn profile(text: &str) -> Profile {
     Profile { name: "p".to_owned(), phases, ..Profile::default() }
 }
 
-/// `0=64 1=8`: node=MiB.
+/// Parses `0=64 1=8`: node=MiB.
 fn node_memory(words: &str) -> Vec<NodeMemory> {
     let on_node = |(node, mib)| NodeMemory {
         node: NodeId(parse(node)),
@@ -250,7 +250,7 @@ fn node_memory(words: &str) -> Vec<NodeMemory> {
     fields(words).map(on_node).collect()
 }
 
-/// `to=1 mib=20 left=0 by=limit in=32ms`.
+/// Parses `to=1 mib=20 left=0 by=limit in=32ms`.
 pub fn completed_page_migration(target: Target, job: JobId, words: &str) -> CompletedPageMigration {
     let mib = |key| Bytes::from_mib(field(words, key).map_or(0, parse));
     let (moved, not_attempted) = (mib("mib"), mib("left"));
@@ -273,7 +273,7 @@ pub fn completed_page_migration(target: Target, job: JobId, words: &str) -> Comp
     }
 }
 
-/// `on 0-3`, `memory bind 0`, `memory prefer 0`, `released`, `pages any 1 20` (from, to, at most MiB).
+/// Parses `on 0-3`, `memory bind 0`, `memory prefer 0`, `released`, `pages any 1 20` (from, to, maximum in MiB).
 pub fn action(words: &str) -> Action {
     match words.split_whitespace().collect::<Vec<_>>()[..] {
         ["on", cpus] => Action::Place(parse(cpus)),
@@ -289,7 +289,7 @@ pub fn action(words: &str) -> Action {
     }
 }
 
-/// An action as the output of a test prints it.
+/// Returns an action in the format of test output.
 pub fn action_text(action: &Action) -> String {
     match action {
         Action::Place(cpus) => format!("on {cpus}"),

@@ -152,6 +152,7 @@ fn predict_on_first_domain(
             counted_noun(llc_domain.n_cores, "core")
         ));
     }
-    let programs: Vec<&CpiModel> = programs.iter().filter_map(PlaceableProgram::on_first).collect();
+    let programs: Vec<&CpiModel> =
+        programs.iter().filter_map(PlaceableProgram::first_model).collect();
     Ok(predict_together(&programs, domain))
 }

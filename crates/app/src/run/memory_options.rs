@@ -51,7 +51,7 @@ impl MemoryArgs {
     pub fn journal_options(&self) -> impl Iterator<Item = (String, String)> {
         let default = PageMigrationLimits::default();
         let rate = (self.page_migration_rate, default.per_second, RATE);
-        let budget = (self.page_migration_budget, default.per_process_minute, BUDGET);
+        let budget = (self.page_migration_budget, default.per_job_minute, BUDGET);
         let other = |(size, default, name): (Bytes, Bytes, &str)| {
             (size != default).then(|| (name.to_owned(), size.0.to_string()))
         };
@@ -69,9 +69,9 @@ pub fn limits_of(options: &BTreeMap<String, String>) -> PageMigrationLimits {
         let recorded = options.get(name).and_then(|text| text.parse().ok());
         recorded.map_or(default, Bytes)
     };
-    limits(size(RATE, default.per_second), size(BUDGET, default.per_process_minute))
+    limits(size(RATE, default.per_second), size(BUDGET, default.per_job_minute))
 }
 
-fn limits(per_second: Bytes, per_process_minute: Bytes) -> PageMigrationLimits {
-    PageMigrationLimits { per_second, per_process_minute, ..PageMigrationLimits::default() }
+fn limits(per_second: Bytes, per_job_minute: Bytes) -> PageMigrationLimits {
+    PageMigrationLimits { per_second, per_job_minute, ..PageMigrationLimits::default() }
 }

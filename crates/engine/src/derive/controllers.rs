@@ -1,4 +1,4 @@
-//! Counters of memory controllers, one per node.
+//! Counters of memory controllers, summed per node.
 
 use base::{Nanos, NodeId};
 use sched::{NodeSample, NodeView, RawCounter};
@@ -16,19 +16,19 @@ pub(crate) struct Controllers {
 #[derive(Clone, Copy, Debug, Default)]
 struct NodeCounters {
     now: Option<RawCounter>,
-    /// The sample at the last interval turn at which all counters could be read.
+    /// The sample in the last interval turn in which the counters of all nodes could be read.
     base: Option<RawCounter>,
     bits: u8,
-    /// Bytes read and bytes written: now and at the last interval turn.
+    /// Counters of bytes read and of bytes written: the last sample, and the sample in the last interval turn.
     bytes: [(Option<RawCounter>, Option<RawCounter>); 2],
 }
 
 /// Deltas of the counters of some nodes in an interval.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum ControllerDelta {
-    /// Some of the nodes have no counter.
+    /// At least one of the nodes has no counter.
     Never,
-    /// A counter that was readable before cannot be read.
+    /// A counter that could be read before cannot be read.
     Lost,
     /// Operations per node in the interval.
     Ops(Vec<u64>),
@@ -50,13 +50,12 @@ impl Controllers {
         Controllers { views, counters }
     }
 
-    /// All nodes, by id.
+    /// Returns all nodes, by id.
     pub fn views(&self) -> &[NodeView] {
         &self.views
     }
 
-    /// Stores new samples. Counting starts at the first sample of a counter, so that operations before the
-    /// run do not count.
+    /// Stores new samples. Counting starts at the first sample of a counter and excludes operations before the run.
     pub fn update(&mut self, samples: &[NodeSample]) {
         for sample in samples {
             let Some(idx) = self.idx(sample.node) else { continue };
@@ -64,20 +63,20 @@ impl Controllers {
             view.memory_free = sample.memory_free.or(view.memory_free);
             view.memory_reclaimable = sample.memory_reclaimable.or(view.memory_reclaimable);
             let counter = &mut self.counters[idx];
-            counter.now = ran(sample.controller_ops);
+            counter.now = unless_never_ran(sample.controller_ops);
             if counter.now.is_some() {
                 counter.bits = sample.counter_bits;
             }
             let bytes = [sample.read_bytes, sample.written_bytes];
             for ((now, base), raw) in counter.bytes.iter_mut().zip(bytes) {
-                *now = ran(raw);
+                *now = unless_never_ran(raw);
                 *base = base.or(*now);
             }
             counter.base = counter.base.or(counter.now);
         }
     }
 
-    /// Whether the counter of every one of these nodes has been read.
+    /// Returns whether the counters of all these nodes have been read at least once.
     pub fn all_have_been_read(&self, nodes: impl IntoIterator<Item = NodeId>) -> bool {
         let mut nodes = nodes.into_iter().peekable();
         let is_read = |node| self.idx(node).is_some_and(|i| self.counters[i].base.is_some());
@@ -86,8 +85,8 @@ impl Controllers {
 
     /// Ends an interval. `elapsed` is the time since all counters were read.
     ///
-    /// If a counter of `nodes` is not readable, no counter advances, so that all loads cover the same period when it is
-    /// readable again. The operations of this period are then scaled to one interval.
+    /// If a counter of `nodes` cannot be read, no counter advances, so that all loads cover the same period when the
+    /// counter can be read again. The operations of this period are then scaled to one interval.
     pub fn end_interval(
         &mut self,
         nodes: &[NodeId],
@@ -127,14 +126,14 @@ impl Controllers {
     }
 }
 
-/// The sample, unless the counter never ran.
-fn ran(raw: Option<RawCounter>) -> Option<RawCounter> {
+/// Returns the sample, unless the counter never ran.
+fn unless_never_ran(raw: Option<RawCounter>) -> Option<RawCounter> {
     raw.filter(|raw| !raw.never_ran())
 }
 
 impl NodeCounters {
-    /// Delta since the base. A counter that is not multiplexed wraps at its width. The delta of a scaled value that
-    /// decreases is zero.
+    /// Returns the delta since `base`. A counter that is not multiplexed wraps at its width. A scaled value that
+    /// decreases has a delta of zero.
     fn delta(&self) -> Option<u64> {
         let (now, base) = (self.now?, self.base?);
         if now.value < base.value && self.bits < 64 && now.running_ns == now.enabled_ns {
@@ -144,7 +143,7 @@ impl NodeCounters {
     }
 }
 
-/// Scales a delta in `elapsed` to one interval, if `elapsed` is longer.
+/// Scales a delta over `elapsed` to one interval if `elapsed` is longer.
 pub(super) fn per_interval(ops: u64, interval: Nanos, elapsed: Nanos) -> u64 {
     if elapsed <= interval {
         return ops;

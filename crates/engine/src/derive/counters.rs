@@ -1,8 +1,8 @@
-//! From raw counters to deltas: scaling of multiplexed counters, subtraction of children.
+//! Deltas of raw counters: scaling of multiplexed counters, subtraction of children.
 //!
-//! **Scaling.** Value, time enabled and time running of a sample are cumulative since the counter was opened. The delta
-//! of an interval is scaled by the deltas of the two times in the same interval. If the totals were scaled instead, a
-//! counter that was multiplexed only in the last second of a minute would be scaled with the ratio of the whole minute.
+//! **Scaling.** Value, time enabled and time running of a sample are cumulative since the counter was opened. The
+//! delta of an interval is scaled by the deltas of both times in the same interval. With a ratio of the totals, a
+//! counter that was multiplexed only in the last second of a minute would be scaled by the ratio of the whole minute.
 //!
 //! ```text
 //!   sample       value   enabled   running      delta
@@ -12,17 +12,18 @@
 //!   fourth         140        40        25      10 × 10 ÷ 10 = 10
 //! ```
 //!
-//! Events missed in the third interval are not added in the fourth. Times are in nanoseconds.
+//! Events that were not counted in the third interval are not added in the fourth interval. Times are in nanoseconds.
 //!
-//! **Children.** The counters of the main task of a job are inherited: they include its descendants, even processes
-//! that start and exit between two samples. Every other sampled task has its own counters. The delta of the main task
-//! without its descendants is the inherited delta minus the deltas of all other tasks of the job
-//! ([`InheritedCounters`]), so no event counts twice.
+//! **Children.** The counters of the main task of a job are inherited: they include the counters of its descendants,
+//! even of processes that start and exit between two samples. Every other sampled task has its own counters. The
+//! delta of the main task without its descendants is the inherited delta minus the deltas of all other tasks of the
+//! job ([`InheritedCounters`]), so no event counts twice.
 
 use sched::{CounterDeltas, CounterEvent, Counters, Measured, RawCounter};
 
-/// Delta of a counter since an earlier sample, scaled if it was multiplexed. Absent if the counter was enabled and
-/// never ran between the two readings. A 64-bit value may wrap; the delta of a value that decreases otherwise is zero.
+/// Returns the delta of a counter since an earlier sample, scaled if the counter was multiplexed. Absent if the
+/// counter was enabled and never ran between the two samples. A 64-bit value may wrap; any other value that decreases
+/// has a delta of zero.
 pub(crate) fn raw_delta(now: RawCounter, before: Option<RawCounter>) -> Measured {
     let base = before.unwrap_or_default();
     let delta = now.value.wrapping_sub(base.value);
@@ -42,26 +43,27 @@ pub(crate) fn raw_delta(now: RawCounter, before: Option<RawCounter>) -> Measured
     }
 }
 
-/// Deltas of all counters of a task between two samples. An event without a sample in `before` is absent, because
-/// its delta in the interval is unknown.
+/// Returns the deltas of all counters of a task between two samples. The delta of an event without a sample in
+/// `before` is unknown and therefore absent.
 pub fn deltas_between(now: &Counters, before: &Counters) -> CounterDeltas {
     let mut deltas = CounterDeltas::default();
     for (event, base) in before.iter().filter(|(_, base)| !base.never_ran()) {
         let delta = now.get(event).map_or(Measured::Absent, |now| raw_delta(now, Some(base)));
         match delta {
-            Measured::Absent => deltas.set_missed(event),
+            Measured::Absent => deltas.set_uncounted(event),
             delta => deltas.set(event, delta),
         }
     }
     deltas
 }
 
-/// Deltas of all counters of a task since they were opened.
+/// Returns the deltas of all counters of a task since they were opened.
 pub fn deltas_since_opened(now: &Counters) -> CounterDeltas {
     deltas_since_start(now, &Counters::NONE)
 }
 
-/// Deltas of the counters of a task that started in the interval. An event without a sample in `before` was zero.
+/// Returns the deltas of the counters of a task that started in the interval. An event without a sample in `before`
+/// starts at zero.
 pub fn deltas_since_start(now: &Counters, before: &Counters) -> CounterDeltas {
     let mut deltas = CounterDeltas::default();
     for (event, raw) in now.iter() {
@@ -70,7 +72,7 @@ pub fn deltas_since_start(now: &Counters, before: &Counters) -> CounterDeltas {
     deltas
 }
 
-/// Linear interpolation between two samples. `share` maps a delta to the part of it that is included.
+/// Interpolates linearly between two samples. `share` returns the included part of a delta.
 pub(super) fn interpolate(
     before: RawCounter,
     now: RawCounter,
@@ -84,11 +86,11 @@ pub(super) fn interpolate(
     }
 }
 
-/// The inherited counters of the main task of a job, as scaled totals since its first sample.
+/// Inherited counters of the main task of a job, as scaled totals since the first sample.
 ///
 /// The counters of descendants are read after the inherited counters, so their delta can exceed the inherited delta.
-/// Totals are compared, not deltas: the excess is subtracted in the next interval, and the delta of the main task is
-/// never negative.
+/// Therefore totals are subtracted instead of deltas: an excess reduces the delta of the next interval, and no delta
+/// of the main task is negative.
 #[derive(Clone, Debug, Default)]
 pub(super) struct InheritedCounters {
     all: [u64; CounterEvent::N],
@@ -140,7 +142,7 @@ mod tests {
         Measured::Scaled { value, running_permille }
     }
 
-    /// The delta at each sample of value, time enabled and time running.
+    /// Returns the delta at each sample, which has a value, a time enabled and a time running.
     fn deltas(samples: &[[u64; 3]]) -> Vec<Measured> {
         let mut before = None;
         let mut delta = |&[value, enabled_ns, running_ns]: &[u64; 3]| {
@@ -151,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_always_ran_is_exact_and_one_that_never_ran_is_absent() {
+    fn the_delta_is_exact_if_the_counter_always_ran_and_absent_if_it_never_ran() {
         assert_eq!(deltas(&[[7, 100, 100]]), [Measured::Exact(7)]);
         assert_eq!(deltas(&[[7, 300, 100]]), [scaled(21, 333)]);
         assert_eq!(deltas(&[[0, 300, 0]]), [Measured::Absent]);
@@ -160,7 +162,7 @@ mod tests {
 
     #[test]
     fn the_delta_of_an_interval_is_scaled_by_the_times_of_that_interval() {
-        // The counter runs for a minute, then for half of a second: it counts 5 of 10 events.
+        // The counter runs for a minute, then for half of a second and counts 5 of 10 events.
         let delta = deltas(&[[600, 60_000, 60_000], [605, 61_000, 60_500], [615, 62_000, 61_500]]);
         assert_eq!(delta, [Measured::Exact(600), scaled(10, 500), Measured::Exact(10)]);
     }
@@ -173,11 +175,11 @@ mod tests {
     }
 
     #[test]
-    fn a_counter_that_decreases_has_a_delta_of_zero_and_one_that_wraps_does_not() {
+    fn a_decreasing_counter_has_a_delta_of_zero_and_a_wrapping_counter_has_its_delta() {
         let exact = Measured::Exact;
         assert_eq!(deltas(&[[100, 10, 10], [40, 20, 20], [50, 30, 30]]), [100, 0, 10].map(exact));
         assert_eq!(deltas(&[[u64::MAX - 4, 10, 10], [5, 20, 20]])[1], exact(10));
-        // Decreasing times: the counter was opened again, or the recording is damaged.
+        // Decreasing times: the counter was opened again, or the stream is damaged.
         assert_eq!(deltas(&[[100, 10, 10], [100, 5, 2]]), [100, 0].map(exact));
     }
 
@@ -187,14 +189,14 @@ mod tests {
     }
 
     #[test]
-    fn a_delta_needs_two_readings_unless_the_task_started_in_the_interval() {
+    fn a_delta_needs_two_samples_unless_the_task_started_in_the_interval() {
         let before = Counters::NONE.with(Cycles, raw(3, 0, 0));
         let now = before.with(Instructions, raw(5, 0, 0));
         let deltas = |deltas: CounterDeltas| deltas.iter().collect::<Vec<_>>();
         assert_eq!(deltas(deltas_between(&now, &before)), [(Cycles, 0)]);
         let started = deltas_since_start(&now, &Counters::NONE);
         assert_eq!(deltas(started), [(Cycles, 3), (Instructions, 5)]);
-        assert!(deltas_between(&before, &now).missed().contains(Instructions));
+        assert!(deltas_between(&before, &now).uncounted().contains(Instructions));
         let never_ran = before.with(Instructions, raw(0, 9, 0));
         assert_eq!(deltas(deltas_between(&now, &never_ran)), [(Cycles, 0)]);
     }
@@ -206,7 +208,7 @@ mod tests {
         assert_eq!(inherited.subtract_others(&cycles(100)), cycles(100));
         inherited.add_other(&cycles(30));
         assert_eq!(inherited.subtract_others(&cycles(50)), cycles(20));
-        inherited.add_other(&cycles(60)); // Read after the inherited counters.
+        inherited.add_other(&cycles(60)); // These counters are read after the inherited counters.
         assert_eq!(inherited.subtract_others(&cycles(50)), cycles(0));
         assert_eq!(inherited.subtract_others(&cycles(40)), cycles(30));
         assert_eq!(inherited.subtract_others(&CounterDeltas::default()), CounterDeltas::default());

@@ -1,4 +1,4 @@
-//! Load of each domain, from the best available source.
+//! Loads of domains, from the best available source.
 //!
 //! | tier | load of a domain | available if |
 //! |---|---|---|
@@ -7,13 +7,14 @@
 //! | `declared` | class times CPU time of its tasks | a job of the workload has a class |
 //! | `none` | zero | otherwise |
 //!
-//! The load of a job has the same unit. Memory controllers do not report which task caused an operation. Therefore, in
-//! tier `bandwidth`, the load of a domain is distributed over the managed tasks in it, by their misses, else by their
-//! declared traffic, else by their CPU time. The result is an upper bound, because the load includes the traffic of
-//! unmanaged tasks.
+//! The load of a job has the same unit. Memory controllers do not report which task caused an operation. Therefore,
+//! in tier `bandwidth`, the load of a domain is distributed over the managed tasks in the domain: by their misses,
+//! else by their declared traffic, else by their CPU time. The result is an upper bound, because the load includes
+//! the traffic of unmanaged tasks.
 //!
-//! If the domains are nodes and the memory of a job has been sampled, the traffic of its tasks is charged to the nodes
-//! in proportion to its private memory on them. Otherwise it is charged to the domain that the task ran in.
+//! If the domains are nodes and the memory of a job has been sampled, the traffic of the job's tasks is charged to
+//! the nodes in proportion to the job's private memory on them. Otherwise the traffic is charged to the domain in
+//! which the task ran.
 //!
 //! A policy or the user can restrict the sources ([`LoadPreference`]).
 
@@ -26,10 +27,10 @@ use super::{ControllerDelta, Controllers, SystemMetrics, Tasks};
 use crate::LoadSample;
 use crate::jobs::{JobRates, Jobs};
 
-/// Declared loads are operations per millisecond times nanoseconds.
+/// Converts declared loads, which are operations per millisecond multiplied by nanoseconds.
 const NANOS_PER_MILLI: u128 = 1_000_000;
 
-/// Bytes per memory operation: a cache line.
+/// Bytes per memory operation: the size of a cache line.
 const LINE_BYTES: u64 = 64;
 
 /// Computes loads from the deltas of counters in an interval.
@@ -37,7 +38,7 @@ const LINE_BYTES: u64 = 64;
 pub(crate) struct LoadMeter {
     loads: DomainLoads,
     cpu_time: Vec<Nanos>,
-    /// Length of the last interval; zero before the end of the first one.
+    /// Length of the last interval; zero before the first interval has ended.
     interval: Nanos,
     interval_at: Nanos,
     /// Interval of the policy.
@@ -47,7 +48,7 @@ pub(crate) struct LoadMeter {
     llcs_known: bool,
     n_intervals: u64,
     controllers_at: Nanos,
-    /// Buffer; a field only to reuse its allocation.
+    /// Buffer, which is a field so that its allocation is reused.
     tasks: Vec<TaskInDomain>,
     sums: Vec<DomainSums>,
 }
@@ -59,7 +60,7 @@ struct TaskInDomain {
     domain: Option<usize>,
     cpu_time: Nanos,
     wait: Option<Nanos>,
-    /// Declared operations per millisecond × nanoseconds.
+    /// Declared operations per millisecond, multiplied by the CPU time in nanoseconds.
     declared: u64,
     misses: Misses,
     /// Whether the task has run since its start.
@@ -74,7 +75,7 @@ struct DomainSums {
     misses: u64,
 }
 
-/// The domains that loads are computed for.
+/// Domains for which loads are computed.
 #[derive(Debug)]
 pub(crate) struct LoadDomains {
     pub domains: Domains,
@@ -105,12 +106,12 @@ impl LoadMeter {
         LoadMeter { nominal, preference, n_intervals: 1, ..LoadMeter::default() }
     }
 
-    /// Sets the accepted sources.
+    /// Sets the accepted sources of loads.
     pub fn set_preference(&mut self, preference: LoadPreference) {
         self.preference = preference;
     }
 
-    /// Start of the current interval. After skipped turns the interval starts one interval of the policy before `at`,
+    /// Returns the start of the current interval. If turns were skipped, it is `at` minus one interval of the policy,
     /// because loads of intervals with different lengths are not comparable.
     pub fn begin(&self, at: Nanos) -> Nanos {
         match self.nominal {
@@ -119,12 +120,12 @@ impl LoadMeter {
         }
     }
 
-    /// Time of the last interval turn.
+    /// Returns the time of the last interval turn.
     pub fn last_at(&self) -> Nanos {
         self.interval_at
     }
 
-    /// Number of intervals since the last interval turn; at least 1.
+    /// Returns the number of intervals since the last interval turn; at least 1.
     fn n_elapsed(&self, at: Nanos) -> u64 {
         let Some(nominal) = self.nominal.filter(|nominal| *nominal != Nanos::ZERO) else {
             return 1;
@@ -133,12 +134,12 @@ impl LoadMeter {
         (elapsed.saturating_add(Nanos(nominal.0 / 2)).0 / nominal.0).max(1)
     }
 
-    /// Number of intervals between the last two interval turns.
+    /// Returns the number of intervals between the last two interval turns.
     pub fn n_intervals(&self) -> u64 {
         self.n_intervals
     }
 
-    /// The loads with the numbers of the domains.
+    /// Returns the loads together with the numbers of the domains.
     pub fn load_sample(&self, domains: &Domains) -> LoadSample {
         LoadSample {
             level: domains.level(),
@@ -148,7 +149,7 @@ impl LoadMeter {
         }
     }
 
-    /// Replaces the domains. A domain with the same level and number keeps its load.
+    /// Replaces the domains. A domain with an unchanged level and number keeps its load.
     pub fn domains_changed(&mut self, old: &Domains, new: &Domains) {
         let old_domain = |number: u32| {
             let same = old.level() == new.level();
@@ -162,8 +163,8 @@ impl LoadMeter {
         self.cpu_time = old_idxs.iter().map(|idx| time(idx).unwrap_or_default()).collect();
     }
 
-    /// Sets the expected source, before the end of the first interval with these domains. Tasks that had
-    /// counters are expected to have them again.
+    /// Sets the tier that the next interval is expected to have. Called before the first interval with these domains
+    /// ends. If tasks had counters, they are expected to have counters again.
     pub fn expect(
         &mut self,
         domains: &LoadDomains,
@@ -173,9 +174,9 @@ impl LoadMeter {
     ) {
         self.loads.readable = true;
         let was_counted = self.loads.tier == SignalTier::Counters;
-        let of_tasks = match counted(&self.tasks, was_counted) {
+        let of_tasks = match counter_coverage(&self.tasks, was_counted) {
             Coverage::All | Coverage::Lost => SignalTier::Counters,
-            Coverage::NotAll => without_counters(jobs),
+            Coverage::NotAll => tier_without_counters(jobs),
         };
         let of_llcs = || match domains.domains.level() {
             Level::Llc => domains.domains.iter().all(|(_, d)| system.is_counted(LlcId(d.number))),
@@ -194,7 +195,7 @@ impl LoadMeter {
         };
     }
 
-    /// Ends an interval: computes rates of every task and job, and the load of every domain.
+    /// Ends an interval: computes the rates of all tasks and jobs and the loads of all domains.
     pub fn end_interval(
         &mut self,
         at: Nanos,
@@ -224,7 +225,7 @@ impl LoadMeter {
         self.set_job_rates(jobs, domains);
     }
 
-    /// Traffic of each LLC domain in the interval.
+    /// Returns the traffic of each LLC domain in the interval.
     fn llc_delta(&mut self, domains: &Domains, system: &SystemMetrics) -> ControllerDelta {
         let bytes = |number: u32| {
             let llc = system.llcs.iter().find(|llc| llc.llc.0 == number)?;
@@ -285,15 +286,17 @@ impl LoadMeter {
                 self.loads.readable = false;
                 SignalTier::None
             }
-            (Best | Tasks, _) => match counted(&self.tasks, was_counted) {
+            (Best | Tasks, _) => match counter_coverage(&self.tasks, was_counted) {
                 Coverage::All => SignalTier::Counters,
-                Coverage::NotAll => without_counters(jobs),
+                Coverage::NotAll => tier_without_counters(jobs),
                 Coverage::Lost => {
                     self.loads.readable = false;
                     return;
                 }
             },
-            (Only(SignalTier::Counters), _) if counted(&self.tasks, true) == Coverage::All => {
+            (Only(SignalTier::Counters), _)
+                if counter_coverage(&self.tasks, true) == Coverage::All =>
+            {
                 SignalTier::Counters
             }
             (Only(SignalTier::Declared), _) if jobs.any_declares_traffic() => SignalTier::Declared,
@@ -309,29 +312,29 @@ impl LoadMeter {
             let idx = jobs.live_idxs()[at];
             jobs.entry_mut(idx).rates = JobRates::default();
         }
-        let counted = counted(&self.tasks, false) == Coverage::All;
+        let counted = counter_coverage(&self.tasks, false) == Coverage::All;
         let mut declared = Fraction::default();
         for task in &self.tasks {
             let Some(idx) = task.job_idx else { continue };
-            let load = self.load_of(task, counted, declared.rest_of(idx), (domains, jobs));
+            let load = self.load_of(task, counted, declared.remainder_of(idx), (domains, jobs));
             jobs.entry_mut(idx).rates.add(task.cpu_time, task.wait, load);
         }
     }
 
-    /// The part of a task in the load of its job.
+    /// Returns the contribution of a task to the load of its job.
     fn load_of(
         &self,
         task: &TaskInDomain,
         counted: bool,
-        rest: &mut u64,
+        remainder: &mut u64,
         (domains, jobs): (&LoadDomains, &Jobs),
     ) -> u64 {
         match self.loads.tier {
             SignalTier::None => 0,
             SignalTier::Counters => task.misses.count(),
             SignalTier::Declared => {
-                let exact = u128::from(task.declared) + u128::from(*rest);
-                *rest = (exact % NANOS_PER_MILLI) as u64;
+                let exact = u128::from(task.declared) + u128::from(*remainder);
+                *remainder = (exact % NANOS_PER_MILLI) as u64;
                 u64::try_from(exact / NANOS_PER_MILLI).unwrap_or(u64::MAX)
             }
             SignalTier::Bandwidth => {
@@ -344,8 +347,8 @@ impl LoadMeter {
         }
     }
 
-    /// The part of the load of domain `idx` that is attributed to a task, if `n` of `n_parts` of its traffic are
-    /// charged to this domain.
+    /// Returns the part of the load of domain `idx` that is attributed to a task. `n` of `n_parts` of the task's
+    /// traffic are charged to this domain.
     fn part_in(
         &self,
         task: &TaskInDomain,
@@ -379,7 +382,7 @@ impl TaskInDomain {
         let job_idx = cached_idx(jobs, last, job);
         let ran_on = || domains.of_cpu(cpu?);
         let domain = match job_idx.map(|idx| jobs.entry(idx)) {
-            // Another program may have set the affinity of a part of its threads.
+            // Another program may have set the affinity of only some threads.
             Some(entry) if entry.is_unmanaged => ran_on().or(entry.home),
             Some(entry) => entry.home.or_else(ran_on),
             None => ran_on(),
@@ -389,8 +392,8 @@ impl TaskInDomain {
         TaskInDomain { job_idx, domain, cpu_time, wait, declared, misses, has_run }
     }
 
-    /// Passes each domain that the traffic of the task is charged to, and its share of the traffic, to `visit`: the
-    /// nodes of the job's private memory if known, else the domain that the task ran in.
+    /// Calls `visit` with each domain to which the traffic of the task is charged, and the share of the traffic. The
+    /// domains are the nodes of the job's private memory; if they are unknown, the domain in which the task ran.
     fn each_domain(
         &self,
         domains: &LoadDomains,
@@ -398,7 +401,7 @@ impl TaskInDomain {
         mut visit: impl FnMut(usize, u64, u64),
     ) {
         let memory = self.job_idx.and_then(|idx| jobs.entry(idx).memory.as_ref());
-        // Private memory only: file pages and shared pages are mostly program code.
+        // Only private memory counts, because file pages and shared pages are mostly program code.
         let whole = memory.map_or(0, |memory| memory.private_bytes().0);
         let Some(memory) = memory.filter(|_| !domains.nodes.is_empty() && whole != 0) else {
             if let Some(idx) = self.domain {
@@ -414,20 +417,20 @@ impl TaskInDomain {
     }
 }
 
-/// Remainder of the division of declared load. It is added for the next task of the same job, so that the loads of many
-/// small tasks are not rounded to zero.
+/// Remainder of a division of declared load. It is added to the load of the next task of the same job, so that the
+/// loads of many small tasks are not rounded to zero.
 #[derive(Debug, Default)]
 struct Fraction {
     job_idx: usize,
-    rest: u64,
+    remainder: u64,
 }
 
 impl Fraction {
-    fn rest_of(&mut self, job_idx: usize) -> &mut u64 {
+    fn remainder_of(&mut self, job_idx: usize) -> &mut u64 {
         if self.job_idx != job_idx {
-            *self = Fraction { job_idx, rest: 0 };
+            *self = Fraction { job_idx, remainder: 0 };
         }
-        &mut self.rest
+        &mut self.remainder
     }
 }
 
@@ -452,18 +455,18 @@ impl Misses {
     }
 }
 
-/// Whether all, some or none of the tasks that have run have counters.
+/// Whether all tasks that have run have counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Coverage {
     All,
     NotAll,
-    /// All tasks had counters, and a counter cannot be read now.
+    /// All tasks had counters, and at least one counter cannot be read now.
     Lost,
 }
 
-/// Whether all tasks that have run since their start have counters. If no task has run, the coverage is as before.
-/// Sleeping tasks are included: otherwise the unit of the loads could change when a task wakes up.
-fn counted(tasks: &[TaskInDomain], before: bool) -> Coverage {
+/// Returns whether all tasks that have run since their start have counters. If no task has run, the coverage is
+/// unchanged. Sleeping tasks are included, because otherwise the unit of the loads could change when a task wakes up.
+fn counter_coverage(tasks: &[TaskInDomain], before: bool) -> Coverage {
     let that_ran = || tasks.iter().filter(|task| task.has_run);
     if before && that_ran().any(|task| task.misses == Misses::Lost) {
         return Coverage::Lost;
@@ -472,11 +475,11 @@ fn counted(tasks: &[TaskInDomain], before: bool) -> Coverage {
     if all && (before || that_ran().next().is_some()) { Coverage::All } else { Coverage::NotAll }
 }
 
-fn without_counters(jobs: &Jobs) -> SignalTier {
+fn tier_without_counters(jobs: &Jobs) -> SignalTier {
     if jobs.any_declares_traffic() { SignalTier::Declared } else { SignalTier::None }
 }
 
-/// Index of a live job. Tasks are sorted by job, so that `last` usually has the result.
+/// Returns the index of a live job. Tasks are sorted by job, so that `last` usually contains the index.
 fn cached_idx(jobs: &Jobs, last: &mut Option<(JobId, Option<usize>)>, job: JobId) -> Option<usize> {
     match *last {
         Some((same, idx)) if same == job => idx,

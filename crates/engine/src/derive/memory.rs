@@ -1,4 +1,4 @@
-//! Memory of jobs, from samples of processes.
+//! Memory of jobs, computed from samples of their processes.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use sched::{JobMemory, ProcessMemory};
 pub(crate) struct ProcessMemories(BTreeMap<(JobId, TaskId), ProcessMemory>);
 
 impl ProcessMemories {
-    /// Stores samples, removes exited processes, and returns the jobs with changes.
+    /// Stores samples, removes exited processes, and returns the jobs with changed memory.
     pub fn update(&mut self, samples: &[ProcessMemory], exited: &[TaskId]) -> Vec<JobId> {
         let mut changed: Vec<JobId> = samples.iter().map(|memory| memory.job).collect();
         for memory in samples {
@@ -38,7 +38,7 @@ impl ProcessMemories {
         self.0.retain(|(owner, _), _| *owner != job);
     }
 
-    /// The sum over the processes of a job; `None` without a sample.
+    /// Returns the sum over the processes of a job; `None` if no process has a sample.
     pub fn job_sum(&self, job: JobId) -> Option<JobMemory> {
         let first = TaskId { tid: 0, start_time_ticks: 0 };
         let of_job = self.0.range((job, first)..).take_while(|((owner, _), _)| *owner == job);

@@ -1,8 +1,8 @@
 //! Derives rates and loads from cumulative counters.
 //!
 //! A host samples cumulative values: CPU time since the start of a task, controller operations since boot. A policy
-//! needs their deltas in the last interval, between two interval turns. Other turns (a job is due, a job ended) may
-//! have new samples but do not change the rates.
+//! needs deltas of the last interval, which is the time between two interval turns. Other turns (a job is due, a job
+//! ended) may have new samples but do not change the rates.
 //!
 //! ```text
 //!   interval turn        other turn        interval turn
@@ -10,10 +10,10 @@
 //!        └──────────────────┴───────────────────┘ base = now
 //! ```
 //!
-//! The counters of a task that starts in the interval begin at zero. A task that exits in the interval counts for the
-//! domain of its last CPU. A value that is absent at the start or the end of the interval has no rate.
+//! The counters of a task that starts in the interval begin at zero. The values of a task that exits in the interval
+//! count for the domain of its last CPU. A value that is absent at the start or the end of the interval has no rate.
 //!
-//! Only `counters` scales multiplexed counters and subtracts the counters of children.
+//! Only the module `counters` scales multiplexed counters and subtracts the counters of children.
 
 mod controllers;
 mod counters;

@@ -1,7 +1,7 @@
 //! Deltas of system metrics in the last interval: LLC domains, monitoring groups, CPUs, pressure.
 //!
-//! Counting starts at the first sample of each metric. If the time between two samples is longer than an
-//! interval, the delta is scaled to one interval, as for memory controllers.
+//! Counting starts at the first sample of each metric. If the time between two samples is longer than an interval,
+//! the delta is scaled to one interval, as in `controllers`.
 
 use std::collections::BTreeMap;
 
@@ -24,15 +24,15 @@ pub(crate) struct SystemMetrics {
     cpu_totals: BTreeMap<CpuId, CpuTotal>,
     pressure: Option<Total<Pressure, Pressure>>,
     at: Nanos,
-    /// Deltas of LLC domains in the last interval; the other fields contain those of other metrics.
+    /// Deltas of LLC domains in the last interval. The following fields contain the deltas of the other metrics.
     pub llcs: Vec<LlcView>,
     pub groups: Vec<MonGroupView>,
     pub cpus: Vec<CpuTimes>,
     pub stall_times: Pressure,
 }
 
-/// A cumulative metric: its last sample, its sample at the end of the last interval, and the delta per interval. A
-/// metric without a sample in the interval keeps its last delta.
+/// A cumulative metric: its last sample, its sample at the end of the last interval, and the delta per interval.
+/// Without a sample in the interval, the delta is unchanged.
 #[derive(Clone, Copy, Debug)]
 struct Total<T, D> {
     now: T,
@@ -63,7 +63,7 @@ impl<T: Copy, D: Copy + Default> Total<T, D> {
 }
 
 /// Stores a sample.
-fn put<K: Ord, T: Copy, D: Copy + Default>(
+fn store<K: Ord, T: Copy, D: Copy + Default>(
     map: &mut BTreeMap<K, Total<T, D>>,
     key: K,
     now: T,
@@ -78,13 +78,13 @@ impl SystemMetrics {
     pub fn update(&mut self, sample: &Sample) {
         let at = self.at;
         for llc in &sample.llcs {
-            put(&mut self.llc_totals, llc.llc, llc.traffic, at);
+            store(&mut self.llc_totals, llc.llc, llc.traffic, at);
         }
         for group in &sample.mon_groups {
-            put(&mut self.group_totals, (group.job, group.llc), group.traffic, at);
+            store(&mut self.group_totals, (group.job, group.llc), group.traffic, at);
         }
         for &cpu in &sample.cpus {
-            put(&mut self.cpu_totals, cpu.cpu, cpu, at);
+            store(&mut self.cpu_totals, cpu.cpu, cpu, at);
         }
         if let Some(now) = sample.pressure {
             let total = self.pressure.get_or_insert_with(|| Total::new(now, at));
@@ -92,7 +92,7 @@ impl SystemMetrics {
         }
     }
 
-    /// Whether the last sample of an LLC domain has its traffic.
+    /// Returns whether the last sample of an LLC domain contains its traffic.
     pub fn is_counted(&self, llc: LlcId) -> bool {
         let total = self.llc_totals.get(&llc);
         total.is_some_and(|total| total.now.total_bytes.is_some())
@@ -140,7 +140,7 @@ impl SystemMetrics {
     }
 }
 
-/// A counter that was not readable starts again with its next sample.
+/// Returns the delta of the traffic. After a sample without a counter, counting starts again at the next sample.
 fn traffic_delta(now: Traffic, base: Traffic, mean: &dyn Fn(u64) -> u64) -> TrafficDelta {
     let delta = |now: Option<RawCounter>, base| raw_delta(now?, Some(base?)).value().map(mean);
     TrafficDelta {

@@ -10,31 +10,31 @@ use topology::Domains;
 use super::counters::{InheritedCounters, deltas_between, deltas_since_start, interpolate};
 use crate::jobs::Jobs;
 
-/// All tasks of the running jobs, by job and then by id.
+/// All tasks of the running jobs, sorted by job and then by id.
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
     views: Vec<TaskView>,
-    /// The totals of each view, in the same order.
+    /// Totals of each task, in the order of `views`.
     rows: Vec<TaskRow>,
-    /// Whether a task was added or removed or ran on another CPU since the jobs were updated.
+    /// Whether a task was added, was removed or ran on another CPU since the last call of `update_jobs`.
     jobs_are_stale: bool,
     job_of: BTreeMap<TaskId, JobId>,
     ended: Vec<TaskDelta>,
-    /// Jobs whose main task has inherited counters.
+    /// Inherited counters of the main task, by job.
     inherited: BTreeMap<JobId, InheritedCounters>,
 }
 
-/// The totals of a task.
+/// Totals of a task.
 #[derive(Clone, Debug)]
 struct TaskRow {
     now: Totals,
-    /// Totals at the start of the interval. A counter that was not read then has its last sample.
+    /// Totals at the start of the interval. For a counter that could not be read at that time: its last sample.
     base: Totals,
-    /// Whether misses were not counted in the previous interval.
+    /// Whether the misses of the previous interval are absent because a counter could not be read.
     misses_were_lost: bool,
     /// Whether the counters include the descendants of the task.
     includes_children: bool,
-    /// Part of the delta of inherited counters that belongs to earlier intervals, as a fraction.
+    /// Share of the inherited delta that belongs to earlier intervals: numerator and denominator.
     earlier: Option<(u64, u64)>,
 }
 
@@ -57,7 +57,7 @@ pub(crate) struct TaskDelta {
     pub cpu_time: Nanos,
     pub wait: Option<Nanos>,
     pub misses: Misses,
-    /// Whether it has run since its start.
+    /// Whether the task has run since its start.
     pub has_run: bool,
 }
 
@@ -66,13 +66,13 @@ pub(crate) struct TaskDelta {
 pub(crate) enum Misses {
     /// The number of misses.
     Counted(u64),
-    /// Not counted at the start or at the end of the interval.
+    /// The misses were not counted at the start of the interval.
     NeverRead,
-    /// Counted at the start of the interval, but not at its end.
+    /// The misses were counted at the start of the interval, but not at its end.
     Lost,
 }
 
-/// Totals of a task at its start: events before its first sample count.
+/// Totals of a task at its start, so that events before the first sample count.
 const START: Totals = Totals {
     cpu_time: Nanos::ZERO,
     wait: Some(Nanos::ZERO),
@@ -86,7 +86,7 @@ impl Totals {
         Totals { cpu_time, wait, counters, is_start: false }
     }
 
-    /// Like `of`, but copies only the counters that the sample has.
+    /// Replaces the totals. Copies only the counters that the sample contains.
     fn replace(&mut self, sample: &TaskSample) {
         (self.cpu_time, self.wait, self.is_start) = (sample.cpu_time, sample.wait, false);
         self.counters.replace(&sample.counters);
@@ -129,15 +129,15 @@ impl TaskRow {
         let TaskView { job, last_cpu: cpu, cpu_time, wait, ref counters, .. } = *view;
         let misses = match counters.misses() {
             Some(delta) => Misses::Counted(delta),
-            None if counters.has_missed_misses() && !self.misses_were_lost => Misses::Lost,
+            None if counters.has_uncounted_misses() && !self.misses_were_lost => Misses::Lost,
             None => Misses::NeverRead,
         };
         TaskDelta { job, cpu, cpu_time, wait, misses, has_run: self.now.cpu_time != Nanos::ZERO }
     }
 
     /// Removes the part of the delta that belongs to earlier intervals. If the previous sample of the task (at
-    /// `before`) is older than the interval, its rate between both samples is assumed to be constant.
-    fn set_aside(&mut self, before: Nanos, begin: Nanos, now: Nanos) {
+    /// `before`) is older than the interval, the rate of the task between both samples is assumed to be constant.
+    fn subtract_earlier_intervals(&mut self, before: Nanos, begin: Nanos, now: Nanos) {
         if begin <= before || now <= begin {
             return;
         }
@@ -147,7 +147,7 @@ impl TaskRow {
         let waited = time_delta(self.now.wait, self.base.wait).map(|wait| Nanos(share(wait.0)));
         self.base.wait = self.base.wait.map(|base| base + waited.unwrap_or_default());
         if self.includes_children {
-            self.earlier = Some((part, whole)); // Applied after the subtraction of the others.
+            self.earlier = Some((part, whole)); // `subtract_others` applies this part.
             return;
         }
         for (event, now) in self.now.counters.iter() {
@@ -160,26 +160,26 @@ impl TaskRow {
 
     /// Starts the next interval. A counter that could not be read keeps its last sample as base.
     fn end_interval(&mut self, view: &TaskView) {
-        self.misses_were_lost = view.counters.has_missed_misses();
+        self.misses_were_lost = view.counters.has_uncounted_misses();
         let Totals { cpu_time, wait, ref counters, is_start } = self.now;
         self.base.counters.update(counters);
         (self.base.cpu_time, self.base.wait, self.base.is_start) = (cpu_time, wait, is_start);
     }
 }
 
-/// `part` of `whole` of a delta.
+/// Returns `part` of `whole` of a delta.
 fn share(delta: u64, part: u64, whole: u64) -> u64 {
     u64::try_from(u128::from(delta) * u128::from(part) / u128::from(whole)).unwrap_or(delta)
 }
 
-/// Delta of a total that does not wrap.
+/// Returns the delta of a total that does not wrap.
 fn time_delta(now: Option<Nanos>, base: Option<Nanos>) -> Option<Nanos> {
     Some(now?.saturating_sub(base?))
 }
 
 impl Tasks {
-    /// Stores new samples. `last` is the time of the last interval turn, `begin` the start of the current
-    /// interval. Samples in the order of the table are found without a search.
+    /// Stores new samples. `last` is the time of the last interval turn, `begin` the start of the current interval.
+    /// If the samples are in the order of the table, no search is needed.
     pub fn update(
         &mut self,
         samples: &[TaskSample],
@@ -194,7 +194,7 @@ impl Tasks {
                     let (view, row) = (&mut self.views[idx], &mut self.rows[idx]);
                     row.now.replace(sample);
                     if let Some(before) = sample.previous_sample_at {
-                        row.set_aside(before, begin, now);
+                        row.subtract_earlier_intervals(before, begin, now);
                     }
                     self.jobs_are_stale |= sample.last_cpu != view.last_cpu;
                     view.last_cpu = sample.last_cpu.or(view.last_cpu);
@@ -213,7 +213,7 @@ impl Tasks {
     fn add(&mut self, sample: &TaskSample, (last, begin, now): (Nanos, Nanos, Nanos)) {
         if self.job_of.insert(sample.task, sample.job).is_none() {
             let mut row = TaskRow::new(sample);
-            row.set_aside(last, begin, now); // The share is 1 unless the turn is late.
+            row.subtract_earlier_intervals(last, begin, now); // The whole delta counts, unless the turn is late.
             if sample.includes_children {
                 self.inherited.entry(sample.job).or_default();
             }
@@ -247,7 +247,7 @@ impl Tasks {
     }
 
     /// Removes tasks that exited. Their deltas in this interval count for the domain of the CPU that `cpu_of` returns
-    /// for their job. If `cpu_of` returns `None`, they count for the domain of the last CPU of the task.
+    /// for their job, or without such a CPU, for the domain of the last CPU of the task.
     pub fn remove(&mut self, exited: &[TaskId], cpu_of: impl Fn(JobId) -> Option<CpuId>) {
         let mut removed: Vec<usize> = exited.iter().filter_map(|&task| self.row_of(task)).collect();
         removed.sort_unstable();
@@ -255,7 +255,7 @@ impl Tasks {
         self.remove_rows(&removed, cpu_of);
     }
 
-    /// Removes all tasks of a job, like [`Tasks::remove`].
+    /// Removes all tasks of a job. Their deltas count as in [`Tasks::remove`].
     pub fn remove_job(&mut self, job: JobId, cpu_of: impl Fn(JobId) -> Option<CpuId>) {
         let removed: Vec<usize> = self.rows_of(job).collect();
         self.remove_rows(&removed, cpu_of);
@@ -285,7 +285,7 @@ impl Tasks {
         self.jobs_are_stale = true;
     }
 
-    /// Computes the delta of rows that are about to be removed.
+    /// Computes the deltas of rows before they are removed.
     fn derive_rows(&mut self, removed: &[usize]) {
         for &idx in removed {
             let (view, row) = (&mut self.views[idx], &self.rows[idx]);
@@ -314,13 +314,13 @@ impl Tasks {
         self.views.binary_search_by_key(&(job, task), key).ok()
     }
 
-    /// The job of a task that has not exited.
+    /// Returns the job of a task that has not exited.
     pub fn job_of(&self, task: TaskId) -> Option<JobId> {
         self.job_of.get(&task).copied()
     }
 
-    /// Ends the interval and starts the next one. Passes the delta of every task to `visit`, then the deltas of exited
-    /// tasks (second argument: true).
+    /// Ends the interval and starts the next one. Calls `visit` with the delta of every task, then with the deltas of
+    /// exited tasks (second argument: true).
     pub fn end_interval(&mut self, mut visit: impl FnMut(&TaskDelta, bool)) {
         let mut begin = 0;
         while let Some(job) = self.views.get(begin).map(|view| view.job) {
@@ -346,13 +346,13 @@ impl Tasks {
         self.jobs_are_stale = true;
     }
 
-    /// The view of each task, and whether the task has run since its start.
+    /// Returns the view of each task, and whether the task has run since its start.
     pub fn views_mut(&mut self) -> Vec<(&mut TaskView, bool)> {
         let has_run = |row: &TaskRow| row.now.cpu_time != Nanos::ZERO;
         self.views.iter_mut().zip(self.rows.iter().map(has_run)).collect()
     }
 
-    /// The views of all tasks.
+    /// Returns the views of all tasks.
     pub fn views(&self) -> &[TaskView] {
         &self.views
     }
@@ -375,7 +375,7 @@ impl Tasks {
     }
 }
 
-/// The domain in which more than half of some tasks ran last.
+/// Returns the domain in which more than half of the tasks last ran.
 fn majority(tasks: &[TaskView], domains: &Domains) -> Option<usize> {
     let domain_of = |task: &TaskView| task.last_cpu.and_then(|cpu| domains.of_cpu(cpu));
     // Boyer-Moore majority vote: tasks in different domains cancel each other.
@@ -395,7 +395,7 @@ fn key(view: &TaskView) -> (JobId, TaskId) {
     (view.job, view.task)
 }
 
-/// The index of the view with this key; `guess` is tried first.
+/// Returns the index of the view with the key `target`. `guess` is the first index that is compared.
 fn find(views: &[TaskView], guess: usize, target: (JobId, TaskId)) -> Option<usize> {
     if views.get(guess).is_some_and(|view| key(view) == target) {
         return Some(guess);

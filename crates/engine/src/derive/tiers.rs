@@ -1,15 +1,15 @@
-//! Signal tier of each event of tasks.
+//! Signal tiers of the counter events of tasks.
 //!
 //! | tier | value of a task | available if |
 //! |---|---|---|
-//! | `counters` | delta of its counter | every task that has run since its start has the counter |
-//! | `bandwidth` | (misses) memory traffic of its job, by its share of the job's CPU time | every job with tasks that have run has a monitoring group |
-//! | `declared` | profile or class of its job × its CPU time | a job declares the event |
-//! | `counters` again | delta of its counter, absent for the others | some task has the counter, and no tier above is available |
+//! | `counters` | delta of the task's counter | every task that has run since its start has the counter |
+//! | `bandwidth` | (misses) memory traffic of the job × the task's share of the job's CPU time | every job with tasks that have run has a monitoring group |
+//! | `declared` | rate in the profile or class of the job × the task's CPU time | a job declares the event |
+//! | `counters` | delta of the task's counter, absent for tasks without the counter | at least one task has the counter, and no tier above is available |
 //! | `none` | absent | otherwise |
 //!
-//! All tasks of an interval have the same tier, because values from different sources are not comparable. A
-//! [`TierOverride`] fixes the tier; if it is not available, the tier is `none`.
+//! All tasks have the same tier in an interval, because values from different sources are not comparable. A
+//! [`TierOverride`] sets the tier; if that tier is not available, the tier is `none`.
 
 use std::collections::BTreeMap;
 
@@ -21,7 +21,7 @@ use sched::{
 
 use crate::jobs::Jobs;
 
-/// Bytes per miss: a cache line.
+/// Bytes per miss: the size of a cache line.
 const LINE_BYTES: u64 = 64;
 
 #[derive(Debug, Default)]
@@ -42,19 +42,19 @@ impl TierSelector {
         &self.tiers
     }
 
-    /// Sets the tier of the loads, which [`super::LoadMeter`] determines.
+    /// Sets the tier of the loads, which [`super::LoadMeter`] chooses.
     pub fn set_loads(&mut self, tier: SignalTier) {
         self.tiers.loads = tier;
     }
 
-    /// Chooses the tiers for the interval that ends, and fills in values of tiers other than `counters`.
+    /// Chooses the tiers of the interval that ends, and computes the values of tiers other than `counters`.
     pub fn end_interval(
         &mut self,
         rows: &mut [TaskViewRow<'_>],
         jobs: &Jobs,
         groups: &[MonGroupView],
     ) {
-        let (of_all, of_some) = self.counted(rows);
+        let (of_all, of_some) = self.counted_events(rows);
         let traffic = JobTraffic::of(rows, groups);
         for &event in CounterEvent::ALL {
             let is_counted = (of_all.contains(event), of_some.contains(event));
@@ -67,9 +67,9 @@ impl TierSelector {
         }
     }
 
-    /// Events with a counter for every task that has run (if no task has run: as before), and events with
-    /// a counter for at least one task.
-    fn counted(&self, rows: &[TaskViewRow<'_>]) -> (EventSet, EventSet) {
+    /// Returns the events with a counter for every task that has run, and the events with a counter for at least one
+    /// task. If no task has run, the first set is unchanged.
+    fn counted_events(&self, rows: &[TaskViewRow<'_>]) -> (EventSet, EventSet) {
         let (mut of_all, mut of_some) = (None, EventSet::NONE);
         for (view, has_run) in rows {
             let events = presence(&view.counters);
@@ -105,7 +105,7 @@ impl TierSelector {
         match self.overrides.get(event) {
             Some(only) if is_available(&only) => only,
             Some(_) => SignalTier::None,
-            // Values of a part of the tasks are used if no tier has values of all tasks.
+            // Counters of only some tasks are used if no tier has values of all tasks.
             None if is_counted_of_some => {
                 let whole = SignalTier::ALL.into_iter().find(is_available);
                 whole.filter(|tier| *tier != SignalTier::None).unwrap_or(SignalTier::Counters)
@@ -115,7 +115,8 @@ impl TierSelector {
     }
 }
 
-/// Events with a value. Misses have one if it can be computed from misses by loads, stores and prefetches.
+/// Returns the events with a value. Misses have a value if it can be computed from misses by loads, stores and
+/// prefetches.
 fn presence(counted: &CounterDeltas) -> EventSet {
     match counted.misses() {
         Some(_) => counted.present().with(CounterEvent::LlcMisses),
@@ -144,7 +145,7 @@ fn fill(
     }
 }
 
-/// Memory traffic of jobs from their monitoring groups, with the CPU time of their tasks.
+/// Memory traffic of jobs from their monitoring groups, and the CPU time of their tasks.
 #[derive(Debug, Default)]
 struct JobTraffic {
     is_known: bool,

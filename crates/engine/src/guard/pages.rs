@@ -8,10 +8,10 @@ use super::{Guard, memory_is_declared, unchanged};
 use crate::jobs::JobEntry;
 use crate::page_migrations::{ActivePageMigrations, PageMigrationLimits};
 
-/// Minimum amount of a migration: the base page size of most machines.
+/// Minimum size of a migration: the base page size of most machines.
 const BYTES_MIN: Bytes = Bytes::from_kib(4);
 
-/// State of memory that page migrations are checked against.
+/// State of memory against which page migrations are checked.
 #[derive(Clone, Copy)]
 pub(crate) struct MemoryView<'a> {
     pub limits: &'a PageMigrationLimits,
@@ -20,8 +20,8 @@ pub(crate) struct MemoryView<'a> {
 }
 
 impl Guard<'_> {
-    /// The page migration as approved: with a limit that the budgets allow. `active` contains the active migrations and
-    /// those approved in this turn.
+    /// Returns the approved page migration, with a limit within the budgets. `active` contains the active migrations
+    /// and the migrations approved in this turn.
     pub(super) fn move_pages(
         &self,
         (job, entry): (&Job, &JobEntry),
@@ -70,7 +70,7 @@ impl Guard<'_> {
         }
     }
 
-    /// The limit, reduced to the remaining budgets.
+    /// Returns the limit of the request, reduced to the remaining budgets.
     fn within_budget(
         &self,
         (job, entry): (&Job, &JobEntry),
@@ -81,7 +81,7 @@ impl Guard<'_> {
         let of_job = entry.page_migrations.budget(self.memory.now, limits);
         let of_all = active.remaining_backlog(limits);
         if of_job < BYTES_MIN {
-            let PageMigrationLimits { per_process_minute: max, .. } = limits;
+            let PageMigrationLimits { per_job_minute: max, .. } = limits;
             let detail = format!("{} has used its budget of {max} per minute", job.name);
             return Err((RejectCause::OverBudget, detail));
         }
@@ -96,8 +96,8 @@ impl Guard<'_> {
         Ok(if budget < amount { budget } else { limit })
     }
 
-    /// A request for a target node with too little free memory is rejected, not narrowed. A policy can request a part
-    /// of the memory instead.
+    /// Rejects a request if the target node has too little free memory. The request is not narrowed, because a policy
+    /// can request a part of the memory instead.
     fn check_free_memory(
         &self,
         (known, to, limit): (Option<Bytes>, NodeId, Bytes),
@@ -109,7 +109,7 @@ impl Guard<'_> {
         };
         let usable = self.memory.limits.usable(free, node.memory_reclaimable, node.memory_total);
         let available = usable.saturating_sub(active.bytes_to(to));
-        // An unknown amount is at least one page.
+        // If the amount is unknown, it is at least one page.
         let needed = known.unwrap_or(if limit == Action::NO_LIMIT { BYTES_MIN } else { limit });
         let needed = needed.min(limit);
         if needed <= available {

@@ -1,8 +1,8 @@
-//! Declared rates of a job's program, in events per second of CPU time.
+//! Declared rates of a job's program.
 //!
-//! A profile gives rates of counters ([`program::profile::ProfileRates`]) for the last-level cache size of this
-//! machine, at the CPU frequency of the measurement. A class gives memory operations only, which count as
-//! cache misses.
+//! A profile has rates of counters in events per second of CPU time ([`program::profile::ProfileRates`]), for the
+//! last-level cache size of this machine and the CPU frequency of the measurement. A class has only a rate of memory
+//! operations, which count as cache misses.
 
 use base::{Bytes, Nanos};
 use program::{Job, Profile};
@@ -14,29 +14,29 @@ const NANOS_PER_SECOND: u128 = 1_000_000_000;
 /// Declared rates of one job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Declared {
-    /// Memory controller operations per millisecond of CPU time; `None`: not declared.
+    /// Memory controller operations per millisecond of CPU time. `None` if they are not declared.
     pub ops_per_ms: Option<u64>,
     per_second: [Option<u64>; CounterEvent::N],
 }
 
 impl Declared {
     pub fn of(job: &Job, machine: &Machine) -> Self {
-        let by_class = job.class.map(|class| Declared::by_ops(class.controller_ops_per_ms()));
-        let by_profile = job.found.as_deref().and_then(|profile| by_profile(profile, machine));
+        let by_class = job.class.map(|class| Declared::from_ops(class.controller_ops_per_ms()));
+        let by_profile = job.found.as_deref().and_then(|profile| from_profile(profile, machine));
         match (by_class, by_profile) {
-            // The class in the workload has precedence over the memory operations of the profile.
+            // A class in the workload has precedence over the memory operations of a profile.
             (Some(class), Some(profile)) => Declared { ops_per_ms: class.ops_per_ms, ..profile },
             (class, profile) => profile.or(class).unwrap_or_default(),
         }
     }
 
-    fn by_ops(per_ms: u64) -> Self {
+    fn from_ops(per_ms: u64) -> Self {
         let mut declared = Declared { ops_per_ms: Some(per_ms), ..Declared::default() };
         declared.per_second[CounterEvent::LlcMisses as usize] = Some(per_ms.saturating_mul(1000));
         declared
     }
 
-    /// Declared number of events in an amount of CPU time.
+    /// Returns the declared number of events in an amount of CPU time.
     pub fn in_time(&self, event: CounterEvent, cpu_time: Nanos) -> Option<u64> {
         let per_second = self.per_second[event as usize]?;
         let exact = u128::from(per_second) * u128::from(cpu_time.0) / NANOS_PER_SECOND;
@@ -48,8 +48,8 @@ impl Declared {
     }
 }
 
-/// `None` if the profile has no CPU frequency.
-fn by_profile(profile: &Profile, machine: &Machine) -> Option<Declared> {
+/// Computes the rates from a profile. Returns `None` if the profile has no CPU frequency.
+fn from_profile(profile: &Profile, machine: &Machine) -> Option<Declared> {
     let cache = machine.llcs().iter().filter_map(|llc| llc.size).min().unwrap_or(Bytes::ZERO);
     let rates = profile.rates_per_cpu_second(cache, profile.frequency()?);
     let mut declared = Declared::default();
@@ -59,14 +59,14 @@ fn by_profile(profile: &Profile, machine: &Machine) -> Option<Declared> {
         (CounterEvent::LlcReferences, rates.llc_references),
         (CounterEvent::LlcMisses, rates.llc_misses),
     ] {
-        declared.per_second[event as usize] = rate.and_then(whole);
+        declared.per_second[event as usize] = rate.and_then(whole_rate);
     }
-    let per_second = rates.controller_ops().and_then(whole);
+    let per_second = rates.controller_ops().and_then(whole_rate);
     declared.ops_per_ms = per_second.map(|per_second| per_second / 1000);
     Some(declared)
 }
 
-/// A rate in whole events per second; `None` if it is negative or not finite.
-fn whole(rate: f64) -> Option<u64> {
+/// Returns a rate in whole events per second; `None` if it is negative or not finite.
+fn whole_rate(rate: f64) -> Option<u64> {
     (rate.is_finite() && 0.0 <= rate).then_some(rate as u64)
 }

@@ -1,4 +1,4 @@
-//! Runs of the engine: the cases in `cases/`, and the loop over a host, an engine and sinks.
+//! Tests of the engine: the cases in `cases/`, and runs with a host, an engine and sinks.
 
 use crate::testing::play;
 

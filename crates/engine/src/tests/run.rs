@@ -1,4 +1,4 @@
-//! The loop over a host, an engine and sinks.
+//! Tests of the loop over a host, an engine and sinks.
 
 use std::collections::VecDeque;
 use std::io;
@@ -9,7 +9,7 @@ use topology::Machine;
 
 use crate::{Approved, Engine, Host, RunError, RunSummary, Sink, TurnRecord, run};
 
-/// A host with a given number of turns, and two further turns after a stop.
+/// A host with a fixed number of turns, and two further turns after a stop.
 struct Turns {
     remaining: VecDeque<u64>,
     calls: Vec<String>,
@@ -44,7 +44,7 @@ impl Host for Turns {
     }
 }
 
-/// Aborts in one turn, and fails the test if it is called again.
+/// A policy that aborts in one turn, and fails the test if it is called after that.
 struct Aborting {
     at: Option<u64>,
 }
@@ -72,7 +72,7 @@ impl Policy for Aborting {
     }
 }
 
-/// Stores the numbers of recorded turns and fails in one.
+/// A sink that stores the numbers of recorded turns and fails in one turn.
 #[derive(Default)]
 struct RecordedTurns {
     turns: Vec<u64>,
@@ -139,7 +139,7 @@ fn after_an_error_of_a_sink_the_host_stops_and_the_other_sinks_record_the_last_t
 }
 
 #[test]
-fn an_error_of_the_host_ends_the_run_at_once() {
+fn an_error_of_the_host_ends_the_run_immediately() {
     let run = trace(None, None, Some(2));
     assert!(matches!(run.result, Err(RunError::Host(text)) if text.contains("host")));
     assert_eq!(run.recorded, [vec![0, 1], vec![0, 1]]);

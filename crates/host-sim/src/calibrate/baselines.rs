@@ -1,16 +1,18 @@
-//! Baseline predictors, which the physics must beat on the same data, fitted in the same way.
+//! Baseline predictors of slowdowns. They are fitted like the physics, and the physics must have a smaller error on
+//! the same data.
 //!
 //! | name | slowdown |
 //! | --- | --- |
 //! | one | 1 |
-//! | sum | a + b × (own + other's misses) |
-//! | two terms | a + b × own misses + c × other's misses |
-//! | product | a + b × own misses × other's bandwidth |
-//! | fixed point | cache split by misses per cycle, misses from the curve, cycles = rest + misses × cost, the cost scaled by an M/D/1 queue |
-//! | with service time | the same with a fitted service rate of the channel |
+//! | sum | a + b × (m + n) |
+//! | two terms | a + b × m + c × n |
+//! | product | a + b × m × bandwidth of the other program |
+//! | fixed point | cache split by misses per cycle, misses from the curve, cycles = core cycles + misses × cost, the cost scaled by an M/D/1 queue |
+//! | service time | fixed point with a fitted service rate of the channel |
 //!
-//! Misses are per 1000 instructions in the whole cache, including prefetches. Source: `workloads/data/corun/README.md`,
-//! which gives the formulas of the first four and describes the fifth.
+//! m and n are the misses of the program and of the other program, per 1000 instructions with the complete cache,
+//! including prefetches. Source: `workloads/data/corun/README.md`, which contains the formulas of the first four
+//! predictors and a description of the fixed point.
 
 use super::{CoRunData, MeasuredPair};
 use crate::predict::program_table::TableProgram;
@@ -20,19 +22,19 @@ use crate::predict::program_table::TableProgram;
 pub enum Baseline {
     /// No slowdown.
     One,
-    /// The sum of both misses.
+    /// Function of the sum of both programs' misses.
     Sum(Vec<f64>),
-    /// Both misses in separate terms.
+    /// Function of both programs' misses, with separate terms.
     TwoTerms(Vec<f64>),
-    /// Own misses times the other's bandwidth.
+    /// Function of the program's misses multiplied by the other program's bandwidth.
     Product(Vec<f64>),
-    /// Cache and queue, with the peak bandwidth as the service rate.
+    /// Shared cache and M/D/1 queue, with the peak bandwidth as the service rate.
     FixedPoint,
     /// [`Baseline::FixedPoint`] with a fitted service rate in bytes per nanosecond.
     ServiceTime(f64),
 }
 
-/// All baselines before a fit, with their names.
+/// Returns all baselines before a fit, with their names.
 pub fn baselines() -> [(&'static str, Baseline); 6] {
     [
         ("every slowdown is 1", Baseline::One),
@@ -57,7 +59,7 @@ impl Baseline {
         }
     }
 
-    /// The slowdowns of a pair.
+    /// Returns the slowdowns of the two programs of a pair.
     pub fn pair(&self, measurements: &CoRunData, pair: &MeasuredPair) -> [f64; 2] {
         let [a, b] = pair.programs.map(|idx| &measurements.programs[idx]);
         let each = |constants: &[f64]| {
@@ -69,8 +71,10 @@ impl Baseline {
         match self {
             Baseline::One => [1.0, 1.0],
             Baseline::Sum(by) | Baseline::TwoTerms(by) | Baseline::Product(by) => each(by),
-            Baseline::FixedPoint => queued(measurements, [a, b], measurements.machine.peak),
-            Baseline::ServiceTime(rate) => queued(measurements, [a, b], *rate),
+            Baseline::FixedPoint => {
+                solve_fixed_point(measurements, [a, b], measurements.machine.peak)
+            }
+            Baseline::ServiceTime(rate) => solve_fixed_point(measurements, [a, b], *rate),
         }
     }
 
@@ -103,7 +107,7 @@ impl Baseline {
     }
 }
 
-/// Bandwidth alone in bytes per nanosecond.
+/// Returns the bandwidth of a program alone, in bytes per nanosecond.
 fn bandwidth(measurements: &CoRunData, known: &TableProgram) -> f64 {
     let row = known.miss_curve.at(measurements.machine.cache);
     let cycles = row.cycles.unwrap_or(1.0);
@@ -135,7 +139,7 @@ fn solve(rows: &[(Vec<f64>, f64)]) -> Vec<f64> {
     (0..n).map(|i| lines[i][n] / lines[i][i]).collect()
 }
 
-/// Tries service rates in steps of a fiftieth of the peak.
+/// Returns the best of the service rates in steps of a fiftieth of the peak.
 fn best_rate(measurements: &CoRunData) -> Baseline {
     let off = |rate: f64| {
         let model = Baseline::ServiceTime(rate);
@@ -150,17 +154,21 @@ fn best_rate(measurements: &CoRunData) -> Baseline {
     Baseline::ServiceTime(best.map_or(measurements.machine.peak, |(rate, _)| rate))
 }
 
-/// Utilization above which the queueing formula is not used. Chosen for the best result of this baseline.
+/// Utilization above which the queueing formula is not used. Selected for the smallest error of this baseline.
 const USE_MAX: f64 = 0.94;
-/// A curve with a smaller relative change of misses does not determine the cost of a miss.
+/// Minimum relative change of misses over a curve; smaller changes do not determine the cost of a miss.
 const FLAT: f64 = 0.05;
-/// Smallest number of cycles per instruction without stalls: a core that issues four instructions.
+/// Minimum number of cycles per instruction without stalls, for a core that issues four instructions per cycle.
 const REST_MIN: f64 = 0.25;
-/// Iterations of the fixed point; half of each change is applied.
+/// Iterations of the fixed point. Each iteration applies half of the change.
 const N_ROUNDS: usize = 100;
 
-/// Solves the fixed point.
-fn queued(measurements: &CoRunData, programs: [&TableProgram; 2], rate: f64) -> [f64; 2] {
+/// Solves the fixed point and returns the slowdowns.
+fn solve_fixed_point(
+    measurements: &CoRunData,
+    programs: [&TableProgram; 2],
+    rate: f64,
+) -> [f64; 2] {
     let line_cycles = 64.0 / rate * measurements.machine.ghz;
     let cache = measurements.machine.cache;
     let programs = programs.map(|program| FixedPointProgram::new(measurements, program));
@@ -195,7 +203,7 @@ struct FixedPointProgram<'a> {
     alone: f64,
     /// Cycles per instruction without stalls.
     rest: f64,
-    /// Cycles per thousandth of a miss.
+    /// Cycles per instruction for each miss per 1000 instructions.
     price: f64,
 }
 
@@ -212,15 +220,15 @@ impl<'a> FixedPointProgram<'a> {
         self.known.miss_curve.at(bytes).misses
     }
 
-    /// Memory traffic in lines per instruction.
+    /// Returns the memory traffic in lines per instruction.
     fn lines(&self, bytes: f64) -> f64 {
         let row = self.known.miss_curve.at(bytes);
         (row.reads + row.writes) / 1000.0
     }
 }
 
-/// The slope of cycles over misses at a program's cache sizes; `None` if the misses hardly change or the slope is not
-/// positive.
+/// Returns the slope of cycles over misses at a program's cache sizes. `None` if the misses hardly change or the
+/// slope is not positive.
 fn price(known: &TableProgram) -> Option<f64> {
     let rows = known.miss_curve.points();
     let points: Vec<(f64, f64)> =
@@ -239,7 +247,7 @@ fn price(known: &TableProgram) -> Option<f64> {
     Some(xy / xx).filter(|slope| 0.0 < *slope)
 }
 
-/// The median of the known costs.
+/// Returns the median of the known costs of a miss.
 fn usual_price(measurements: &CoRunData) -> f64 {
     let mut known: Vec<f64> = measurements.programs.iter().filter_map(price).collect();
     known.sort_by(f64::total_cmp);

@@ -1,12 +1,13 @@
-//! Leave-one-out cross-validation of predictions, and the quality of a model for placement: whether it finds the best
-//! pairing of four programs on two caches, and the measured cost of its pairings.
+//! Leave-one-out cross-validation of predictions. The module also evaluates a model for placement: it counts how
+//! often the model selects the best pairing of four programs on two caches, and computes the measured slowdown of the
+//! selected pairings.
 
 use super::{BEGIN, Baseline, Calibration, CoRunData, MeasuredPair, Predictor, fit_from};
 
-/// Leave-one-out predictions of a model: for pairs with a program that was excluded from the fit.
+/// Leave-one-out predictions of a model: each pair contains a program that was excluded from the fit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CrossValidation {
-    /// One row per excluded program and slowdown of its pairs.
+    /// One row for each excluded program and each slowdown of its pairs.
     pub rows: Vec<PredictedSlowdown>,
 }
 
@@ -15,7 +16,7 @@ pub struct CrossValidation {
 pub struct PredictedSlowdown {
     /// The program that was excluded from the fit.
     pub left_out: usize,
-    /// The program with this slowdown.
+    /// The program of the predicted slowdown.
     pub program: usize,
     /// The other program of the pair.
     pub neighbour: usize,
@@ -43,18 +44,18 @@ pub fn cross_validate(measurements: &CoRunData) -> CrossValidation {
 
 /// Cross-validates the physics with other initial parameters of the fits.
 pub fn cross_validate_from(measurements: &CoRunData, begin: &Calibration) -> CrossValidation {
-    left_out(measurements, |rest| physics_predictor(measurements, &fit_from(rest, begin)))
+    leave_one_out(measurements, |rest| physics_predictor(measurements, &fit_from(rest, begin)))
 }
 
 /// Cross-validates a baseline predictor.
 pub fn cross_validate_baseline(measurements: &CoRunData, begin: &Baseline) -> CrossValidation {
-    left_out(measurements, |rest| {
+    leave_one_out(measurements, |rest| {
         let fitted = begin.fit(rest);
         move |pair| fitted.pair(measurements, pair)
     })
 }
 
-/// A predictor: the physics with given parameters.
+/// Returns a predictor: the physics with the given parameters.
 pub fn physics_predictor(
     measurements: &CoRunData,
     fitted: &Calibration,
@@ -63,7 +64,7 @@ pub fn physics_predictor(
     move |pair| predictor.pair(pair)
 }
 
-fn left_out<M: Fn(&MeasuredPair) -> [f64; 2]>(
+fn leave_one_out<M: Fn(&MeasuredPair) -> [f64; 2]>(
     measurements: &CoRunData,
     fit: impl Fn(&CoRunData) -> M,
 ) -> CrossValidation {
@@ -71,22 +72,24 @@ fn left_out<M: Fn(&MeasuredPair) -> [f64; 2]>(
     for left_out in 0..measurements.programs.len() {
         let model = fit(&measurements.without(left_out));
         for pair in measurements.pairs_of(left_out) {
-            rows.extend(both(pair, model(pair)).map(|row| PredictedSlowdown { left_out, ..row }));
+            rows.extend(
+                pair_rows(pair, model(pair)).map(|row| PredictedSlowdown { left_out, ..row }),
+            );
         }
     }
     CrossValidation { rows }
 }
 
-/// Predictions of a model for the data of its own fit.
+/// Returns the predictions of a model for the data to which it was fitted.
 pub fn in_sample(
     measurements: &CoRunData,
     model: impl Fn(&MeasuredPair) -> [f64; 2],
 ) -> CrossValidation {
-    let rows = measurements.pairs.iter().flat_map(|pair| both(pair, model(pair)));
+    let rows = measurements.pairs.iter().flat_map(|pair| pair_rows(pair, model(pair)));
     CrossValidation { rows: rows.collect() }
 }
 
-fn both(pair: &MeasuredPair, predicted: [f64; 2]) -> [PredictedSlowdown; 2] {
+fn pair_rows(pair: &MeasuredPair, predicted: [f64; 2]) -> [PredictedSlowdown; 2] {
     let [a, b] = pair.programs;
     [(0, a, b), (1, b, a)].map(|(idx, program, neighbour)| PredictedSlowdown {
         left_out: program,
@@ -98,17 +101,17 @@ fn both(pair: &MeasuredPair, predicted: [f64; 2]) -> [PredictedSlowdown; 2] {
 }
 
 impl CrossValidation {
-    /// The errors of all rows.
+    /// Returns the errors of all rows.
     pub fn errors(&self) -> PredictionErrors {
         PredictionErrors::of(self.rows.iter())
     }
 
-    /// The errors for the pairs of a program that was excluded from the fit.
+    /// Returns the errors for pairs of a program that was excluded from the fit.
     pub fn errors_of_left_out(&self, left_out: usize) -> PredictionErrors {
         PredictionErrors::of(self.rows.iter().filter(|row| row.left_out == left_out))
     }
 
-    /// The errors for the pairs without a program.
+    /// Returns the errors for all pairs that do not contain a program.
     pub fn errors_without(&self, program: usize) -> PredictionErrors {
         PredictionErrors::of(
             self.rows.iter().filter(|row| row.program != program && row.neighbour != program),
@@ -129,19 +132,20 @@ impl PredictionErrors {
     }
 }
 
-/// Spearman's rank correlation: 1 for the same order, -1 for the opposite order; 0 if all values of one list are equal.
+/// Returns Spearman's rank correlation: 1 for equal order, -1 for opposite order; 0 if all values of one list are
+/// equal.
 pub fn rank_correlation(one: &[f64], other: &[f64]) -> f64 {
     correlation(&ranks(one), &ranks(other))
 }
 
-/// The rank of each value; equal values have the mean of their ranks.
+/// Returns the rank of each value. Equal values have the mean of their ranks.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let below = |value: &f64| values.iter().filter(|other| *other < value).count();
     let upto = |value: &f64| values.iter().filter(|other| *other <= value).count();
     values.iter().map(|value| (below(value) + upto(value)) as f64 / 2.0).collect()
 }
 
-/// Pearson's correlation; 0 if all values of one list are equal.
+/// Returns Pearson's correlation; 0 if all values of one list are equal.
 fn correlation(one: &[f64], other: &[f64]) -> f64 {
     let middle = |values: &[f64]| super::mean(values.iter().copied());
     let (a, b) = (middle(one), middle(other));
@@ -154,14 +158,14 @@ fn correlation(one: &[f64], other: &[f64]) -> f64 {
     if aa * bb == 0.0 { 0.0 } else { ab / libm::sqrt(aa * bb) }
 }
 
-/// The results for all combinations of four programs.
+/// Results for all combinations of four programs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PairingResult {
-    /// Combinations.
+    /// Number of combinations.
     pub n: usize,
-    /// Combinations for which the model selects the best of the three pairings.
+    /// Number of combinations for which the model selects the best of the three pairings.
     pub n_best: usize,
-    /// Mean measured slowdown of the chosen pairings.
+    /// Mean measured slowdown of the pairings that the model selects.
     pub chosen: f64,
     /// Mean measured slowdown of the best pairings.
     pub best: f64,
@@ -169,18 +173,18 @@ pub struct PairingResult {
     pub blind: f64,
 }
 
-/// Evaluates all combinations with measurements of every pair.
+/// Evaluates all combinations of four programs of which every pair was measured.
 pub fn evaluate_pairings(
     measurements: &CoRunData,
     model: impl Fn(&MeasuredPair) -> [f64; 2],
 ) -> PairingResult {
     let mut all = PairingResult { n: 0, n_best: 0, chosen: 0.0, best: 0.0, blind: 0.0 };
     for four in sets_of_four(measurements.programs.len()) {
-        let Some(ways) = pairings_of(measurements, four) else { continue };
-        let measured = ways.map(|two| two.map(|pair| pair.slowdowns).concat());
+        let Some(pairings) = pairings_of(measurements, four) else { continue };
+        let measured = pairings.map(|two| two.map(|pair| pair.slowdowns).concat());
         let measured = measured.map(|each| each.iter().sum::<f64>() / 4.0);
-        let predicted = ways.map(|two| two.map(&model).concat().iter().sum::<f64>());
-        let (chosen, best) = (least(&predicted), least(&measured));
+        let predicted = pairings.map(|two| two.map(&model).concat().iter().sum::<f64>());
+        let (chosen, best) = (index_of_smallest(&predicted), index_of_smallest(&measured));
         all.n += 1;
         all.n_best += usize::from(chosen == best);
         all.chosen += measured[chosen];
@@ -203,7 +207,7 @@ fn sets_of_four(n: usize) -> Vec<[usize; 4]> {
     all
 }
 
-/// The three pairings, two pairs each.
+/// Returns the three pairings of four programs, with two pairs each.
 fn pairings_of(
     measurements: &CoRunData,
     [a, b, c, d]: [usize; 4],
@@ -216,7 +220,7 @@ fn pairings_of(
     Some([[find(a, b)?, find(c, d)?], [find(a, c)?, find(b, d)?], [find(a, d)?, find(b, c)?]])
 }
 
-fn least(costs: &[f64; 3]) -> usize {
+fn index_of_smallest(costs: &[f64; 3]) -> usize {
     let order = (0..3).min_by(|one, other| costs[*one].total_cmp(&costs[*other]));
     order.unwrap_or(0)
 }

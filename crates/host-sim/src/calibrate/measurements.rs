@@ -1,4 +1,4 @@
-//! Measured slowdowns: pairs of programs on one cache, and programs alone with remote memory.
+//! Measured slowdowns: of pairs of programs on one cache, and of single programs with remote memory.
 
 use super::CoRunMachine;
 use crate::csv_table::{CsvError, CsvRow, CsvTable};
@@ -9,33 +9,33 @@ use crate::predict::program_table::{ProgramTableError, TableProgram, from_csv};
 pub struct CoRunData {
     /// The machine.
     pub machine: CoRunMachine,
-    /// Each program alone.
+    /// Measurements of each program alone.
     pub programs: Vec<TableProgram>,
-    /// Pairs of programs on one cache.
+    /// Measurements of pairs of programs on one cache.
     pub pairs: Vec<MeasuredPair>,
-    /// Programs with remote memory.
+    /// Measurements of programs with remote memory.
     pub remote: Vec<MeasuredRemote>,
 }
 
-/// Two programs on one cache, as indices into [`CoRunData::programs`].
+/// A pair of programs on one cache.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MeasuredPair {
-    /// The programs.
+    /// Indexes of the programs in [`CoRunData::programs`].
     pub programs: [usize; 2],
-    /// Run times relative to alone.
+    /// Run times relative to the run times alone.
     pub slowdowns: [f64; 2],
 }
 
-/// A program with all its memory on another node.
+/// A program with all its memory on a remote node.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MeasuredRemote {
-    /// The program.
+    /// Index of the program in [`CoRunData::programs`].
     pub program: usize,
     /// Run time relative to local memory.
     pub slowdown: f64,
 }
 
-/// The error of invalid data.
+/// An error in the data.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum DataError {
@@ -46,10 +46,10 @@ pub enum DataError {
 }
 
 impl CoRunData {
-    /// Parses the three tables of `workloads/data/corun`, each with its file name for errors.
+    /// Parses the three tables of `workloads/data/corun`. Each table has a file name for errors.
     ///
     /// # Errors
-    /// A table is invalid, or has a program that is not in the first table.
+    /// Returns an error if a table is invalid, or names a program that is not in the first table.
     pub fn read(
         machine: CoRunMachine,
         solo: (&str, &str),
@@ -87,12 +87,12 @@ impl CoRunData {
     fn find(&self, row: CsvRow<'_>, column: &str) -> Result<usize, CsvError> {
         let name = row.text(column)?;
         let found = self.programs.iter().position(|known| known.name == name);
-        let what =
+        let problem =
             || format!("there is no row for \"{name}\" alone; add it to the table of programs");
-        found.ok_or_else(|| row.error(column, what()))
+        found.ok_or_else(|| row.error(column, problem()))
     }
 
-    /// The data without a program: without its pairs and its remote memory.
+    /// Returns the data without a program: without its pairs and its measurement with remote memory.
     pub fn without(&self, program: usize) -> CoRunData {
         let mut left = self.clone();
         left.pairs.retain(|pair| !pair.programs.contains(&program));
@@ -100,7 +100,7 @@ impl CoRunData {
         left
     }
 
-    /// The pairs of a program.
+    /// Returns the pairs of a program.
     pub fn pairs_of(&self, program: usize) -> impl Iterator<Item = &MeasuredPair> {
         self.pairs.iter().filter(move |pair| pair.programs.contains(&program))
     }

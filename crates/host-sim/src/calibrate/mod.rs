@@ -7,9 +7,9 @@
 //!                                           └──────── Calibration ◄───────────────┘
 //! ```
 //!
-//! The error on the data of the fit does not show how a model predicts other programs. [`cross_validate`] therefore
-//! excludes each program in turn, fits on the pairs of the others, and predicts the pairs of the excluded program. The
-//! baseline predictors are fitted in the same way.
+//! The error on the data of the fit does not show how well a model predicts other programs. [`cross_validate`]
+//! therefore excludes each program in turn, fits the model to the pairs of the other programs, and predicts the pairs
+//! of the excluded program. The baseline predictors are fitted in this way too.
 
 mod baselines;
 mod cross_validation;
@@ -31,53 +31,53 @@ use crate::physics::{Calibration, Channel, CpiModel, Demand};
 use crate::predict::program_table::TableProgram;
 use crate::predict::{CacheDomain, LlcDomain, Prediction, predict_together};
 
-/// The machine of the measurements.
+/// The machine on which the slowdowns were measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CoRunMachine {
     /// Size of the last-level cache in bytes.
     pub cache: f64,
     /// Unloaded miss latency in nanoseconds.
     pub unloaded_ns: f64,
-    /// Peak bandwidth of its memory in bytes per nanosecond.
+    /// Peak memory bandwidth in bytes per nanosecond.
     pub peak: f64,
-    /// Frequency in GHz.
+    /// CPU frequency in GHz.
     pub ghz: f64,
     /// Additional latency of remote memory in nanoseconds.
     pub remote_extra_ns: f64,
 }
 
 impl CoRunMachine {
-    /// From the LLC domain of a machine file.
+    /// Returns the machine for the LLC domain of a machine file.
     pub fn of(llc_domain: &LlcDomain, extra_ns: f64) -> Self {
         let LlcDomain { cache, unloaded_ns, peak, ghz, .. } = *llc_domain;
         CoRunMachine { cache, unloaded_ns, peak, ghz, remote_extra_ns: extra_ns }
     }
 }
 
-/// The initial parameters, also the prior of the fit: plausible values for any machine. Ten outstanding misses: the
-/// number of misses that the first-level cache of many cores can track.
+/// Initial parameters, which are also the prior of the fit: plausible values for any machine. The value for
+/// outstanding misses is ten, which is the number that the first-level cache of many cores can track.
 pub const BEGIN: Calibration =
     Calibration { slope: 1.0, cap: 0.6, overlap: 1.5, overlap_max: 10.0, late: 0.1 };
 
-/// Iterations per start, and number of starts; each start begins at the previous result. More iterations change no
-/// printed digit.
+/// Iterations per start and number of starts. Each start begins at the previous result. More iterations do not change
+/// any printed digit.
 const N_ROUNDS: usize = 200;
 const N_BEGINS: usize = 3;
-/// Edge of the initial simplex, in logarithms.
+/// Edge of the initial simplex, in logarithms of the parameters.
 const EDGE: f64 = 0.2;
-/// Weight of the values with remote memory (six) relative to those of pairs (thirty). Guessed.
+/// Weight of the six values with remote memory relative to the thirty values of pairs (guessed).
 const REMOTE_WEIGHT: f64 = 0.2;
-/// Weight of the distance from the prior: with thirty slowdowns predicted to 4 %, each parameter is assumed to be known to a
-/// factor of 1.6. Guessed.
+/// Weight of the distance from the prior. If thirty slowdowns are predicted to 4 %, each parameter is assumed to be
+/// known to a factor of 1.6 (guessed).
 const PRIOR_WEIGHT: f64 = 0.0002;
 
-/// The parameters with the best predictions. The capacity is not searched for: it is the largest bandwidth of any program
-/// alone.
+/// Returns the parameters with the best predictions. The capacity is not fitted: it is the largest bandwidth of any
+/// program alone.
 pub fn fit(measurements: &CoRunData) -> Calibration {
     fit_from(measurements, &BEGIN)
 }
 
-/// The parameters with the best predictions, from other initial parameters than [`BEGIN`].
+/// Returns the parameters with the best predictions, for other initial parameters than [`BEGIN`].
 pub fn fit_from(measurements: &CoRunData, begin: &Calibration) -> Calibration {
     let CoRunMachine { peak, ghz, .. } = measurements.machine;
     let bandwidths = measurements.programs.iter().map(|program| program.max_bandwidth(ghz));
@@ -96,7 +96,7 @@ pub fn fit_from(measurements: &CoRunData, begin: &Calibration) -> Calibration {
     fitted(&numbers, cap)
 }
 
-/// All parameters are positive, so the search uses their logarithms.
+/// Returns the logarithms of the parameters. The search uses them because all parameters are positive.
 fn logarithms(fitted: &Calibration) -> Vec<f64> {
     let Calibration { slope, overlap, overlap_max, late, .. } = *fitted;
     [slope, overlap, overlap_max, late].map(libm::log).to_vec()
@@ -113,7 +113,8 @@ fn fitted(numbers: &[f64], cap: f64) -> Calibration {
     }
 }
 
-/// The mean of ln(predicted ÷ measured)² over slowdowns: too large and too small by the same factor is the same error.
+/// Returns the mean of ln(predicted ÷ measured)² over slowdowns. Predictions that are too large or too small by the
+/// same factor have equal errors.
 fn mean_squared_log_error(measurements: &CoRunData, fitted: &Calibration) -> f64 {
     if 1.0 < fitted.late || fitted.overlap < 1.0 || fitted.overlap_max < fitted.overlap {
         return f64::INFINITY;
@@ -137,7 +138,7 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
     if n == 0 { 0.0 } else { sum / f64::from(n) }
 }
 
-/// The physics with given parameters.
+/// A predictor of slowdowns: the physics with given parameters.
 pub struct Predictor {
     domain: CacheDomain,
     models: Vec<CpiModel>,
@@ -145,7 +146,7 @@ pub struct Predictor {
 }
 
 impl Predictor {
-    /// For the programs and the machine of a data set.
+    /// Returns a predictor for the programs and the machine of the measurements.
     pub fn new(measurements: &CoRunData, fitted: &Calibration) -> Self {
         let CoRunMachine { cache, unloaded_ns, peak, ghz, remote_extra_ns: extra_ns } =
             measurements.machine;
@@ -159,25 +160,25 @@ impl Predictor {
         Predictor { domain: CacheDomain { cache, channel }, models, extra_ns }
     }
 
-    /// The machine's channel.
+    /// Returns the memory channel of the machine.
     pub fn channel(&self) -> &Channel {
         &self.domain.channel
     }
 
-    /// The slowdowns of a pair.
+    /// Returns the slowdowns of the two programs of a pair.
     pub fn pair(&self, pair: &MeasuredPair) -> [f64; 2] {
         let predicted = self.predict(&pair.programs);
         [0, 1].map(|idx| predicted.get(idx).map_or(1.0, |prediction| prediction.slowdown))
     }
 
-    /// The predictions for several programs together.
+    /// Returns the predictions for several programs that run together.
     pub fn predict(&self, programs: &[usize]) -> Vec<Prediction> {
         let programs: Vec<&CpiModel> =
             programs.iter().filter_map(|idx| self.models.get(*idx)).collect();
         predict_together(&programs, &self.domain)
     }
 
-    /// The slowdown of a program alone with remote memory.
+    /// Returns the slowdown of a program that runs alone with remote memory.
     pub fn remote(&self, program: usize) -> f64 {
         let Some(model) = self.models.get(program) else { return 1.0 };
         let local = model.demand(self.domain.cache);

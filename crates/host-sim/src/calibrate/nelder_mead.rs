@@ -2,26 +2,26 @@
 //! The Computer Journal 7(4), 1965.
 //!
 //! ```text
-//!      worst                    the worst vertex is reflected at the centroid of the others;
-//!        ╲╲                     if that is the best, expanded; if it is not better, contracted;
-//!   good──╳── reflected         if nothing helps, all vertices shrink towards the best
+//!      worst                    the worst vertex is reflected at the centroid of all other vertices;
+//!        ╲╲                     expanded if the new vertex is the best; contracted if it is not better;
+//!   good──╳── reflected         if the contraction does not help, all vertices shrink towards the best
 //! ```
 //!
-//! The method is deterministic: the same function and start give the same result on every machine.
+//! The method is deterministic: equal functions and starts give equal results on every machine.
 
 /// A vertex: its coordinates, and the function value.
 type Vertex = (Vec<f64>, f64);
 
-/// The best coordinates found and the function value there, after `n_rounds` from a simplex at `begin` with edges of
-/// `edge`.
+/// Returns the best coordinates after `n_rounds`, and their function value. The initial simplex is at `begin` and has
+/// edges of length `edge`.
 pub fn minimize(
-    of: impl Fn(&[f64]) -> f64,
+    function: impl Fn(&[f64]) -> f64,
     begin: &[f64],
     edge: f64,
     n_rounds: usize,
 ) -> (Vec<f64>, f64) {
     let vertex_at = |numbers: Vec<f64>| {
-        let value = of(&numbers);
+        let value = function(&numbers);
         (numbers, if value.is_nan() { f64::INFINITY } else { value })
     };
     let mut vertices: Vec<Vertex> = vec![vertex_at(begin.to_vec())];
@@ -38,7 +38,7 @@ pub fn minimize(
     vertices.swap_remove(0)
 }
 
-/// A stable sort: among equal vertices the older one stays first.
+/// Sorts vertices by value. The sort is stable: of equal vertices, the older vertex comes first.
 fn sort(vertices: &mut [Vertex]) {
     vertices.sort_by(|one, other| one.1.total_cmp(&other.1));
 }

@@ -1,4 +1,4 @@
-//! Claims about the physics on the shipped data. `cargo xtask bench physics` prints the same values.
+//! Tests of the physics on the shipped data. `cargo xtask bench physics` prints the same values.
 
 use std::sync::OnceLock;
 
@@ -16,7 +16,7 @@ fn measurements() -> CoRunData {
     CoRunData::read(machine, (solo, "solo.csv"), (pairs, "pairs.csv"), (numa, "numa.csv")).unwrap()
 }
 
-/// Computed once, because the fits are slow.
+/// Returns the cross-validation of the physics. It is computed once, because the fits are slow.
 fn left_out() -> &'static CrossValidation {
     static JUDGED: OnceLock<CrossValidation> = OnceLock::new();
     JUDGED.get_or_init(|| cross_validate(&measurements()))
@@ -63,8 +63,8 @@ fn slowdowns_outside_the_fit_have_the_right_order() {
 
 #[test]
 fn the_baselines_reproduce_the_errors_published_with_the_data() {
-    // Mean errors on the pairs of the fit, from the README of the data. The last two baselines are not described in
-    // every detail; their errors must not be larger.
+    // Mean errors on the pairs of the fit, from the README of the data. The README does not describe every detail of
+    // the last two baselines. For these, the test requires that the error is not larger than the published error.
     let measurements = measurements();
     let published = [0.255, 0.200, 0.107, 0.258, 0.210, 0.073];
     for (idx, ((name, begin), published)) in baselines().into_iter().zip(published).enumerate() {

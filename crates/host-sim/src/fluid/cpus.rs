@@ -1,4 +1,4 @@
-//! Run queues: enqueue, dequeue, migration, load balancing, and the progress of tasks over time.
+//! Run queues: enqueue, dequeue, migration and load balancing of tasks, and their progress over time.
 
 use super::events::FluidEvent;
 use super::tasks::TaskActivity;
@@ -11,15 +11,15 @@ use crate::kernel::TaskPull;
 pub(super) struct CpuState {
     /// Runnable tasks in order of arrival.
     pub tasks: Vec<usize>,
-    /// The sum of their weights.
+    /// Sum of the weights of these tasks.
     pub weight: f64,
     /// Number of weights that are not whole numbers.
     n_fractional: usize,
-    /// Queued tasks, only without contention ([`super::virtual_time`]).
+    /// Queued tasks. Only used without contention ([`super::virtual_time`]).
     pub virtual_time: VirtualTimeQueue,
-    /// The instant up to which its tasks are updated.
+    /// Time up to which the tasks of this CPU are updated.
     pub updated: u64,
-    /// Whether anything changed since the end of its first segment was computed.
+    /// Whether the run queue changed since the end of its first segment was computed.
     pub is_stale: bool,
 }
 
@@ -28,22 +28,23 @@ pub(super) struct CpuState {
 pub(super) struct BusyBalancing {
     /// Whether an event is scheduled.
     is_due: bool,
-    /// Remaining attempts until the next change.
+    /// Number of remaining attempts. A change resets it.
     attempts_left: u32,
 }
 
-/// Balancing attempts after a change: enough to move running tasks after the failed attempts.
+/// Number of balancing attempts after a change. It is large enough that running tasks can be moved after failed
+/// attempts.
 const BALANCE_TRIES: u32 = 6;
-/// Balancing attempts of the busy CPUs of a domain after a change. The load of a task (1024) is halved with each
-/// attempt after the first, until it is zero.
+/// Number of balancing attempts of the busy CPUs of a domain after a change. The load of a task (1024) is halved with
+/// each attempt after the first, until it is zero.
 const ROUND_TRIES: u32 = 12;
-/// Nanoseconds between two attempts, per CPU of the machine, as in the kernel (`get_sd_balance_interval`: the weight in
-/// milliseconds).
+/// Nanoseconds between two attempts, per CPU of the machine. The kernel's interval in milliseconds is the number of
+/// CPUs of the domain (`get_sd_balance_interval`).
 const BALANCE_NS: u64 = 1_000_000;
-/// The largest interval in milliseconds.
+/// The longest interval in milliseconds.
 const BALANCE_MS_MAX: u64 = 64;
 
-/// Sums of whole numbers up to this one are exact.
+/// Sums of whole numbers up to this limit are exact.
 const WHOLE_MAX: f64 = (1u64 << 52) as f64;
 
 fn is_fractional(weight: f64) -> bool {
@@ -58,7 +59,7 @@ impl CpuState {
         self.n_fractional += usize::from(is_fractional(weight));
     }
 
-    /// Removes a task. Sums of whole weights are exact; otherwise the sum is recomputed, so that rounding errors do not
+    /// Removes a task. Sums of whole weights are exact. Other sums are recomputed, so that rounding errors do not
     /// accumulate.
     fn remove(&mut self, idx: usize, all: &[Task]) {
         let Some(at) = self.tasks.iter().position(|&other| other == idx) else { return };
@@ -71,7 +72,8 @@ impl CpuState {
         }
     }
 
-    /// The tasks that are updated with their CPU: without contention, only the unqueued ones.
+    /// Returns the tasks that are updated together with their CPU: all tasks; without contention, only the unqueued
+    /// tasks.
     fn tasks_updated_with_cpu(&self, contention: bool) -> &[usize] {
         if contention { &self.tasks } else { &self.virtual_time.unqueued }
     }
@@ -84,7 +86,7 @@ impl CpuState {
 }
 
 impl Fluid {
-    /// Updates the tasks of a CPU up to now.
+    /// Updates the tasks of a CPU to the current time.
     pub(super) fn update_cpu(&mut self, cpu: usize) {
         let state = &mut self.cpus[cpu];
         let passed = (self.now - state.updated) as f64;
@@ -95,7 +97,7 @@ impl Fluid {
         let weight = state.weight;
         state.virtual_time.served += passed / weight;
         let updated = state.tasks_updated_with_cpu(self.settings.contention);
-        // A copy, because a task that is OOM-killed leaves the run queue during the loop.
+        // The list is copied, because a task that is OOM-killed leaves the run queue during the loop.
         let mut all = std::mem::take(&mut self.updating);
         all.extend(updated);
         for &idx in &all {
@@ -110,7 +112,7 @@ impl Fluid {
     }
 
     pub(super) fn update_task(&mut self, idx: usize, cpu_ns: f64, wait_ns: f64) {
-        self.cpu_ns_given += cpu_ns;
+        self.total_cpu_ns += cpu_ns;
         let task = &mut self.tasks[idx];
         task.wait_ns += wait_ns;
         let before = (task.counts.reads, task.counts.writes);
@@ -124,7 +126,7 @@ impl Fluid {
         }
     }
 
-    /// Updates all CPUs.
+    /// Updates all CPUs to the current time.
     pub fn update_all(&mut self) {
         for cpu in 0..self.cpus.len() {
             self.update_cpu(cpu);
@@ -136,7 +138,7 @@ impl Fluid {
     pub(super) fn enqueue(&mut self, idx: usize, cpu: usize) {
         self.update_cpu(cpu);
         if self.tasks[idx].state == TaskState::Ended {
-            return; // A thread of its job was OOM-killed.
+            return; // The job of the task was OOM-killed.
         }
         self.tasks[idx].cpu = cpu;
         self.tasks[idx].state = TaskState::Runnable;
@@ -168,7 +170,7 @@ impl Fluid {
         self.schedule_balance();
     }
 
-    /// Marks the cache of a CPU, and those of its SMT siblings, to be solved again.
+    /// Marks the cache of a CPU to be solved again. With SMT siblings, marks the caches of the siblings too.
     pub(super) fn mark_changed(&mut self, cpu: usize) {
         if !self.settings.contention {
             return self.mark_changed_without_contention(cpu);
@@ -187,7 +189,7 @@ impl Fluid {
         if from == to {
             return;
         }
-        // Updates both CPUs first. The update may OOM-kill a task, possibly this one; then it has ended.
+        // Both CPUs are updated first. An update may OOM-kill a task; if it is this task, the migration stops.
         self.update_cpu(from);
         self.update_cpu(to);
         if self.tasks[idx].state == TaskState::Ended {
@@ -206,7 +208,7 @@ impl Fluid {
         self.counts.migrations += 1;
     }
 
-    /// Computes when the first segment on a CPU ends.
+    /// Computes the time at which the first segment on a CPU ends.
     pub(super) fn reschedule(&mut self, cpu: usize) {
         if !self.settings.contention {
             self.update_cpu(cpu);
@@ -220,7 +222,7 @@ impl Fluid {
         });
         let first =
             ends.fold(f64::INFINITY, f64::min).min(state.virtual_time.first_ns(state.weight));
-        // The end is rounded up, so that the segment has ended at that instant. A task without progress has no event.
+        // The end is rounded up, so that the segment has ended at this time. A task without progress has no event.
         let at = (first < 1e18).then(|| self.now + (libm::ceil(first) as u64).max(1));
         self.events.set_cpu(cpu, at);
         self.cpus[cpu].is_stale = false;
@@ -246,7 +248,8 @@ impl Fluid {
         self.solver.stale_cpus.push(cpu);
     }
 
-    /// Marks a CPU to be solved again when one of its tasks has touched all its new memory, which changes its demand.
+    /// Marks a CPU to be solved again when a task has touched all its new memory, because this changes the demand of
+    /// the task.
     fn check_first_touch_over(&mut self, idx: usize) {
         let task = &mut self.tasks[idx];
         let is_touching = task.activity() == TaskActivity::Touching;
@@ -292,7 +295,7 @@ impl Fluid {
         let (before, allowed) = (task.cpu, task.allowed.clone());
         let allowed = allowed.as_deref().map(Vec::as_slice);
         let cpu = self.kernel.wake(before, allowed);
-        // If no allowed CPU is online, the task runs on any other CPU, as in the kernel.
+        // If no allowed CPU is online, the task runs on any online CPU, as in the kernel.
         let cpu = cpu.or_else(|| self.kernel.wake(before, None));
         let cpu = cpu.unwrap_or(before);
         self.enqueue(idx, cpu);
@@ -322,7 +325,7 @@ impl Fluid {
         }
     }
 
-    /// Schedules balancing attempts after a change.
+    /// Schedules balancing attempts after a change of the run queues.
     pub(super) fn schedule_balance(&mut self) {
         if self.balance_left == 0 {
             let ms = (self.cpus.len() as u64).clamp(4, BALANCE_MS_MAX);
@@ -331,15 +334,15 @@ impl Fluid {
         self.balance_left = BALANCE_TRIES;
     }
 
-    /// Handles a balancing attempt of the kernel.
+    /// Handles a balancing attempt between all CPUs.
     pub(super) fn balance(&mut self) {
         self.balance_left = self.balance_left.saturating_sub(1);
         let left = self.balance_left;
         let before = (self.n_changes, self.kernel.n_failed_changes());
-        // If nothing changed since an attempt found nothing, this one finds nothing either.
+        // If the last attempt migrated no task and nothing has changed since then, this attempt is skipped.
         if self.balanced_at != Some(before) {
             self.pull_all();
-            self.waiting_since = match self.waits_next_to_idle() {
+            self.waiting_since = match self.find_task_next_to_idle() {
                 Some(_) => self.waiting_since.or(Some(self.now)),
                 None => None,
             };
@@ -365,7 +368,7 @@ impl Fluid {
         }
     }
 
-    /// Schedules balancing among the busy CPUs of the domains of a CPU with several tasks.
+    /// For a CPU with several tasks, schedules balancing among the busy CPUs of its domains.
     fn schedule_busy_balance(&mut self, cpu: usize) {
         if self.kernel.load.running[cpu] < 2 {
             return;
@@ -401,8 +404,8 @@ impl Fluid {
         }
     }
 
-    /// Takes a CPU offline, or online. Its tasks migrate to other CPUs, even to CPUs outside their affinity, as in the
-    /// kernel when no allowed CPU is online.
+    /// Takes a CPU offline or online. The tasks of an offline CPU migrate to other CPUs. If no allowed CPU is online,
+    /// they migrate to CPUs outside their affinity, as in the kernel.
     pub fn set_online(&mut self, cpu: usize, online: bool) {
         if self.kernel.online[cpu] == online {
             return;
@@ -426,7 +429,7 @@ impl Fluid {
         self.kernel.count_cpu(cpu, false);
     }
 
-    /// Returns tasks outside their affinity to a CPU that is online again (as since Linux 6.2).
+    /// Returns tasks that run outside their affinity to a CPU that is online again (in Linux since 6.2).
     fn return_to_affinity(&mut self, cpu: usize) {
         for other in 0..self.cpus.len() {
             for idx in self.cpus[other].tasks.clone() {
@@ -450,14 +453,15 @@ impl Fluid {
     }
 }
 
-/// The first arrived task of a shared CPU that may run on another CPU. The kernel takes the tail of a list whose head
-/// is the task that ran last, so tasks migrate in rotation.
+/// Returns the first task in order of arrival that may run on another CPU; `None` if the CPU has only one task. The
+/// kernel takes the tail of a list, and the task that ran last is the head of the list. Therefore tasks migrate in
+/// rotation.
 fn first_movable(from: &CpuState, tasks: &[Task], to: usize) -> Option<usize> {
     let is_allowed = |idx: &&usize| tasks[**idx].allowed.as_ref().is_none_or(|allowed| allowed[to]);
     from.tasks.iter().find(is_allowed).copied().filter(|_| 1 < from.tasks.len())
 }
 
-/// The most recently arrived task of a run queue that may run on another CPU.
+/// Returns the last task in order of arrival that may run on another CPU.
 fn last_movable_of(from: &CpuState, tasks: &[Task], to: usize, running_too: bool) -> Option<usize> {
     if from.tasks.len() < 2 && !running_too {
         return None;

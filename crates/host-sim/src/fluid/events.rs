@@ -1,40 +1,40 @@
 //! The event queue.
 //!
-//! The end of the first segment on a CPU is rescheduled often. CPUs are therefore the leaves of a tournament tree: a
-//! change updates one path. All other events are in a heap. At one instant, CPUs precede wake-ups, then the kernel's
-//! events, then page migration.
+//! The end of the first segment on a CPU is rescheduled often. CPUs are therefore the leaves of a tournament tree, in
+//! which a change updates one path. All other events are in a heap. Events at one instant have this order: CPUs,
+//! wake-ups, events of the kernel, page migration.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// An event.
+/// An event of the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum FluidEvent {
     /// The first segment on a CPU ends.
     Cpu(usize),
-    /// A task's sleep ends. The generation detects that the task's slot was reused.
+    /// The sleep of a task ends. The generation shows whether the slot of the task was reused.
     Wake(usize, u64),
     /// Load balancing of the whole machine.
     Balance,
     /// Load balancing among the busy CPUs of a domain.
     BalanceBusy(usize),
-    /// NUMA balancing scans the pages of a job; generation as above.
+    /// NUMA balancing scans the pages of a job. The generation has the same purpose as in `Wake`.
     NumaScan(usize, u64),
-    /// A batch of pages was moved.
+    /// A batch of a page migration ended.
     PagesMoved,
 }
 
-/// The queue.
+/// Queue of all future events.
 #[derive(Clone, Debug, Default)]
 pub(super) struct EventQueue {
     heap: BinaryHeap<Reverse<(u64, FluidEvent, u64)>>,
-    /// Tournament tree of CPUs: node `at` (from 1) has the earlier one of its children `2 * at` and `2 * at + 1`. The second
-    /// half are the leaves.
+    /// Tournament tree of CPUs. Node `at` (from 1) contains the earlier of its children `2 * at` and `2 * at + 1`.
+    /// The second half of the nodes are the leaves.
     firsts: Vec<(u64, usize)>,
     n_entries: u64,
 }
 
-/// The instant of a CPU without an event: after all others.
+/// Time of a CPU without an event. It is later than all other times.
 const NEVER: u64 = u64::MAX;
 
 impl EventQueue {
@@ -43,7 +43,7 @@ impl EventQueue {
         EventQueue { firsts: vec![(NEVER, 0); 2 * n_leaves], ..EventQueue::default() }
     }
 
-    /// Reschedules the end of the first segment on a CPU; `None` if no task runs there.
+    /// Reschedules the end of the first segment on a CPU. `None` means that the CPU has no task.
     pub fn set_cpu(&mut self, cpu: usize, at: Option<u64>) {
         let mut node = self.firsts.len() / 2 + cpu;
         self.firsts[node] = (at.unwrap_or(NEVER), cpu);
@@ -63,7 +63,7 @@ impl EventQueue {
         Some(self.firsts[1].0.min(other)).filter(|&at| at != NEVER)
     }
 
-    /// Removes the next event if it is at or before an instant.
+    /// Removes and returns the next event if its time is not after `at`.
     pub fn take_at(&mut self, at: u64) -> Option<FluidEvent> {
         let other = self.heap.peek().map_or(NEVER, |Reverse((at, ..))| *at);
         let (first, cpu) = self.firsts[1];

@@ -1,12 +1,12 @@
-//! Invariants of a simulated run, checked throughout.
+//! Invariants of a simulated run, which are checked during the run.
 //!
 //! | invariant | checked |
 //! | --- | --- |
 //! | every task is on an online CPU of its affinity | each turn |
 //! | no CPU is idle while a task that may run there has waited longer than [`WAIT_MAX`] | each turn |
 //! | used and free memory of each node add up to its size | each turn |
-//! | total CPU time is at most the existing CPU time | each turn |
-//! | the results of a page migration add up to the attempted bytes, within its limit | each migration |
+//! | the CPU time of all tasks is at most the elapsed time multiplied by the number of CPUs | each turn |
+//! | moved and failed bytes of a page migration add up to the attempted bytes, which are within the limit | each migration |
 //! | every job ends | at the end |
 //!
 //! A violation is a bug of the simulator, not of a policy. It ends the run with an error.
@@ -15,27 +15,27 @@ use base::{CpuId, Nanos};
 
 use super::{Fluid, JobPageMigration, Task, TaskState};
 
-/// Maximum wait of a task while a CPU that it may use is idle: load balancing between the nodes of a large machine takes some
-/// attempts of 64 ms each.
+/// Maximum wait time of a task while a CPU that the task may use is idle. Load balancing between the nodes of a large
+/// machine takes several attempts of 64 ms each.
 pub const WAIT_MAX: Nanos = Nanos::from_secs(1);
 
-/// A violated invariant.
+/// An invariant that was violated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the simulator violated an invariant at {at}: {what} (this is a bug of evenkeel)")]
+#[error("the simulator violated an invariant at {at}: {problem} (this is a bug of evenkeel)")]
 pub struct InvariantViolation {
     /// Simulated time.
     pub at: Nanos,
-    /// The invariant and the violating values.
-    pub what: String,
+    /// Description of the invariant and of the values that violate it.
+    pub problem: String,
 }
 
 impl Fluid {
-    /// Checks the invariants of the present state.
+    /// Checks the invariants of the current state.
     ///
     /// # Errors
-    /// The first violated invariant.
+    /// Returns the first violated invariant.
     pub fn check_invariants(&self) -> Result<(), InvariantViolation> {
-        let violation = |what| InvariantViolation { at: Nanos(self.now()), what };
+        let violation = |problem| InvariantViolation { at: Nanos(self.now()), problem };
         self.check_affinities().map_err(violation)?;
         self.check_pages().map_err(violation)?;
         self.check_cpu_time().map_err(violation)?;
@@ -53,17 +53,17 @@ impl Fluid {
     /// Checks the result of a page migration.
     ///
     /// # Errors
-    /// The result does not add up, or is above the limit.
+    /// Returns an error if the results do not add up, or if they exceed the limit.
     pub fn check_move(&self, done: &JobPageMigration) -> Result<(), InvariantViolation> {
         let JobPageMigration { requested, limit, moved, no_memory, busy, .. } = *done;
         if moved + no_memory + busy == requested && requested <= limit {
             return Ok(());
         }
         let failed = no_memory + busy;
-        let what = format!(
+        let problem = format!(
             "a page migration of {requested} bytes with a limit of {limit}: {moved} moved, {failed} failed"
         );
-        Err(InvariantViolation { at: Nanos(self.now()), what })
+        Err(InvariantViolation { at: Nanos(self.now()), problem })
     }
 
     /// Checks that every task is on a CPU that it may use.
@@ -74,7 +74,7 @@ impl Fluid {
                 return Err(format!("a task is on {id}, which is offline"));
             }
             for task in state.tasks.iter().map(|&idx| &self.tasks[idx]) {
-                // If no allowed CPU is online, the task runs on any other CPU, as in the kernel.
+                // If no allowed CPU is online, the task runs on any online CPU, as in the kernel.
                 let is_allowed = |mask: &Vec<bool>| {
                     mask[cpu]
                         || !mask
@@ -96,32 +96,34 @@ impl Fluid {
         Ok(())
     }
 
-    /// Checks that the tasks got at most the existing CPU time.
+    /// Checks that the CPU time of all tasks is not larger than the time of all CPUs.
     pub(super) fn check_cpu_time(&self) -> Result<(), String> {
-        let given = self.cpu_ns_given;
+        let total = self.total_cpu_ns;
         let existing = self.now as f64 * self.cpus.len() as f64;
-        match given <= existing * (1.0 + 1e-9) + 1.0 {
+        match total <= existing * (1.0 + 1e-9) + 1.0 {
             true => Ok(()),
-            false => Err(format!("{given} ns of CPU time of {existing}")),
+            false => {
+                Err(format!("the tasks have {total} ns of CPU time, the CPUs only {existing} ns"))
+            }
         }
     }
 
-    /// Nanoseconds per 1000 instructions of a task, including its wait time.
+    /// Returns the nanoseconds per 1000 instructions of a task, including the wait time.
     pub fn ns_each(&self, task: &Task) -> f64 {
         let weight = self.cpus[task.cpu].weight;
         1000.0 / task.speed.max(1e-12) * weight / task.weight
     }
 
-    /// A task that waits although a CPU that it may use is idle, that CPU, and the wait in nanoseconds. Load balancing
-    /// follows every change, so an imbalance that remains has existed since the last attempt.
+    /// Returns a task that waits although an allowed CPU is idle, the CPU, and the wait time in nanoseconds. Load
+    /// balancing follows every change, so an imbalance that remains has existed since the last attempt.
     fn waiting_next_to_idle(&self) -> Option<(u32, CpuId, u64)> {
         let since = self.waiting_since?;
-        let (task, cpu) = self.waits_next_to_idle()?;
+        let (task, cpu) = self.find_task_next_to_idle()?;
         Some((task, cpu, self.now - since))
     }
 
-    /// A task that waits although a CPU that it may use is idle, and that CPU.
-    pub(super) fn waits_next_to_idle(&self) -> Option<(u32, CpuId)> {
+    /// Returns a task that waits although an allowed CPU is idle, and the CPU.
+    pub(super) fn find_task_next_to_idle(&self) -> Option<(u32, CpuId)> {
         let idle: Vec<usize> = (0..self.cpus.len())
             .filter(|&cpu| self.cpus[cpu].tasks.is_empty() && self.kernel.online[cpu])
             .collect();

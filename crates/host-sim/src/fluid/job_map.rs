@@ -5,7 +5,7 @@
 //!   slot         ·  1  ·  0  2  ·        values are stored densely; free slots are reused
 //! ```
 
-/// A dense map; four bytes per job number up to the largest.
+/// A dense map. It uses four bytes per job number up to the largest.
 #[derive(Clone, Debug)]
 pub(super) struct JobMap<T> {
     slot_of: Vec<u32>,
@@ -13,7 +13,7 @@ pub(super) struct JobMap<T> {
     free: Vec<u32>,
 }
 
-/// No slot.
+/// Marker of a job number without a slot.
 const NONE: u32 = u32::MAX;
 
 impl<T> Default for JobMap<T> {
@@ -23,7 +23,7 @@ impl<T> Default for JobMap<T> {
 }
 
 impl<T> JobMap<T> {
-    /// Inserts a value, replacing the previous one.
+    /// Inserts a value. Replaces the previous value of the job.
     pub fn insert(&mut self, job: usize, value: T) {
         if self.slot_of.len() <= job {
             self.slot_of.resize(job + 1, NONE);
@@ -58,7 +58,7 @@ impl<T> JobMap<T> {
         self.list.get_mut(*self.slot_of.get(job)? as usize)?.as_mut()
     }
 
-    /// All values in arbitrary order.
+    /// Returns all values in arbitrary order.
     pub fn values(&self) -> impl Iterator<Item = &T> {
         self.list.iter().flatten()
     }

@@ -1,4 +1,4 @@
-//! Jobs: start, affinity, end.
+//! Start, affinity and end of jobs.
 
 use std::sync::Arc;
 
@@ -36,7 +36,7 @@ pub(super) struct FluidJob {
 }
 
 impl JobStart {
-    /// A job that may use all CPUs, allocates on first touch, and has the default weight.
+    /// Returns the start of a job that may use all CPUs, allocates memory on first touch, and has the default weight.
     pub fn new(job: usize, script: Arc<Script>) -> Self {
         let memory = MemoryPlacement::default();
         JobStart { job, script, allowed: None, memory, weight: 1.0 }
@@ -44,7 +44,7 @@ impl JobStart {
 }
 
 impl Fluid {
-    /// Starts a job; returns the id of its main thread.
+    /// Starts a job and returns the TID of its main thread.
     ///
     /// The set of allowed CPUs must not be empty.
     pub fn start(&mut self, start: JobStart) -> u32 {
@@ -65,7 +65,7 @@ impl Fluid {
             let task = self.new_task(&start);
             let allowed = start.allowed.as_deref().map(Vec::as_slice);
             let cpu = self.kernel.fork(parent, allowed);
-            // If no allowed CPU is online, the task runs on any other CPU.
+            // If no allowed CPU is online, the task runs on any online CPU.
             let cpu = cpu.or_else(|| self.kernel.fork(parent, None));
             let cpu = cpu.unwrap_or(parent);
             if let Some(job) = self.jobs.get_mut(start.job) {
@@ -83,7 +83,7 @@ impl Fluid {
         first_tid
     }
 
-    /// The CPU that forks the first task of a job.
+    /// Returns the CPU that forks the main thread of a job.
     fn parent_cpu(&mut self) -> usize {
         match &mut self.fork_cpu_stream {
             Some(rng) => rng.below(self.hardware.cpus.len() as u64) as usize,
@@ -116,7 +116,7 @@ impl Fluid {
         }
     }
 
-    /// Starts the next phase of a task: first touch of new memory, then its instructions.
+    /// Starts the next phase of a task, which touches its new memory and then executes its instructions.
     pub(super) fn begin_phase(&mut self, idx: usize) {
         let task = &mut self.tasks[idx];
         let phase = &task.script.phases[task.phase];
@@ -147,14 +147,14 @@ impl Fluid {
         self.mark_changed(cpu);
     }
 
-    /// Records the end of one thread; returns whether it was the last.
+    /// Records the exit of one thread. Returns whether it was the last thread of the job.
     pub(super) fn thread_exited(&mut self, job: usize) -> bool {
         let Some(state) = self.jobs.get_mut(job) else { return false };
         state.n_running -= 1;
         state.n_running == 0
     }
 
-    /// Kills a job immediately.
+    /// Kills a job without delay.
     pub fn kill(&mut self, job: usize) {
         let Some(state) = self.jobs.get_mut(job) else { return };
         state.n_running = 0;
@@ -171,7 +171,7 @@ impl Fluid {
         }
     }
 
-    /// Frees the memory and the tasks of an ended job, after its counters were read.
+    /// Frees the memory and the tasks of an ended job. Called after its counters were read.
     pub fn remove_job(&mut self, job: usize) {
         self.pages.end(job);
         self.oom_killed = self.oom_killed.filter(|killed| *killed != job);
@@ -182,7 +182,7 @@ impl Fluid {
         }
     }
 
-    /// The threads of a job that was started and not yet freed.
+    /// Returns the threads of a job that was started and not yet freed.
     pub fn tasks_of(&self, job: usize) -> impl Iterator<Item = &Task> {
         let state = self.jobs.get(job);
         state.into_iter().flat_map(|state| &state.tasks).map(|&idx| &self.tasks[idx])
@@ -196,7 +196,7 @@ impl Fluid {
         n
     }
 
-    /// Sets the affinity of one thread by its id.
+    /// Sets the affinity of the thread with this TID. Returns the number of affected threads.
     pub fn bind_tid(&mut self, tid: u32, allowed: Option<Arc<Vec<bool>>>) -> u32 {
         let is_running = |task: &Task| task.tid == tid && task.generation != 0;
         match self.tasks.iter().position(is_running) {
@@ -216,7 +216,7 @@ impl Fluid {
         if may_stay || self.tasks[idx].state != TaskState::Runnable {
             return 1;
         }
-        // The kernel selects any CPU of the new mask; the model selects the idlest one near the previous CPU.
+        // The kernel selects any CPU of the new mask. The model selects the idlest CPU near the previous CPU.
         let mask = allowed.as_deref().map(Vec::as_slice);
         if let Some(to) = self.kernel.fork(cpu, mask) {
             self.migrate(idx, to);

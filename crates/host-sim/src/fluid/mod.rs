@@ -1,14 +1,14 @@
-//! The fluid model of the machine: between two events, every task progresses at a constant rate.
+//! The fluid model of the machine. Between two events, every task progresses at a constant rate.
 //!
 //! ```text
-//!   events: a task's segment ends · a sleep ends · the kernel balances · pages were moved
+//!   events: end of a task's segment · end of a sleep · load balancing · end of a batch of pages
 //!      │
 //!      ▼ update running tasks ─► change the run queues ─► solve the affected domains ─► next event
 //! ```
 //!
-//! Tasks share a CPU by weight, a last-level cache by their insertion rates, and controllers and links by their demand
-//! ([`crate::physics`]). Rates are solved again only for caches and controllers that an event affects, and for those
-//! that share tasks with them.
+//! Tasks share a CPU by weight, a last-level cache by their insertion rates, and memory controllers and links by
+//! their demand ([`crate::physics`]). After an event, rates are solved again only for the affected caches and
+//! controllers, and for caches and controllers that share tasks with them.
 //!
 //! Times are whole nanoseconds. Events at one instant are ordered by kind and number.
 
@@ -46,14 +46,14 @@ use jobs::FluidJob;
 use pages::{FailedAllocation, MemoryState};
 use rates::Solver;
 
-/// Settings of the simulated machine beyond its machine file.
+/// Settings of the simulated machine that are not in the machine file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MachineSettings {
     /// The modelled kernel.
     pub kernel: KernelVersion,
     /// Whether automatic NUMA balancing is enabled.
     pub numa_balancing: bool,
-    /// Whether programs contend for caches and memory bandwidth. Without contention they only share CPU time.
+    /// Whether programs contend for caches and memory bandwidth. Without contention, they share only CPU time.
     pub contention: bool,
 }
 
@@ -67,7 +67,7 @@ impl Default for MachineSettings {
     }
 }
 
-/// An event that the host handles.
+/// An event that the fluid model reports to the host.
 #[derive(Clone, Debug, PartialEq)]
 pub enum HostNotice {
     /// The last thread of a job ended.
@@ -77,11 +77,11 @@ pub enum HostNotice {
         /// Whether the job was OOM-killed.
         out_of_memory: bool,
     },
-    /// A page migration ended.
+    /// A page migration has ended.
     PagesMoved(JobPageMigration),
 }
 
-/// The machine with all its jobs.
+/// The simulated machine with all its jobs.
 #[derive(Debug)]
 pub struct Fluid {
     hardware: Arc<Hardware>,
@@ -99,45 +99,46 @@ pub struct Fluid {
     variation: VariationStreams,
     fork_cpu_stream: Option<Rng>,
     next_tid: u32,
-    /// Lines of each controller up to now, reads and writes.
+    /// Lines read and written by each memory controller since the start.
     lines: Vec<[f64; 2]>,
-    /// Remaining balancing attempts until the next change.
+    /// Number of remaining balancing attempts. A change resets it.
     balance_left: u32,
     /// Number of changes to run queues and affinities.
     n_changes: u64,
-    /// Number of changes, and of changes to the kernel's failure counters, at the last balancing attempt without a migration.
+    /// Values of `n_changes` and of the kernel's number of failed changes at the last balancing attempt, if it
+    /// migrated no task.
     balanced_at: Option<(u64, u64)>,
     busy_balancing: Vec<BusyBalancing>,
-    /// The instant since which a task waits although one of its allowed CPUs is idle.
+    /// Time since which a task waits although one of its allowed CPUs is idle.
     waiting_since: Option<u64>,
-    /// CPU time of all tasks so far, in nanoseconds.
-    cpu_ns_given: f64,
+    /// CPU time of all tasks, in nanoseconds.
+    total_cpu_ns: f64,
     counts: SimulationWork,
     /// Jobs with memory that could not be allocated.
     failed_allocations: Vec<FailedAllocation>,
-    /// An OOM-killed job that still holds its memory.
+    /// An OOM-killed job with memory that is not yet freed.
     oom_killed: Option<usize>,
-    /// Reused buffer of tasks to update.
+    /// Buffer of tasks to update, which is reused.
     updating: Vec<usize>,
-    /// Reused buffer of tasks with segments that may have ended.
+    /// Buffer of tasks with segments that may have ended, which is reused.
     ending: Vec<usize>,
 }
 
-/// Work of the simulation, for reports and benchmarks.
+/// Amount of simulation work, for reports and benchmarks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SimulationWork {
-    /// Events.
+    /// Number of events.
     pub events: u64,
-    /// Number of times that rates were solved.
+    /// Number of solutions of the rates.
     pub solves: u64,
-    /// Task migrations.
+    /// Number of task migrations.
     pub migrations: u64,
     /// Bytes of migrated pages.
     pub pages_moved_bytes: u64,
 }
 
 impl Fluid {
-    /// A machine without jobs.
+    /// Returns a machine without jobs.
     pub fn new(
         hardware: Arc<Hardware>,
         settings: MachineSettings,
@@ -166,7 +167,7 @@ impl Fluid {
             n_changes: 0,
             balanced_at: None,
             waiting_since: None,
-            cpu_ns_given: 0.0,
+            total_cpu_ns: 0.0,
             counts: SimulationWork::default(),
             failed_allocations: Vec::new(),
             oom_killed: None,
@@ -176,22 +177,22 @@ impl Fluid {
         }
     }
 
-    /// Nanoseconds since the start.
+    /// Returns the nanoseconds since the start.
     pub fn now(&self) -> u64 {
         self.now
     }
 
-    /// The tables of the machine.
+    /// Returns the hardware tables of the machine.
     pub fn hardware(&self) -> &Hardware {
         &self.hardware
     }
 
-    /// Work done so far.
+    /// Returns the amount of work since the start.
     pub fn counts(&self) -> SimulationWork {
         self.counts
     }
 
-    /// The instant of the next event.
+    /// Returns the time of the next event.
     pub fn next_event(&mut self) -> Option<u64> {
         self.solve();
         while self.oom_kill() {
@@ -200,12 +201,13 @@ impl Fluid {
         self.events.next_at()
     }
 
-    /// Advances to an instant, including its own events. Stops after the first instant with a notice for the host.
+    /// Advances to the time `until` and handles the events at that time. Stops earlier after the first instant with a
+    /// notice for the host.
     pub fn advance(&mut self, until: u64) {
         self.advance_some(until, u64::MAX);
     }
 
-    /// As [`Fluid::advance`], but stops also after `n_instants` instants with events.
+    /// Advances like [`Fluid::advance`], but stops also after `n_instants` instants with events.
     pub fn advance_some(&mut self, until: u64, mut n_instants: u64) {
         while let Some(at) = self.next_event().filter(|&at| at <= until) {
             if self.has_notices() || n_instants == 0 {
@@ -221,12 +223,12 @@ impl Fluid {
         self.now = self.now.max(until);
     }
 
-    /// The notices for the host with their instants, in order.
+    /// Removes and returns the notices for the host, with their times, in order.
     pub fn take_notices(&mut self) -> Vec<(u64, HostNotice)> {
         std::mem::take(&mut self.notices)
     }
 
-    /// Whether there is a notice for the host.
+    /// Returns whether a notice for the host is pending.
     pub fn has_notices(&self) -> bool {
         !self.notices.is_empty()
     }
@@ -253,5 +255,5 @@ impl Fluid {
     }
 }
 
-/// Smallest thread id of a job. Smaller ids belong to the system.
+/// Smallest TID of a job. Smaller TIDs belong to the system.
 const FIRST_TID: u32 = 1000;

@@ -1,73 +1,75 @@
-//! NUMA balancing: the kernel samples from which nodes a job accesses its memory, and migrates pages to tasks and tasks
-//! to pages.
+//! NUMA balancing. The kernel samples from which nodes a job accesses its memory. It migrates pages to the nodes of
+//! tasks, and tasks to the nodes of their pages.
 //!
 //! ```text
-//!   a scan of all memory        256 MiB at a time; the whole in one second, later less often
-//!     │  memory that a task uses on another node
-//!     ├─ and used from its node in the previous scan, or of a young job ─► pages migrate to the task
-//!     └─ otherwise: counts for its node; if most memory is there        ─► the task migrates there, or
-//!                                                                          swaps with another task
+//!   scan of all memory           in chunks of 256 MiB; the first scan takes a second, later scans more
+//!     │  a task uses memory on another node
+//!     ├─ the previous scan recorded the same node, or the job is young ─► pages migrate to the task
+//!     └─ otherwise, if most memory of the job is on that node           ─► the task migrates there, or
+//!                                                                          is swapped with another task
 //! ```
 //!
 //! The rules are those of `task_numa_work`, `should_numa_migrate_memory`, `task_numa_placement`, `task_numa_migrate` and
 //! `update_task_scan_period` in `kernel/sched/fair.c`:
 //!
-//! - A page without a recorded access migrates at its first NUMA hinting fault. Since Linux 4.20 this holds for every
-//!   page in the first four scans of a job. Later, a page must be accessed twice in a row from the same node.
-//! - Time is CPU time of the job. Every scan lengthens the period by three tenths, because the memory is private to one
-//!   task (in Linux 4.2: depending on the local share; it may also shorten). The period doubles if all memory was
-//!   remote. When a task leaves the node of its memory, the period is reset to the shortest (since Linux 4.20). Every
-//!   chunk delays the next one by 32 times its own duration.
-//! - Jobs with a memory policy are excluded, because such policies do not opt in (`vma_policy_mof`; the opt-in of Linux
-//!   5.12 is not modelled).
+//! - A page without a recorded access migrates at its first NUMA hinting fault. Since Linux 4.20, every page migrates
+//!   at its first fault in the first four scans of a job. In later scans, a page migrates after two consecutive
+//!   accesses from the same node.
+//! - The time between scans is CPU time of the job. Every scan increases the period by three tenths, because the
+//!   memory is private to one task (in Linux 4.2, the change depends on the local share and may be negative). The
+//!   period doubles if all memory was remote. When a task leaves the node of its memory, the period is reset to the
+//!   minimum (since Linux 4.20). Every chunk delays the next chunk by 32 times its own duration.
+//! - Jobs with a memory policy are excluded, because such policies do not enable NUMA balancing (`vma_policy_mof`).
+//!   The option of Linux 5.12 that enables it is not modelled.
 //!
-//! Every thread uses its own part of the job's memory. Out of scope: NUMA groups of processes with shared memory, and the
-//! reluctance of the load balancer to move a task away from its memory.
+//! Every thread uses a separate part of the job's memory. Out of scope: NUMA groups of processes with shared memory,
+//! and load balancing that avoids moving a task away from its memory.
 
 use super::events::FluidEvent;
 use super::pages::MemoryPlacement;
 use super::{Fluid, TaskState};
 use crate::kernel::KernelVersion;
 
-/// Shortest duration of a scan, and delay before the first one, in nanoseconds
-/// (`numa_balancing_scan_period_min_ms`, `scan_delay_ms`).
+/// Minimum duration of a scan in nanoseconds, and delay of the first scan (`numa_balancing_scan_period_min_ms`,
+/// `scan_delay_ms`).
 pub(super) const SCAN_NS_MIN: u64 = 1_000_000_000;
-/// Longest duration of a scan (`scan_period_max_ms`).
+/// Maximum duration of a scan in nanoseconds (`scan_period_max_ms`).
 const SCAN_NS_MAX: u64 = 60_000_000_000;
 /// Bytes per chunk (`scan_size_mb`).
 const SCAN_BYTES: u64 = 256 << 20;
-/// Shortest time between two chunks in nanoseconds (`MAX_SCAN_WINDOW`: 2,560 MiB per second).
+/// Minimum time between two chunks in nanoseconds (`MAX_SCAN_WINDOW`: 2,560 MiB per second).
 const CHUNK_NS_MIN: u64 = 100_000_000;
 /// Number of scans in which every page migrates at its first NUMA hinting fault.
 const YOUNG_SCANS: u32 = 4;
-/// Tenths of private or local memory above which the period grows, by the difference (`NUMA_PERIOD_THRESHOLD`).
+/// Tenths of private or local memory above which the period increases in proportion to the excess
+/// (`NUMA_PERIOD_THRESHOLD`).
 const SLOWER_FROM_TENTHS: i64 = 7;
-/// Cost of scanning a page in nanoseconds. Guessed.
+/// Cost of scanning a page in nanoseconds (guessed).
 const SCAN_PAGE_NS: f64 = 10.0;
-/// A chunk delays the next one by this multiple of its own cost (`task_numa_work`).
+/// A chunk delays the next chunk by this multiple of its cost (`task_numa_work`).
 const SCAN_DELAY_FACTOR: f64 = 32.0;
-/// Cost of a NUMA hinting fault in nanoseconds. Guessed.
+/// Cost of a NUMA hinting fault in nanoseconds (guessed).
 const FAULT_NS: f64 = 500.0;
-/// Cost of migrating a page in nanoseconds, in addition. Guessed, as [`super::pages::MOVE_RATE`].
+/// Additional cost of migrating a page in nanoseconds. Guessed, because [`super::pages::MOVE_RATE`] is guessed.
 const MOVE_NS: f64 = 4096.0 / super::pages::MOVE_RATE;
 const PAGE: f64 = 4096.0;
-/// Two tasks are swapped if the sum of their gains in local memory is at least this share (`SMALLIMP`, in permille).
+/// Minimum sum of the gains in local memory for which two tasks are swapped (`SMALLIMP`, in the kernel in permille).
 const SWAP_GAIN_MIN: f64 = 0.03;
 
-/// State of NUMA balancing for the memory of a job.
+/// State of NUMA balancing for the memory of one job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct NumaScanState {
     /// CPU time between two chunks in nanoseconds.
     every_ns: u64,
-    /// Completed scans.
+    /// Number of completed scans.
     n_scans: u32,
-    /// Remaining chunks of the current scan.
+    /// Number of remaining chunks of the current scan.
     n_left: u64,
-    /// Largest CPU time of any thread at the last chunk, in nanoseconds.
+    /// CPU time of the thread with the most CPU time at the last chunk, in nanoseconds.
     ran_ns: f64,
     /// Bytes migrated in the current scan.
     moved: u64,
-    /// Whether some pages did not fit on their target.
+    /// Whether some pages did not fit on their target node.
     target_was_full: bool,
 }
 
@@ -84,7 +86,7 @@ impl Default for NumaScanState {
     }
 }
 
-/// The shortest and longest time between two chunks for this amount of memory, in nanoseconds.
+/// Returns the minimum and maximum time between two chunks for this amount of memory, in nanoseconds.
 fn period_bounds(bytes: u64) -> (u64, u64) {
     let n_chunks = bytes.div_ceil(SCAN_BYTES).max(1);
     let period_min = (SCAN_NS_MIN / n_chunks).max(CHUNK_NS_MIN);
@@ -126,7 +128,7 @@ impl Fluid {
         self.events.add(self.now + next, FluidEvent::NumaScan(job, generation));
     }
 
-    /// CPU time in nanoseconds until the next chunk is due; `None` if it is due now.
+    /// Returns the CPU time in nanoseconds until the next chunk is due; `None` if it is due now.
     fn until_next_chunk(
         &mut self,
         job: usize,
@@ -165,7 +167,7 @@ impl Fluid {
         }
     }
 
-    /// Ends a scan: records the nodes of use for the next scan and adapts the period.
+    /// Ends a scan: records the node of each task for the next scan, and adapts the period.
     fn end_scan(&mut self, job: usize, running: &[usize], scan: &mut NumaScanState) {
         let (period_min, period_max) = period_bounds(self.pages.total(job));
         let home = self.home(job);
@@ -194,7 +196,7 @@ impl Fluid {
         (scan.moved, scan.target_was_full) = (0, false);
     }
 
-    /// Bytes of a job that its threads use from other nodes.
+    /// Returns the bytes of a job that its threads use from other nodes.
     fn remote_bytes(&self, job: usize, running: &[usize]) -> u64 {
         let nodes = self.nodes_of(running);
         let total = self.pages.total(job);
@@ -207,18 +209,19 @@ impl Fluid {
         running.iter().map(|&idx| self.hardware.cpus[self.tasks[idx].cpu].node).collect()
     }
 
-    /// The node with most of a job's memory; among equals the lowest node.
+    /// Returns the node with most of a job's memory; of several such nodes, the lowest.
     fn home(&self, job: usize) -> Option<usize> {
         let parts = self.pages.parts(job).iter();
         parts.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0))).map(|&(node, _)| node)
     }
 
-    /// The share of a job's memory on a node.
+    /// Returns the share of a job's memory on a node.
     fn part_on(&self, job: usize, node: usize) -> f64 {
         self.pages.parts(job).iter().find(|(n, _)| *n == node).map_or(0.0, |(_, part)| *part)
     }
 
-    /// Migrates a job of one thread to the node of most of its memory, or swaps it with a task there.
+    /// Migrates a job with one thread to the node with most of its memory, or swaps its task with a task on that
+    /// node.
     fn migrate_to_memory(&mut self, job: usize, running: &[usize]) {
         let &[idx] = running else { return };
         let Some(home) = self.home(job) else { return };
@@ -239,7 +242,7 @@ impl Fluid {
             (Some(cpu), None) => self.migrate(idx, cpu),
             (Some(cpu), Some((_, both))) if both <= gain => self.migrate(idx, cpu),
             (_, Some((other, _))) => {
-                // Moves both tasks in one step, so that no CPU becomes idle and pulls a third task.
+                // Both tasks move in one step, so that no CPU becomes idle and pulls a third task.
                 let (cpu, other_cpu) = (self.tasks[idx].cpu, self.tasks[other].cpu);
                 [idx, other].into_iter().for_each(|one| self.dequeue(one));
                 for (one, to) in [(idx, other_cpu), (other, cpu)] {
@@ -251,7 +254,7 @@ impl Fluid {
         }
     }
 
-    /// The task on a node with the largest sum of gains from a swap, and that sum.
+    /// Returns the task on a node with the largest sum of gains from a swap, and the sum.
     fn best_swap(&self, idx: usize, home: usize, gain: f64) -> Option<(usize, f64)> {
         let task = &self.tasks[idx];
         let task_node = self.hardware.cpus[task.cpu].node;
@@ -272,7 +275,7 @@ impl Fluid {
         worth.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))
     }
 
-    /// Migrates pages to the nodes that use them; returns the number of bytes.
+    /// Migrates pages to the nodes that use them. Returns the number of bytes.
     fn migrate_memory(&mut self, job: usize, running: &[usize], scan: &mut NumaScanState) -> u64 {
         let is_young = self.settings.kernel == KernelVersion::V6_18 && scan.n_scans < YOUNG_SCANS;
         let nodes = self.nodes_of(running);
@@ -331,7 +334,7 @@ impl Fluid {
     }
 }
 
-/// The period after a scan with this many tenths of private or local memory.
+/// Returns the period after a scan in which this many tenths of the memory were private or local.
 fn next_period(every_ns: u64, tenths: i64) -> u64 {
     let steps = match tenths - SLOWER_FROM_TENTHS {
         0 => 1,
@@ -340,16 +343,16 @@ fn next_period(every_ns: u64, tenths: i64) -> u64 {
     every_ns.saturating_add_signed(steps * every_ns.div_ceil(10) as i64)
 }
 
-/// Bytes of the total that the threads on a node use.
+/// Returns the part of `total` that the threads on a node use.
 fn part_of(total: u64, shares: &[(usize, f64)], node: usize) -> u64 {
     let share = shares.iter().find(|(n, _)| *n == node).map_or(0.0, |(_, share)| *share);
     (total as f64 * share) as u64
 }
 
-/// CPU time is sampled in ticks of this length: 250 per second.
+/// Length of a tick in nanoseconds, for 250 ticks per second. CPU time is sampled at each tick.
 const TICK_NS: f64 = 4e6;
 
-/// The share of the threads on each node.
+/// Returns the share of the threads on each node.
 fn shares(nodes: &[usize]) -> Vec<(usize, f64)> {
     let mut sorted = nodes.to_vec();
     sorted.sort_unstable();

@@ -1,4 +1,4 @@
-//! Memory of jobs: first touch, fallback to other nodes, page migration. All bytes are accounted for.
+//! Memory of jobs: first touch, fallback to other nodes, page migration. The model accounts for every page of a node.
 
 use std::collections::VecDeque;
 
@@ -7,26 +7,27 @@ use super::job_map::JobMap;
 use super::{Fluid, HostNotice};
 use crate::hardware::Hardware;
 
-/// The memory policy of a job. Nodes are indices.
+/// The memory policy of a job. Nodes are indexes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum MemoryPlacement {
-    /// The node of the CPU that touches a page first; if it is full, the next one in its fallback order.
+    /// Pages are allocated on the node of the CPU that touches them first, or if that node is full, on the next node
+    /// in its fallback order.
     #[default]
     FirstTouch,
-    /// Page by page over these nodes.
+    /// Pages are interleaved over these nodes.
     Interleave(Vec<usize>),
-    /// First touch among these nodes, then elsewhere.
+    /// Pages are allocated on first touch among these nodes; if they are full, on other nodes.
     Preferred(Vec<usize>),
-    /// Only these nodes.
+    /// Pages are allocated only on these nodes.
     Bind(Vec<usize>),
 }
 
 /// Bytes of a page.
 const PAGE: u64 = 4096;
-/// Lines per page: the controller traffic of moving or touching it.
+/// Lines per page: the controller traffic for moving or touching a page.
 const LINES_PER_PAGE: f64 = 64.0;
-/// Bandwidth of page migration in bytes per nanosecond: about 1 GB/s, which move_pages(2) reaches on recent servers
-/// with pages of 4 KiB. Guessed.
+/// Bandwidth of page migration in bytes per nanosecond. Guessed: move_pages(2) reaches about 1 GB/s on recent servers
+/// with pages of 4 KiB.
 pub(super) const MOVE_RATE: f64 = 1.0;
 /// Bytes per batch of page migration.
 const BATCH: u64 = 64 << 20;
@@ -36,25 +37,25 @@ const BATCH: u64 = 64 << 20;
 pub struct JobPageMigration {
     /// The job.
     pub job: usize,
-    /// Share of its pages that are busy and stay, in permille.
+    /// Share of the job's pages that are busy and do not migrate, in permille.
     pub busy_permille: u64,
-    /// Only pages on this node; `None` for all nodes.
+    /// The source node; `None`: all nodes.
     pub from: Option<usize>,
     /// The target node.
     pub to: usize,
     /// Maximum number of bytes to move.
     pub limit: u64,
-    /// Bytes attempted, within the limit.
+    /// Number of attempted bytes, at most the limit.
     pub requested: u64,
-    /// Bytes moved.
+    /// Number of moved bytes.
     pub moved: u64,
-    /// Bytes that did not fit on the target.
+    /// Number of bytes that did not fit on the target node.
     pub no_memory: u64,
-    /// Bytes of busy pages.
+    /// Number of bytes of busy pages.
     pub busy: u64,
     /// Start in nanoseconds.
     pub started: u64,
-    /// Nanoseconds in the system calls.
+    /// Time in the system calls, in nanoseconds.
     pub in_kernel: u64,
     /// Whether the job ended during the migration.
     pub job_ended: bool,
@@ -65,7 +66,8 @@ pub struct JobPageMigration {
 pub(super) struct MemoryState {
     size: Vec<u64>,
     free: Vec<u64>,
-    /// Memory in use by the kernel and the page cache at the start of the run; reclaimed when a node has no free memory.
+    /// Memory that the kernel and the page cache use at the start of the run, in bytes. It is reclaimed when no node
+    /// has free memory.
     reclaimable: Vec<u64>,
     jobs: JobMap<JobPageCounts>,
     queue: VecDeque<JobPageMigration>,
@@ -78,7 +80,7 @@ pub(super) struct MemoryState {
 pub(super) struct FailedAllocation {
     job: usize,
     generation: u64,
-    /// The node of the CPU, and the missing bytes.
+    /// Node of the CPU that touched the memory, and number of missing bytes.
     node: usize,
     bytes: u64,
 }
@@ -94,11 +96,11 @@ struct MigrationBatch {
 #[derive(Clone, Debug, Default)]
 struct JobPageCounts {
     on: Vec<u64>,
-    /// Bytes touched below a whole page.
+    /// Touched bytes that do not yet fill a page.
     rest: f64,
     /// Index of the next node of interleaved memory.
     next: usize,
-    /// Share of its memory on each node with any.
+    /// Share of the job's memory on each node that has some of it.
     parts: Vec<(usize, f64)>,
 }
 
@@ -111,7 +113,8 @@ impl JobPageCounts {
 }
 
 impl MemoryState {
-    /// The memory of a machine; `used_share` returns the share of a node that is in use at the start.
+    /// Returns the memory of a machine. `used_share` returns the share of a node's memory that is in use at the
+    /// start.
     pub fn new(hardware: &Hardware, used_share: impl Fn(usize) -> f64) -> Self {
         let size: Vec<u64> =
             hardware.nodes.iter().map(|node| node.memory.0 / PAGE * PAGE).collect();
@@ -145,7 +148,7 @@ impl MemoryState {
         self.jobs.get(job).map_or(0, |pages| pages.on.iter().sum())
     }
 
-    /// Frees memory of a job, in proportion on all nodes.
+    /// Frees memory of a job, on all nodes in proportion.
     pub fn free_some(&mut self, job: usize, bytes: u64) {
         let Some(pages) = self.jobs.get_mut(job) else { return };
         let total: u64 = pages.on.iter().sum::<u64>().max(1);
@@ -158,12 +161,12 @@ impl MemoryState {
         pages.update();
     }
 
-    /// The share of a job's memory on each node with any.
+    /// Returns the share of a job's memory on each node that has some of it.
     pub fn parts(&self, job: usize) -> &[(usize, f64)] {
         self.jobs.get(job).map_or(&[], |pages| &pages.parts)
     }
 
-    /// Bandwidth of page migration on a node in bytes per nanosecond.
+    /// Returns the bandwidth of page migration on a node, in bytes per nanosecond.
     pub fn migration_bandwidth(&self, node: usize) -> f64 {
         match &self.batch {
             Some(batch) if batch.from == node || batch.to == node => MOVE_RATE,
@@ -171,7 +174,7 @@ impl MemoryState {
         }
     }
 
-    /// Allocates up to `bytes` on a node; returns the allocated bytes.
+    /// Allocates up to `bytes` on a node. Returns the number of allocated bytes.
     fn take(&mut self, job: usize, node: usize, bytes: u64) -> u64 {
         let taken = bytes.min(self.free[node]);
         if let Some(pages) = self.jobs.get_mut(job) {
@@ -184,17 +187,17 @@ impl MemoryState {
 }
 
 impl Fluid {
-    /// Free memory of a node in bytes.
+    /// Returns the free memory of a node in bytes.
     pub fn memory_free(&self, node: usize) -> u64 {
         self.pages.free[node]
     }
 
-    /// Reclaimable memory of a node in bytes.
+    /// Returns the reclaimable memory of a node in bytes.
     pub fn memory_reclaimable(&self, node: usize) -> u64 {
         self.pages.reclaimable[node]
     }
 
-    /// Memory of a job on each node in bytes.
+    /// Returns the memory of a job on each node in bytes.
     pub fn memory_of(&self, job: usize) -> &[u64] {
         self.pages.jobs.get(job).map_or(&[], |pages| &pages.on)
     }
@@ -224,7 +227,7 @@ impl Fluid {
         self.mark_job_changed(job);
     }
 
-    /// First touch of memory by a job from a node.
+    /// Allocates memory that a job touches first, from a node.
     pub(super) fn touch(&mut self, job: usize, cpu_node: usize, bytes: f64) {
         let Some(pages) = self.pages.jobs.get_mut(job) else { return };
         pages.rest += bytes;
@@ -245,9 +248,9 @@ impl Fluid {
         }
     }
 
-    /// OOM-kills a job after a failed allocation, if the allocation still fails. Kills one job at a time: its memory
-    /// must be free before the next job is checked. A job is not killed during first touch, because first touch is part
-    /// of other updates. Returns whether anything changed.
+    /// Repeats a failed allocation, and OOM-kills its job if the allocation fails again. Kills one job at a time,
+    /// because the memory of the job must be free before the next job is checked. A first touch does not kill a job
+    /// directly, because it is part of other updates. Returns whether the state changed.
     pub(super) fn oom_kill(&mut self) -> bool {
         let mut has_changed = false;
         while self.oom_killed.is_none() && !self.failed_allocations.is_empty() {
@@ -270,7 +273,7 @@ impl Fluid {
         has_changed
     }
 
-    /// Allocates pages of a job by its policy; returns the bytes that could not be allocated.
+    /// Allocates pages of a job by its policy. Returns the number of bytes that could not be allocated.
     fn allocate(&mut self, job: usize, cpu_node: usize, bytes: u64) -> u64 {
         self.update_job(job);
         let rule = self.jobs.get(job).map(|state| state.memory.clone()).unwrap_or_default();
@@ -282,7 +285,7 @@ impl Fluid {
         left
     }
 
-    /// Allocates pages by a policy; returns the bytes that could not be allocated.
+    /// Allocates pages by a policy. Returns the number of bytes that could not be allocated.
     fn allocate_by(
         &mut self,
         job: usize,
@@ -332,7 +335,7 @@ impl Fluid {
         taken
     }
 
-    /// Pages interleaved over some nodes.
+    /// Distributes pages over nodes in turn. Returns the bytes for each node.
     fn interleave(&mut self, job: usize, nodes: &[usize], bytes: u64) -> Vec<(usize, u64)> {
         let Some(pages) = self.pages.jobs.get_mut(job) else { return Vec::new() };
         let n_pages = bytes / PAGE;
@@ -360,7 +363,7 @@ impl Fluid {
         }
     }
 
-    /// Lines read and written by a controller so far.
+    /// Returns the lines that a controller has read and written since the start.
     pub fn lines(&self, node: usize) -> [f64; 2] {
         self.lines[node]
     }
@@ -373,7 +376,7 @@ impl Fluid {
         }
     }
 
-    /// Handles the end of a batch.
+    /// Handles the end of a batch of a page migration.
     pub(super) fn batch_moved(&mut self) {
         let Some(batch) = self.pages.batch.take() else { return };
         let Some(mut page_migration) = self.pages.queue.pop_front() else { return };
@@ -391,7 +394,7 @@ impl Fluid {
         self.next_batch();
     }
 
-    /// Moves pages without delay; returns the bytes that fitted.
+    /// Moves pages without delay. Returns the number of bytes that fit on the target.
     pub(super) fn move_now(&mut self, job: usize, from: usize, to: usize, bytes: u64) -> u64 {
         let moved = bytes.min(self.pages.free[to]) / PAGE * PAGE;
         self.update_job(job);
@@ -409,11 +412,11 @@ impl Fluid {
         moved
     }
 
-    /// Starts the next batch of the first migration in the queue, or ends the migration.
+    /// Starts the next batch of the first migration in the queue. If no pages remain, ends the migration.
     fn next_batch(&mut self) {
         while let Some(page_migration) = self.pages.queue.front() {
             let bytes_by_node = self.pages.jobs.get(page_migration.job).map(|pages| &pages.on);
-            // Pages that failed once are not attempted again.
+            // Pages that failed are not attempted a second time.
             let is_full = 0 < page_migration.no_memory || 0 < page_migration.busy;
             let found = bytes_by_node.and_then(|bytes_by_node| {
                 let leaves = |&node: &usize| {
@@ -448,7 +451,7 @@ impl Fluid {
         }
     }
 
-    /// Whether page migrations are in progress.
+    /// Returns whether page migrations are in progress.
     pub fn is_moving(&self) -> bool {
         !self.pages.queue.is_empty()
     }
@@ -463,7 +466,7 @@ impl Fluid {
     }
 }
 
-/// The node itself if it is among `nodes`, else the first of its fallback order that is.
+/// Returns the node `here` if it is one of `nodes`, else the first of `nodes` in its fallback order.
 fn first_by_distance(nodes: &[usize], here: usize, hardware: &Hardware) -> usize {
     if nodes.contains(&here) {
         return here;

@@ -1,15 +1,15 @@
-//! Speeds of tasks, solved for the affected caches and everything that depends on them.
+//! Speeds of tasks. They are solved for the affected caches, and for everything that depends on these caches.
 //!
 //! ```text
-//!   affected caches ─► occupancy and speed of each task at the present latencies
+//!   affected caches ─► occupancy and speed of each task at the current latencies
 //!        ▲                        │ demand on each controller and link
 //!        │                        ▼
 //!   caches with tasks ◄── controllers and links with a latency that is inconsistent with the demand:
 //!   of changed speed       new latency, and new speeds of all their users
 //! ```
 //!
-//! Changes within [`CLOSE`] are ignored, so the cost of an event depends on the number of affected rates. Errors do not
-//! accumulate: the present demand is always compared with the demand for which the latency was solved.
+//! Changes within [`CLOSE`] are ignored, so that the cost of an event depends on the number of affected rates. Errors
+//! do not accumulate, because the current demand is always compared with the demand for which the latency was solved.
 
 use super::tasks::{TOUCH_RATE, TaskActivity, TaskCounts, queue_full};
 use super::virtual_time::SoloSpeed;
@@ -21,58 +21,58 @@ use crate::physics::{
 
 /// Relative precision of latencies and speeds.
 const CLOSE: f64 = 1e-3;
-/// A cache is solved again when the speed of a task has changed by more than this share.
+/// Minimum relative change of a task's speed for which its cache is solved again.
 const SPEED_CHANGE_MIN: f64 = 4e-3;
 /// Maximum number of iterations between occupancies and speeds.
 const N_ROUNDS: usize = 24;
-/// Relaxation factor of the iteration once it oscillates.
+/// Relaxation factor, which is used when the iteration oscillates.
 const DAMPING: f64 = 0.5;
-/// Maximum number of sweeps over caches and controllers. No tested machine needs that many.
+/// Maximum number of sweeps over caches and controllers. No tested machine reaches this number.
 const N_SWEEPS: usize = 64;
 /// Hit latency of the shared cache in nanoseconds: 40 cycles at 2.4 GHz.
 pub const HIT_NS: f64 = 40.0 / 2.4;
-/// Steps of the sum over the misses of a cold cache.
+/// Number of steps of the sum over the misses of a cold cache.
 const COLD_CACHE_STEPS: u32 = 16;
 
-/// The state of the solver.
+/// State of the solver.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Solver {
     touched: Vec<bool>,
     queue: Vec<usize>,
-    /// Whether any demand has changed.
+    /// Whether any demand has changed since the last solution.
     pub is_dirty: bool,
     /// Controllers by node, then links.
     channels: Vec<ChannelState>,
     /// CPUs to reschedule.
     pub stale_cpus: Vec<usize>,
-    /// Tasks with a changed speed; their counts per instruction are to be recomputed.
+    /// Tasks with a changed speed. Their counts per instruction have to be recomputed.
     pub changed: Vec<usize>,
     occupancies: Vec<f64>,
     demands: Vec<ClientDemand>,
     channel_loads: Vec<(usize, f64)>,
-    /// Without contention: tasks that arrived on a CPU or started a phase, and CPUs with SMT siblings that may have become busy
-    /// or idle.
+    /// Used without contention: tasks that arrived on a CPU or started a phase, and CPUs with SMT siblings that may
+    /// have become busy or idle.
     pub unsolved: Vec<usize>,
-    /// Recent solutions of programs alone.
+    /// Recent solutions for programs that run alone on a CPU.
     pub solo_speeds: Vec<SoloSpeed>,
     pub touched_cpus: Vec<usize>,
 }
 
-/// The state of a controller or a link.
+/// State of a memory controller or an interconnect link.
 #[derive(Clone, Debug)]
 struct ChannelState {
     channel: Channel,
     /// Miss latency in nanoseconds.
     latency: f64,
-    /// Demand divided by capacity, at least 1. It also slows down programs that never wait for memory.
+    /// Demand divided by capacity, at least 1. It also slows down programs that never stall on memory.
     overload: f64,
     /// Bandwidth of page migration in bytes per nanosecond.
     migrating: f64,
-    /// Present demand of all users in bytes per nanosecond.
+    /// Current demand of all users in bytes per nanosecond.
     used: f64,
-    /// The demand for which the latency was solved.
+    /// Demand for which the latency was solved, in bytes per nanosecond.
     solved_for: f64,
-    /// Tasks that use it.
+    /// Tasks that use the channel.
     users: Vec<usize>,
 }
 
@@ -91,7 +91,7 @@ impl ChannelState {
         }
     }
 
-    /// Whether its latency is inconsistent with its present demand.
+    /// Returns whether the latency is inconsistent with the current demand.
     fn is_inconsistent(&self) -> bool {
         let latency = |used: f64| self.channel.latency_ns(used / self.channel.capacity);
         let differs = libm::fabs(latency(self.used) - latency(self.solved_for));
@@ -163,7 +163,7 @@ impl Fluid {
                 self.reschedule(cpu);
             }
         }
-        // CPUs that become stale here are solved in the next call.
+        // CPUs that become stale in this call are solved in the next call.
         stale.clear();
         stale.append(&mut self.solver.stale_cpus);
         self.solver.stale_cpus = stale;
@@ -174,7 +174,7 @@ impl Fluid {
         &task.script.phases[task.phase.min(task.script.phases.len() - 1)]
     }
 
-    /// Solves the occupancy of a cache, and the speeds of its tasks at the present latencies.
+    /// Solves the occupancy of a cache, and the speeds of its tasks at the current latencies.
     fn solve_cache(&mut self, cache: usize) {
         let hardware = self.hardware.clone();
         let mut members = Vec::new();
@@ -212,7 +212,7 @@ impl Fluid {
         }
     }
 
-    /// Iterates occupancies and speeds at the present latencies.
+    /// Iterates occupancies and speeds at the current latencies.
     fn solve_occupancies(&mut self, hardware: &Hardware, cache: usize, members: &[(usize, f64)]) {
         let bytes = hardware.caches[cache].bytes;
         let kind = hardware.cache_size_index(cache);
@@ -249,7 +249,7 @@ impl Fluid {
         self.solver.occupancies = occupancies;
     }
 
-    /// Computes the demand of a task with this occupancy; returns nanoseconds per 1000 instructions.
+    /// Computes the demand of a task with this occupancy. Returns the nanoseconds per 1000 instructions.
     pub(super) fn speed_at(&mut self, idx: usize, smt: f64, occupancy: f64) -> f64 {
         let behaviour = &self.phase_of(idx).behaviour;
         let demand = behaviour.demand(occupancy);
@@ -261,7 +261,7 @@ impl Fluid {
         self.ns_at_latencies(idx)
     }
 
-    /// Nanoseconds per 1000 instructions at the present latencies.
+    /// Returns the nanoseconds per 1000 instructions at the current latencies.
     fn ns_at_latencies(&self, idx: usize) -> f64 {
         let user = &self.tasks[idx].demand.client;
         let (mut miss, mut overload) = (user.fixed_ns, 1.0f64);
@@ -312,7 +312,8 @@ impl Fluid {
         state.users = users;
     }
 
-    /// Collects the demands of a channel's users into `demands`; returns its background traffic: page migration and first touch.
+    /// Collects the demands of a channel's users into `demands`. Returns the background traffic of the channel: page
+    /// migration and first touch.
     fn collect_demands(
         &self,
         channel_idx: usize,
@@ -419,8 +420,8 @@ impl Fluid {
         }
     }
 
-    /// Calls `visit` with each controller and link of a job's misses from a node, and their shares; returns the fixed part
-    /// of the miss latency.
+    /// Calls `visit` with each controller and link that the misses of a job on a node use, and with their shares.
+    /// Returns the fixed part of the miss latency.
     fn each_channel(&self, job: usize, node: usize, mut visit: impl FnMut(usize, f64)) -> f64 {
         let mut fixed_ns = 0.0;
         let parts = self.pages.parts(job);
@@ -437,7 +438,7 @@ impl Fluid {
         fixed_ns
     }
 
-    /// Updates the background traffic after page migration starts or stops.
+    /// Updates the background traffic when a page migration starts or stops.
     pub(super) fn update_moving(&mut self) {
         for node in 0..self.hardware.nodes.len() {
             let moving = self.pages.migration_bandwidth(node);
@@ -448,7 +449,7 @@ impl Fluid {
         self.solver.is_dirty = true;
     }
 
-    /// The speed of a CPU relative to its speed with idle SMT siblings.
+    /// Returns the speed of a CPU relative to its speed with idle SMT siblings.
     pub(super) fn smt_speed(&self, cpu: usize) -> f64 {
         let HardwareCpu { core, smt_speed, .. } = self.hardware.cpus[cpu];
         let siblings = &self.hardware.cores[core];
@@ -499,10 +500,10 @@ impl Fluid {
         task.miss_ns = miss_ns;
     }
 
-    /// Charges the cost of a cold cache to a task that moves to another one.
+    /// Charges the cost of a cold cache to a task that moves to another cache.
     ///
     /// While the task fills the cache up to its occupancy, each inserted line counts as 1 - misses(occupancy) /
-    /// misses(present) additional misses (see [`crate::physics::occupancies`]).
+    /// misses(current) additional misses (see [`crate::physics::occupancies`]).
     pub(super) fn charge_cold_cache(&mut self, idx: usize, cache: usize) {
         let task = &self.tasks[idx];
         if task.warm_in.is_none() || task.warm_in == Some(cache) || !self.settings.contention {

@@ -1,4 +1,4 @@
-//! A thread of a simulated job.
+//! Threads of simulated jobs.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use crate::script::Script;
 /// A thread of a simulated job.
 #[derive(Clone, Debug, Default)]
 pub struct Task {
-    /// Thread id.
+    /// TID of the thread.
     pub tid: u32,
     /// Start time in nanoseconds.
     pub started: u64,
@@ -16,19 +16,19 @@ pub struct Task {
     pub job: usize,
     /// Scheduling state.
     pub state: TaskState,
-    /// The CPU of its run queue, or the last one while it sleeps.
+    /// The CPU of the task's run queue. For a sleeping task: its last CPU.
     pub cpu: usize,
     /// CPUs that the task may use, by index; `None` for all.
     pub allowed: Option<Arc<Vec<bool>>>,
-    /// Weight on a shared CPU.
+    /// Weight of the task on a shared CPU.
     pub weight: f64,
     /// CPU time in nanoseconds.
     pub cpu_ns: f64,
-    /// Wait time in nanoseconds: runnable but not running.
+    /// Wait time (runnable and not running) in nanoseconds.
     pub wait_ns: f64,
     /// Number of migrations to another CPU.
     pub n_migrations: u64,
-    /// Values of the counters.
+    /// Cumulative counts of the task.
     pub counts: TaskCounts,
     pub(super) generation: u64,
     pub(super) script: Arc<Script>,
@@ -39,11 +39,11 @@ pub struct Task {
     pub(super) burst_left: f64,
     /// Remaining bytes of first touch.
     pub(super) touch_left: f64,
-    /// Whether it was touching memory when its segment was computed.
+    /// Whether the task was touching new memory when its segment was computed.
     pub(super) was_touching: bool,
-    /// CPU time that the task loses to a cold cache or to page migration.
+    /// CPU time in nanoseconds that the task loses to a cold cache or to page migration.
     pub(super) lost_ns: f64,
-    /// Lines read per nanosecond of that CPU time.
+    /// Lines read per nanosecond of the lost CPU time.
     pub(super) lost_lines_per_ns: f64,
     /// Instructions per nanosecond of CPU time.
     pub(super) speed: f64,
@@ -55,14 +55,14 @@ pub struct Task {
     pub(super) occupancy: f64,
     /// The node from which the task used its memory in the last scan of NUMA balancing.
     pub(super) used_from: Option<usize>,
-    /// The cache of its occupancy.
+    /// The cache for which `occupancy` is valid.
     pub(super) warm_in: Option<usize>,
-    /// Set while the task waits for the end of its segment in the queue of its CPU.
+    /// Position in the queue of the task's CPU; `None` if the task is unqueued.
     pub(super) queued: Option<QueuedTask>,
     pub(super) demand: TaskDemand,
 }
 
-/// The present demand of a task on the machine.
+/// Current demand of a task on the machine.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TaskDemand {
     /// Demand of the task, and its share of misses per channel.
@@ -73,18 +73,18 @@ pub(super) struct TaskDemand {
     pub ns: f64,
     /// Nanoseconds per 1000 instructions at the last solution of its cache.
     pub ns_shared: f64,
-    /// Whether it is among the users of its channels.
+    /// Whether the task is in the lists of users of its channels.
     pub is_on_channels: bool,
 }
 
 /// A task in the queue of its CPU, see [`super::virtual_time`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct QueuedTask {
-    /// Served time at its last update.
+    /// Served time at the last update of the task.
     pub from: f64,
-    /// The instant of its last update.
+    /// Time of the last update of the task.
     pub at: u64,
-    /// The end of its segment in served time.
+    /// End of the task's segment in served time.
     pub end: f64,
 }
 
@@ -100,10 +100,10 @@ pub enum TaskState {
     Ended,
 }
 
-/// First touch in bytes per nanosecond of CPU time: the kernel clears and maps a page of 4 KiB in about half a
-/// microsecond. Guessed from typical page-fault benchmarks.
+/// Rate of first touch in bytes per nanosecond of CPU time. Guessed from typical page-fault benchmarks: the kernel
+/// clears and maps a page of 4 KiB in about half a microsecond.
 pub(super) const TOUCH_RATE: f64 = 8.0;
-/// If fewer instructions remain, the burst or phase has ended.
+/// Number of remaining instructions below which a burst or phase has ended.
 const INSTRUCTIONS_EPSILON: f64 = 1e-3;
 
 /// The activity of a task.
@@ -125,7 +125,7 @@ impl Task {
         }
     }
 
-    /// CPU time until the end of the current segment.
+    /// Returns the CPU time until the end of the current segment, in nanoseconds.
     pub(super) fn segment_ns(&self) -> f64 {
         match self.activity() {
             TaskActivity::Touching => self.touch_left / TOUCH_RATE,
@@ -136,13 +136,13 @@ impl Task {
         }
     }
 
-    /// Whether the current segment has ended.
+    /// Returns whether the current segment has ended.
     pub(super) fn is_segment_over(&self) -> bool {
         self.activity() == TaskActivity::Running
             && self.instructions_left.min(self.burst_left) <= INSTRUCTIONS_EPSILON
     }
 
-    /// Progresses by CPU time; returns the bytes of first touch.
+    /// Advances the task by an amount of CPU time. Returns the bytes of first touch.
     pub(super) fn progress(&mut self, cpu_ns: f64) -> f64 {
         let mut rest = cpu_ns;
         let mut touched = 0.0;
@@ -185,7 +185,7 @@ impl Task {
         touched
     }
 
-    /// Adds lost CPU time, and the lines that are read during it.
+    /// Adds lost CPU time, and the lines that the task reads during this time.
     pub(super) fn lose_time(&mut self, ns: f64, lines: f64) {
         let all_lines = self.lost_lines_per_ns * self.lost_ns + lines;
         self.lost_ns += ns;
@@ -234,10 +234,11 @@ impl TaskCounts {
     }
 }
 
-/// Entries of the queue between a core and its shared cache. Not confirmed by a data sheet.
+/// Entries of the queue between a core and its shared cache. No data sheet confirms this value.
 const QUEUE: u32 = 16;
 
-/// Share of requests that find the queue full if `occupancy` requests are outstanding on average (the Erlang B formula).
+/// Returns the share of requests that find the queue full if `occupancy` requests are outstanding on average (Erlang
+/// B formula).
 pub fn queue_full(occupancy: f64) -> f64 {
     (1..=QUEUE).fold(1.0, |lost, n| occupancy * lost / (f64::from(n) + occupancy * lost))
 }

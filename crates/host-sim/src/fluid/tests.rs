@@ -1,4 +1,4 @@
-//! The fluid model with few tasks: time sharing, caches, memory, page migration.
+//! Tests of the fluid model with few tasks: time sharing, caches, memory, page migration.
 
 use topology::Machine;
 
@@ -9,7 +9,7 @@ use crate::variation::Variation;
 
 const MIB: u64 = 1 << 20;
 
-/// A machine with simple numbers: 1 GHz, 100 ns, 10 GB/s, 8 MiB of cache.
+/// Returns a machine with simple values: 1 GHz, 100 ns, 10 GB/s, 8 MiB of cache.
 fn machine(text: &str) -> Fluid {
     let machine = Machine::synthetic(text).expect("a machine");
     let mut hardware = Hardware::new(&machine);
@@ -20,7 +20,7 @@ fn machine(text: &str) -> Fluid {
     Fluid::new(Arc::new(hardware), settings, Variation::OFF.streams(0))
 }
 
-/// A script with 1 ns per instruction and `misses` misses per 1000 instructions.
+/// Returns a script with 1 ns per instruction and `misses` misses per 1000 instructions.
 fn script(fluid: &Fluid, instructions: f64, misses: f64, mib: u64) -> Arc<Script> {
     let row = MissPoint::of_demand;
     let rows = vec![row(1048576.0, misses), row(8.0 * 1048576.0, misses / 4.0)];
@@ -54,7 +54,7 @@ fn bind(fluid: &mut Fluid, job: usize, cpu: usize) {
     fluid.bind(job, Some(only));
 }
 
-/// The end of each job in milliseconds, by job number.
+/// Returns the end of each job in milliseconds, by job number.
 fn ends(fluid: &mut Fluid) -> Vec<(usize, u64)> {
     let mut ends = Vec::new();
     while let Some(at) = fluid.next_event() {
@@ -85,7 +85,7 @@ fn a_cpu_is_shared_in_proportion_to_the_weights() {
     let work = script(&fluid, 1e9, 0.0, 0);
     start(&mut fluid, 0, &work, None);
     fluid.start(JobStart { weight: 3.0, ..JobStart::new(1, work) });
-    // Three quarters for the first until 1333 ms, then everything for the other.
+    // Until 1333 ms, job 1 has three quarters of the CPU; then job 0 has the complete CPU.
     assert_eq!(ends(&mut fluid), [(0, 2000), (1, 1333)]);
 }
 
@@ -95,13 +95,13 @@ fn a_waiting_task_is_moved_to_an_idle_cpu() {
     let (long, short) = (script(&fluid, 3e9, 0.0, 0), script(&fluid, 1e9, 0.0, 0));
     start(&mut fluid, 0, &short, None);
     [1, 2].into_iter().for_each(|job| start(&mut fluid, job, &long, None));
-    // Tasks on shared CPUs rotate until the short one ends; then each long one has its own CPU, and the 7 s of work are
-    // done after little more than 3.5 s.
+    // Tasks on shared CPUs rotate until the short task ends. After that, each long task has a CPU, and the 7 s of
+    // work take a little more than 3.5 s.
     let found = ends(&mut fluid);
     assert_eq!(found.iter().map(|(_, ms)| ms).max(), Some(&3512), "{found:?}");
 }
 
-/// The ends of `n_jobs` programs of one second that start one after the other, in milliseconds.
+/// Returns the ends of `n_jobs` programs of one second that start one after the other, in milliseconds.
 fn all_end(text: &str, n_jobs: usize) -> Vec<u64> {
     let mut fluid = machine(text);
     let work = script(&fluid, 1e9, 0.0, 0);
@@ -111,7 +111,7 @@ fn all_end(text: &str, n_jobs: usize) -> Vec<u64> {
 
 #[test]
 fn three_programs_on_two_cpus_get_equal_shares() {
-    // Without rotation, one would run alone for a second and two would share the other CPU.
+    // Without rotation, one program would run alone for a second and two programs would share the other CPU.
     let ends = all_end("cores=2", 3);
     assert!(ends.iter().all(|ms| (1400..=1520).contains(ms)), "{ends:?}");
 }
@@ -119,7 +119,7 @@ fn three_programs_on_two_cpus_get_equal_shares() {
 #[test]
 fn tasks_on_shared_cpus_rotate_between_nodes() {
     let ends = all_end("nodes=4 cores=2", 9);
-    // Without rotation, two would end after 1500 ms.
+    // Without rotation, two programs would end after 1500 ms.
     assert!(ends.iter().all(|ms| *ms <= 1200), "{ends:?}");
 }
 
@@ -226,7 +226,8 @@ fn no_more_jobs_are_oom_killed_than_necessary() {
     let work = script(&fluid, 1e9, 20.0, 24);
     (0..4).for_each(|job| start(&mut fluid, job, &work, None));
     let mut killed = Vec::new();
-    // All jobs are updated repeatedly; in one update the last page is allocated, and the allocations of several jobs fail.
+    // All jobs are updated repeatedly. In one update, the last page is allocated and the allocations of several jobs
+    // fail.
     for sample in 1..=100_000 {
         fluid.advance(sample * 200_000);
         fluid.update_all();
@@ -290,7 +291,7 @@ fn counters_report_the_work_of_a_task() {
     assert!(0.0 < task.counts.queue_full && task.counts.queue_full < task.counts.references);
 }
 
-/// Reference: the ends of programs that share a CPU by weight, in nanoseconds, computed step by step.
+/// Returns the ends of programs that share a CPU by weight, in nanoseconds. This reference is computed step by step.
 fn shared(work: &[(f64, f64, f64)]) -> Vec<f64> {
     let mut left: Vec<f64> = work.iter().map(|one| one.1).collect();
     let mut ends = vec![f64::NAN; work.len()];
@@ -324,7 +325,7 @@ fn without_contention_a_cpu_is_shared_by_weight_while_tasks_start_and_end() {
         let one = script(&fluid, 1.0, 0.0, 0);
         let ns_each = one.solo_ns_per_1000(fluid.hardware()) / 1000.0;
         let n_jobs = 1 + rng.below(8) as usize;
-        // Start, CPU time, weight; whole milliseconds, so that events coincide.
+        // Start, CPU time and weight of each job. Times are whole milliseconds, so that events coincide.
         let work: Vec<(f64, f64, f64)> = (0..n_jobs)
             .map(|_| {
                 let start = rng.below(20) as f64 * 1e6;
@@ -334,7 +335,7 @@ fn without_contention_a_cpu_is_shared_by_weight_while_tasks_start_and_end() {
         let mut order: Vec<usize> = (0..n_jobs).collect();
         order.sort_by(|a, b| work[*a].0.total_cmp(&work[*b].0));
         let mut found = vec![0.0; n_jobs];
-        let mut given = vec![0.0; n_jobs];
+        let mut cpu_times = vec![0.0; n_jobs];
         let mut waiting = order.into_iter().peekable();
         loop {
             let event = fluid.next_event();
@@ -344,7 +345,7 @@ fn without_contention_a_cpu_is_shared_by_weight_while_tasks_start_and_end() {
             for (when, notice) in fluid.take_notices() {
                 let HostNotice::JobEnded { job, .. } = notice else { continue };
                 found[job] = when as f64;
-                given[job] = fluid.tasks_of(job).map(|task| task.cpu_ns).sum();
+                cpu_times[job] = fluid.tasks_of(job).map(|task| task.cpu_ns).sum();
                 fluid.remove_job(job);
             }
             while let Some(job) = waiting.next_if(|&job| work[job].0 as u64 <= fluid.now()) {
@@ -355,15 +356,15 @@ fn without_contention_a_cpu_is_shared_by_weight_while_tasks_start_and_end() {
                 fluid.start(JobStart { allowed, weight, ..JobStart::new(job, Arc::new(script)) });
             }
             if rng.below(3) == 0 {
-                fluid.update_all(); // An update must change nothing.
+                fluid.update_all(); // An update must not change the state.
             }
         }
         for (at, (end, expected)) in found.iter().zip(shared(&work)).enumerate() {
             assert!((end - expected).abs() < 100.0, "round {round}, job {at}: {end} {expected}");
             assert!(
-                (given[at] - work[at].1).abs() < 100.0,
+                (cpu_times[at] - work[at].1).abs() < 100.0,
                 "round {round}: {} {:?}",
-                given[at],
+                cpu_times[at],
                 work[at]
             );
         }
@@ -381,27 +382,27 @@ fn tasks_next_to_an_oom_killed_one_lose_no_cpu_time() {
         start(&mut fluid, 0, &greedy, Some(0));
         start(&mut fluid, 1, &light, Some(0));
         start(&mut fluid, 2, &light, Some(0));
-        let mut given = [0.0; 3];
+        let mut cpu_times = [0.0; 3];
         let mut ends = Vec::new();
         while let Some(at) = fluid.next_event() {
             fluid.advance(at);
             for (when, notice) in fluid.take_notices() {
                 let HostNotice::JobEnded { job, out_of_memory } = notice else { continue };
                 assert_eq!(out_of_memory, job == 0);
-                given[job] = fluid.tasks_of(job).map(|task| task.cpu_ns).sum();
+                cpu_times[job] = fluid.tasks_of(job).map(|task| task.cpu_ns).sum();
                 ends.push(when as f64);
             }
         }
         let last = ends.iter().copied().fold(0.0, f64::max);
-        let sum: f64 = given.iter().sum();
-        assert!((sum - last).abs() < 100.0, "one CPU was never idle: {sum} of {last} ns given");
+        let sum: f64 = cpu_times.iter().sum();
+        assert!((sum - last).abs() < 100.0, "one CPU was never idle: {sum} of {last} ns cpu_times");
         fluid.check_cpu_time().expect("at most the existing CPU time");
     }
 }
 
-/// The result of a random run without contention: ends of jobs, CPU time, wait time, lines. Tasks are updated after
-/// every event, or only at the ends of jobs. No job has memory, and each is bound to a CPU: an update splits sums and
-/// can shift an instant by a nanosecond, and then the kernel may choose another CPU.
+/// Returns the result of a random run without contention: ends of jobs, CPU time, wait time, lines. Tasks are updated
+/// after every event, or only at the ends of jobs. No job has memory, and each job is bound to a CPU. Otherwise an
+/// update could split a sum and shift an event by a nanosecond, and then the kernel may choose another CPU.
 fn simulated(seed: u64, is_updated: bool) -> Vec<f64> {
     let mut rng = base::Rng::new(seed);
     let mut fluid = machine("nodes=2 llcs=1 cores=2 smt=2 mem=1G llc=8M");
@@ -475,7 +476,7 @@ fn without_contention_additional_updates_change_nothing() {
     assert!(97 <= n_same, "{n_same} of 100");
 }
 
-/// Two nodes of two CPUs with NUMA balancing, and a long-running program of 64 MiB that started on CPU 0.
+/// Returns two nodes of two CPUs with NUMA balancing, and a long-running program of 64 MiB that started on CPU 0.
 fn balanced(memory: MemoryPlacement) -> Fluid {
     let mut fluid = machine("nodes=2 cores=2 mem=256M");
     fluid.settings.numa_balancing = true;
@@ -485,7 +486,7 @@ fn balanced(memory: MemoryPlacement) -> Fluid {
     fluid
 }
 
-/// Seconds until most of its memory is on node 1, and its node at that time.
+/// Returns the seconds until most memory of the job is on node 1, and the node of the task at that time.
 fn migrates(fluid: &mut Fluid) -> (f64, usize) {
     let begin = fluid.now();
     for _ in 0..400 {
@@ -500,7 +501,7 @@ fn migrates(fluid: &mut Fluid) -> (f64, usize) {
 }
 
 #[test]
-fn memory_of_a_young_job_migrates_at_once_and_that_of_an_old_one_after_two_uses() {
+fn memory_of_a_young_job_migrates_in_the_first_scan_and_memory_of_an_old_job_after_two_scans() {
     let mut young = balanced(MemoryPlacement::FirstTouch);
     young.advance(500_000_000);
     bind(&mut young, 0, 2);
@@ -508,7 +509,8 @@ fn memory_of_a_young_job_migrates_at_once_and_that_of_an_old_one_after_two_uses(
     assert_eq!(node, 1);
     assert!((0.4..0.7).contains(&young_s), "in the first scan, at one second: {young_s}");
 
-    // Scans at 1, 2.3, 3.99, 6.187, 9.043 and 12.756 s of CPU time, each slightly delayed by its own cost.
+    // The scans are at 1, 2.3, 3.99, 6.187, 9.043 and 12.756 s of CPU time. The cost of each scan delays the next
+    // scan slightly.
     let mut old = balanced(MemoryPlacement::FirstTouch);
     old.advance(10_000_000_000);
     bind(&mut old, 0, 2);
@@ -538,7 +540,7 @@ fn two_old_jobs_are_swapped_if_no_cpu_is_idle() {
     let work = script(&fluid, 1e12, 0.0, 64);
     (1..4).for_each(|job| start(&mut fluid, job, &work, Some(job)));
     fluid.advance(10_000_000_000);
-    // Jobs 0 and 2 on each other's nodes, all CPUs busy.
+    // Job 0 runs on the node of job 2's memory and job 2 on the node of job 0's memory. All CPUs are busy.
     [(0, 2), (2, 0)].into_iter().for_each(|(job, cpu)| bind(&mut fluid, job, cpu));
     for job in 0..4 {
         fluid.bind(job, None);
@@ -561,7 +563,7 @@ fn a_job_with_a_memory_policy_is_not_balanced() {
 }
 
 #[test]
-fn memory_in_use_by_others_is_reclaimed_if_no_other_memory_is_free() {
+fn memory_of_the_kernel_and_page_cache_is_reclaimed_if_no_node_has_free_memory() {
     let settings = MachineSettings::default();
     let variation = Variation { pages: 0.5, ..Variation::OFF };
     let machine = Machine::synthetic("nodes=2 cores=1 mem=128M").expect("a machine");

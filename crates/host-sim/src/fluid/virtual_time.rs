@@ -1,8 +1,8 @@
-//! Virtual time of run queues without contention: tasks need no update until their segment ends.
+//! Virtual time of run queues without contention. A queued task needs no update until its segment ends.
 //!
-//! Without contention, the progress of a task depends only on weights. Each CPU therefore has a virtual clock: the
-//! nanoseconds that it has served per unit of weight. In virtual time the end of a task's segment does not change when
-//! other tasks arrive or leave:
+//! Without contention, the progress of a task depends only on weights. Each CPU therefore has a virtual clock, which
+//! counts the nanoseconds that the CPU has served per unit of weight. In virtual time, the end of a task's segment
+//! does not change when other tasks arrive or leave:
 //!
 //! ```text
 //!   served ───────────────┬────────►        served += elapsed / sum of weights
@@ -11,11 +11,11 @@
 //!                    a    b         c   …   progress of a task = (served now - served then) × its weight
 //! ```
 //!
-//! An event updates and solves only the tasks that it affects, not all tasks of the CPU. Tasks that touch memory for
-//! the first time or lose CPU time (to a cold cache or page migration) are not queued; they are updated with their CPU.
-//! With contention all tasks are. The clock is the virtual time of A. K. Parekh and R. G. Gallager, "A Generalized
-//! Processor Sharing Approach to Flow Control in Integrated Services Networks", IEEE/ACM Transactions on Networking,
-//! 1993.
+//! An event updates and solves only the tasks that it affects, not all tasks of the CPU. A task is not queued while
+//! it touches new memory or loses CPU time (to a cold cache or page migration): it is updated together with its CPU.
+//! With contention, no task is queued. The clock is the virtual time of A. K. Parekh and R. G. Gallager, "A
+//! Generalized Processor Sharing Approach to Flow Control in Integrated Services Networks", IEEE/ACM Transactions on
+//! Networking, 1993.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -26,46 +26,46 @@ use super::{Fluid, Task, TaskState};
 use crate::hardware::HardwareCpu;
 use crate::physics::CpiModel;
 
-/// The queued and unqueued tasks of a CPU.
+/// Queued and unqueued tasks of a CPU.
 #[derive(Clone, Debug, Default)]
 pub(super) struct VirtualTimeQueue {
-    /// Nanoseconds served per unit of weight since the CPU was idle.
+    /// Nanoseconds served per unit of weight since the CPU was last idle.
     pub served: f64,
-    /// Queued tasks by the bits of their end, which sort like the ends because none is negative. Entries of tasks that were
-    /// unqueued remain until they reach the top.
+    /// Queued tasks, sorted by the bits of their end. No end is negative, so the bits have the same order as the
+    /// ends. The entry of a task that was unqueued remains until it reaches the top.
     by_end: BinaryHeap<Reverse<(u64, usize)>>,
-    /// The unqueued tasks in order of arrival.
+    /// Unqueued tasks in order of arrival.
     pub unqueued: Vec<usize>,
-    /// The SMT speed for which its tasks were solved.
+    /// SMT speed for which the tasks of this CPU were solved.
     smt: f64,
 }
 
-/// Stale entries are not swept below this number of entries.
+/// Number of entries below which stale entries are not removed.
 const SWEPT_ENTRIES_MIN: usize = 64;
 
-/// The solution for a program alone on a CPU, with the values it depends on.
+/// Solution for a program alone on a CPU, and the values on which it depends.
 #[derive(Clone, Debug)]
 pub(super) struct SoloSpeed {
     behaviour: Arc<CpiModel>,
     key: [u64; N_KEYS],
-    /// Nanoseconds per 1000 instructions, and miss latency in nanoseconds.
+    /// Nanoseconds per 1000 instructions, then the miss latency in nanoseconds.
     ns: f64,
     miss_ns: f64,
     each: TaskCounts,
 }
 
 const N_KEYS: usize = 6;
-/// Capacity of the solution cache. Larger than the usual number of (program, CPU kind) pairs.
+/// Capacity of the solution cache. It is larger than the usual number of pairs of program and CPU kind.
 const SOLO_SPEEDS_MAX: usize = 64;
 
 impl VirtualTimeQueue {
-    /// Nanoseconds until the first end.
+    /// Returns the nanoseconds until the first end of a segment.
     pub fn first_ns(&self, weight: f64) -> f64 {
         let first = self.by_end.peek().map(|Reverse((end, _))| f64::from_bits(*end));
         first.map_or(f64::INFINITY, |end| (end - self.served).max(0.0) * weight)
     }
 
-    /// Removes stale entries: at the top, and everywhere if most are stale.
+    /// Removes stale entries from the top. If most entries are stale, removes all stale entries.
     fn drop_stale(&mut self, (cpu, n_here): (usize, usize), tasks: &[Task]) {
         let holds = |&(end, idx): &(u64, usize)| {
             let task = &tasks[idx];
@@ -94,7 +94,7 @@ impl Fluid {
         }
     }
 
-    /// Updates and unqueues a task. Its CPU must be updated.
+    /// Updates and unqueues a task. The CPU of the task must be updated first.
     pub(super) fn unqueue(&mut self, idx: usize) {
         if self.tasks[idx].queued.is_none() {
             return;
@@ -104,7 +104,7 @@ impl Fluid {
         self.cpus[self.tasks[idx].cpu].virtual_time.unqueued.push(idx);
     }
 
-    /// Updates a queued task. Its CPU must be updated.
+    /// Updates a queued task. The CPU of the task must be updated first.
     fn update_queued(&mut self, idx: usize) {
         let task = &self.tasks[idx];
         let Some(queued) = task.queued else { return };
@@ -117,7 +117,7 @@ impl Fluid {
         }
     }
 
-    /// Updates the queued tasks of a CPU that is updated.
+    /// Updates the queued tasks of a CPU. The CPU must be updated first.
     pub(super) fn update_all_queued(&mut self, cpu: usize) {
         if self.settings.contention {
             return;
@@ -141,7 +141,7 @@ impl Fluid {
         }
     }
 
-    /// Queues the tasks of a CPU that only run until the end of their segments.
+    /// Queues the tasks of a CPU that execute instructions until the end of their segments.
     pub(super) fn queue_running(&mut self, cpu: usize) {
         if self.settings.contention {
             return;
@@ -177,7 +177,7 @@ impl Fluid {
         }
     }
 
-    /// Marks a CPU after a change. Only tasks of the same core can change their speed.
+    /// Marks a CPU after a change of its tasks. Only tasks of the same core can change their speed.
     pub(super) fn mark_changed_without_contention(&mut self, cpu: usize) {
         if !std::mem::replace(&mut self.cpus[cpu].is_stale, true) {
             self.solver.stale_cpus.push(cpu);
@@ -189,9 +189,9 @@ impl Fluid {
         self.solver.is_dirty = true;
     }
 
-    /// Solves tasks without contention: each has the whole cache and unloaded memory.
+    /// Solves tasks without contention. Each task has the complete cache and unloaded memory.
     pub(super) fn solve_without_contention(&mut self) {
-        // Solving a task updates it first, which may mark further tasks.
+        // The solution of a task starts with an update, which may mark further tasks.
         while !self.solver.unsolved.is_empty() || !self.solver.touched_cpus.is_empty() {
             let mut fresh = std::mem::take(&mut self.solver.unsolved);
             let mut touched = std::mem::take(&mut self.solver.touched_cpus);
@@ -203,7 +203,7 @@ impl Fluid {
                     fresh.extend(&self.cpus[cpu].tasks);
                 }
             }
-            fresh.dedup(); // A task that starts a phase while it arrives is listed twice.
+            fresh.dedup(); // A task that arrives and starts a phase is in the list twice.
             for &idx in &fresh {
                 if self.tasks[idx].state == TaskState::Runnable {
                     self.solve_alone(idx);
@@ -236,7 +236,8 @@ impl Fluid {
         task.miss_ns = miss_ns;
     }
 
-    /// The solution for a task alone on a CPU. It is computed once per program and kind of CPU.
+    /// Returns the index of the solution for a task alone on a CPU. Each solution is computed once per program and
+    /// kind of CPU.
     fn solo_speed(&mut self, idx: usize, cpu: usize) -> usize {
         let HardwareCpu { cache, node, ghz, .. } = self.hardware.cpus[cpu];
         let bytes = self.hardware.caches[cache].bytes;

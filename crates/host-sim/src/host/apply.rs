@@ -1,4 +1,4 @@
-//! Applying plans.
+//! Application of plans to the simulated machine.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::fluid::{JobPageMigration, JobStart, MemoryPlacement};
 use crate::script_builder::may_use;
 
 impl SimHost {
-    /// Starts every due job with its placement from the plan.
+    /// Starts every due job with its placement in the plan.
     pub(super) fn start_due(&mut self, plan: &Approved, outcomes: &mut Vec<Outcome>) -> Vec<JobId> {
         let due = std::mem::take(&mut self.due);
         for &job in &due {
@@ -56,7 +56,7 @@ impl SimHost {
         outcomes.extend(memory.map(|policy| done(Some(Action::MemoryPolicy(policy)), 1)));
     }
 
-    /// The CPUs of a job's own line.
+    /// Returns the CPUs that the keys of the job's line allow.
     fn own_cpus(&self, job: &Job) -> Option<Arc<Vec<bool>>> {
         let is_limited = job.cpus.is_some() || job.nodes.is_some();
         is_limited.then(|| Arc::new(may_use(job, self.fluid.hardware())))
@@ -66,20 +66,22 @@ impl SimHost {
         Arc::new(self.fluid.hardware().cpus.iter().map(|cpu| cpus.contains(cpu.id)).collect())
     }
 
-    fn places(&self, nodes: &NodeSet) -> Vec<usize> {
+    fn node_indexes(&self, nodes: &NodeSet) -> Vec<usize> {
         nodes.iter().filter_map(|node| self.fluid.hardware().node_index(node)).collect()
     }
 
     fn memory_rule(&self, job: &Job, planned: Option<&MemoryPolicy>) -> MemoryPlacement {
         let all: Vec<usize> = (0..self.fluid.hardware().nodes.len()).collect();
         match job.memory.as_ref().or(planned) {
-            Some(MemoryPolicy::Bind(nodes)) => MemoryPlacement::Bind(self.places(nodes)),
-            Some(MemoryPolicy::Preferred(nodes)) => MemoryPlacement::Preferred(self.places(nodes)),
+            Some(MemoryPolicy::Bind(nodes)) => MemoryPlacement::Bind(self.node_indexes(nodes)),
+            Some(MemoryPolicy::Preferred(nodes)) => {
+                MemoryPlacement::Preferred(self.node_indexes(nodes))
+            }
             Some(MemoryPolicy::Interleave(nodes) | MemoryPolicy::WeightedInterleave(nodes)) => {
-                MemoryPlacement::Interleave(self.places(nodes))
+                MemoryPlacement::Interleave(self.node_indexes(nodes))
             }
             None => match &job.nodes {
-                Some(nodes) => MemoryPlacement::Bind(self.places(nodes)),
+                Some(nodes) => MemoryPlacement::Bind(self.node_indexes(nodes)),
                 None if self.options.interleave => MemoryPlacement::Interleave(all),
                 None => MemoryPlacement::FirstTouch,
             },
@@ -97,13 +99,13 @@ impl SimHost {
             if matches!(request.target, Target::Job(job) if started.contains(&job)) {
                 continue;
             }
-            let result = self.change(request.target, &request.action);
+            let result = self.apply_action(request.target, &request.action);
             let action = Some(request.action.clone());
             outcomes.push(Outcome { target: request.target, action, result });
         }
     }
 
-    fn change(&mut self, target: Target, action: &Action) -> OutcomeResult {
+    fn apply_action(&mut self, target: Target, action: &Action) -> OutcomeResult {
         let reject =
             |cause, detail: &str| OutcomeResult::Rejected { cause, detail: detail.to_owned() };
         let Some(idx) = self.job_of(target) else {

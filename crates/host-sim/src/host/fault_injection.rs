@@ -1,4 +1,4 @@
-//! Fault injection: CPUs that go offline, and unmanaged programs.
+//! Injected faults that change the machine: CPUs that go offline, and unmanaged programs.
 
 use std::sync::Arc;
 
@@ -11,20 +11,20 @@ use crate::fluid::JobStart;
 use crate::physics::{Calibration, CpiModel, FillTable, MissCurve, MissPoint};
 use crate::script::{Script, ScriptPhase};
 
-/// Average time that a CPU stays offline: several turns.
+/// Average time that a CPU is offline, which is longer than several turns.
 const OFFLINE_NS_MEAN: u64 = 5_000_000_000;
-/// Average time between start and end of a neighbour, and between end and start.
-const NEIGHBOUR_NS_MEAN: u64 = 3_000_000_000;
+/// Average run time of an unmanaged program, and average time between two runs.
+const UNMANAGED_NS_MEAN: u64 = 3_000_000_000;
 
 /// The schedule of the faults.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct FaultSchedule {
-    /// The next instant at which a CPU goes offline, and the offline CPUs with the instants of their return.
+    /// Time at which the next CPU goes offline, and the offline CPUs with the times at which they return.
     unplug_at: Option<u64>,
     offline: Vec<(u64, usize)>,
-    /// For each neighbour the next instant at which it starts or ends, and whether it runs.
+    /// For each unmanaged program, the time at which it next starts or ends, and whether it is running.
     unmanaged_programs: Vec<(u64, bool)>,
-    neighbour_script: Option<Arc<Script>>,
+    unmanaged_script: Option<Arc<Script>>,
 }
 
 impl SimHost {
@@ -32,18 +32,19 @@ impl SimHost {
         let faults = self.fault_injector.faults;
         if faults.cpus_offline.0 != 0 {
             self.fault_schedule.unplug_at =
-                Some(self.fault_injector.around(FaultKind::CpusOffline, faults.cpus_offline.0));
+                Some(self.fault_injector.random_ns(FaultKind::CpusOffline, faults.cpus_offline.0));
         }
         for nth in 0..faults.unmanaged_programs {
-            let at = self.fault_injector.around(FaultKind::Neighbour(nth), NEIGHBOUR_NS_MEAN);
+            let at =
+                self.fault_injector.random_ns(FaultKind::UnmanagedProgram(nth), UNMANAGED_NS_MEAN);
             self.fault_schedule.unmanaged_programs.push((at, false));
         }
         if 0 < faults.unmanaged_programs {
-            self.fault_schedule.neighbour_script = Some(Arc::new(self.build_neighbour_script()));
+            self.fault_schedule.unmanaged_script = Some(Arc::new(self.build_unmanaged_script()));
         }
     }
 
-    /// The next instant with a fault.
+    /// Returns the time of the next fault.
     pub(super) fn next_fault(&self) -> Option<u64> {
         let away = self.fault_schedule.offline.iter().map(|(at, _)| *at);
         let noise = self.fault_schedule.unmanaged_programs.iter().map(|(at, _)| *at);
@@ -63,33 +64,33 @@ impl SimHost {
             changed |= self.unplug();
             let every = self.fault_injector.faults.cpus_offline.0;
             self.fault_schedule.unplug_at =
-                Some(now + self.fault_injector.around(FaultKind::CpusOffline, every));
+                Some(now + self.fault_injector.random_ns(FaultKind::CpusOffline, every));
         }
         if changed {
             self.pending.usable_cpus = Some(self.usable());
             self.turn_causes.insert(Cause::CpusChanged);
         }
         for nth in 0..self.fault_schedule.unmanaged_programs.len() {
-            self.toggle_neighbour(nth);
+            self.toggle_unmanaged_program(nth);
         }
     }
 
-    /// Takes a CPU offline, except the last one of the machine.
+    /// Takes a CPU offline. The last CPU of the machine stays online. Returns whether a CPU went offline.
     fn unplug(&mut self) -> bool {
         let n_cpus = self.fluid.hardware().cpus.len();
-        let cpu = self.fault_injector.one_of(FaultKind::CpusOffline, n_cpus);
+        let cpu = self.fault_injector.random_index(FaultKind::CpusOffline, n_cpus);
         let is_away = self.fault_schedule.offline.iter().any(|(_, away)| *away == cpu);
         if is_away || n_cpus <= self.fault_schedule.offline.len() + 1 {
             return false;
         }
         self.fluid.set_online(cpu, false);
-        let back =
-            self.fluid.now() + self.fault_injector.around(FaultKind::CpusOffline, OFFLINE_NS_MEAN);
+        let back = self.fluid.now()
+            + self.fault_injector.random_ns(FaultKind::CpusOffline, OFFLINE_NS_MEAN);
         self.fault_schedule.offline.push((back, cpu));
         true
     }
 
-    /// The online CPUs.
+    /// Returns the online CPUs.
     pub(super) fn usable(&self) -> CpuSet {
         let cpus = self.fluid.hardware().cpus.iter().enumerate();
         let online =
@@ -97,15 +98,15 @@ impl SimHost {
         online.map(|(_, cpu)| cpu.id).collect()
     }
 
-    /// Starts or ends a neighbour.
-    fn toggle_neighbour(&mut self, nth: usize) {
+    /// Starts an unmanaged program, or ends it if it is running.
+    fn toggle_unmanaged_program(&mut self, nth: usize) {
         let now = self.fluid.now();
         let (at, is_there) = self.fault_schedule.unmanaged_programs[nth];
-        let Some(script) = self.fault_schedule.neighbour_script.clone().filter(|_| at <= now)
+        let Some(script) = self.fault_schedule.unmanaged_script.clone().filter(|_| at <= now)
         else {
             return;
         };
-        // Job numbers after those of the workload.
+        // The job numbers of unmanaged programs follow the numbers of the workload.
         let job = self.slots.len() + nth;
         if is_there {
             self.fluid.update_all();
@@ -115,13 +116,15 @@ impl SimHost {
             self.fluid.start(JobStart::new(job, script));
         }
         self.fault_schedule.unmanaged_programs[nth] = (
-            now + self.fault_injector.around(FaultKind::Neighbour(nth as u32), NEIGHBOUR_NS_MEAN),
+            now + self
+                .fault_injector
+                .random_ns(FaultKind::UnmanagedProgram(nth as u32), UNMANAGED_NS_MEAN),
             !is_there,
         );
     }
 
-    /// A script that reads memory and never ends.
-    fn build_neighbour_script(&self) -> Script {
+    /// Returns a script that reads memory and never ends.
+    fn build_unmanaged_script(&self) -> Script {
         let hardware = self.fluid.hardware();
         let row = MissPoint { writes: 5.0, ..MissPoint::of_demand(1048576.0, 20.0) };
         let character = MissCurve::new(vec![row], row).expect("a curve of one point is valid");

@@ -1,4 +1,4 @@
-//! The jobs of the workload and their states.
+//! States of the jobs of the workload.
 
 use base::{Bytes, JobId, Nanos, TaskId};
 use engine::Host;
@@ -6,9 +6,9 @@ use sched::{Cause, CounterEvent, Counters, ExitStatus, JobEvent, JobExit, RawCou
 
 use super::{ScheduledAction, SimHost, SimJobRun, SimJobState, sampling};
 
-/// The signal of the OOM killer.
+/// Signal of the OOM killer.
 const SIGKILL: i32 = 9;
-/// The signal of a requested termination.
+/// Signal of a termination that the host requested.
 const SIGTERM: i32 = 15;
 
 impl SimHost {
@@ -22,7 +22,7 @@ impl SimHost {
         }
     }
 
-    /// Terminates a job after its run time.
+    /// Terminates a job when its maximum run time is reached.
     pub(crate) fn end_after_time(&mut self, job: JobId, run: u32) {
         let slot = &self.slots[job.index()];
         if slot.n_runs == run && matches!(slot.state, SimJobState::Running(_)) {
@@ -44,31 +44,34 @@ impl SimHost {
     }
 
     /// Terminates a job.
-    pub(crate) fn terminate(&mut self, idx: usize, by_us: bool) {
+    pub(crate) fn terminate(&mut self, idx: usize, stopped_by_host: bool) {
         self.fluid.update_all();
         self.fluid.kill(idx);
-        self.finish(idx, ExitStatus::Signaled(SIGTERM), by_us);
+        self.finish(idx, ExitStatus::Signaled(SIGTERM), stopped_by_host);
     }
 
-    fn finish(&mut self, idx: usize, status: ExitStatus, by_us: bool) {
+    fn finish(&mut self, idx: usize, status: ExitStatus, stopped_by_host: bool) {
         let SimJobState::Running(running) =
             std::mem::replace(&mut self.slots[idx].state, SimJobState::Over)
         else {
             return;
         };
-        let others_left =
-            self.slots.iter().any(|slot| slot.ends() && !matches!(slot.state, SimJobState::Over));
+        let others_left = self
+            .slots
+            .iter()
+            .any(|slot| slot.ends_without_stop() && !matches!(slot.state, SimJobState::Over));
         let slot = &self.slots[idx];
         let job = slot.job.id;
-        let again = !slot.ends() && others_left && !by_us && !self.is_stopping;
-        let end = self.job_exit(idx, &running, status, (by_us, again));
+        let restarts =
+            !slot.ends_without_stop() && others_left && !stopped_by_host && !self.is_stopping;
+        let end = self.job_exit(idx, &running, status, (stopped_by_host, restarts));
         let tasks: Vec<TaskId> = self.fluid.tasks_of(idx).map(sampling::id_of).collect();
         self.last_reported.remove_job(idx, &tasks);
         self.pending.exited.extend(tasks);
         self.pending.jobs.push(JobEvent::Ended(job, Box::new(end)));
         self.turn_causes.insert(Cause::Ended);
         self.fluid.remove_job(idx);
-        if again {
+        if restarts {
             self.slots[idx].state = SimJobState::Waiting;
             self.agenda.push((self.fluid.now(), job, ScheduledAction::Due));
             self.agenda.sort_unstable_by(|one, other| other.cmp(one));
@@ -78,7 +81,7 @@ impl SimHost {
         }
     }
 
-    /// Ends the restarted jobs after all others.
+    /// Ends the restarted jobs if all other jobs have ended.
     fn end_restarting(&mut self) {
         for idx in 0..self.slots.len() {
             match self.slots[idx].state {
@@ -94,7 +97,7 @@ impl SimHost {
         idx: usize,
         running: &SimJobRun,
         status: ExitStatus,
-        (by_us, again): (bool, bool),
+        (stopped_by_host, restarts): (bool, bool),
     ) -> JobExit {
         let (mut cpu, mut wait, mut migrations, mut lines) = (0.0, 0.0, 0, 0.0);
         let mut counters = Counters::NONE;
@@ -111,8 +114,8 @@ impl SimHost {
             counters.with(CounterEvent::TaskClock, RawCounter::unmultiplexed(cpu as u64));
         JobExit {
             status,
-            stopped_by_host: by_us,
-            restarts: again,
+            stopped_by_host,
+            restarts,
             wall: Nanos(self.fluid.now() - running.started),
             user: Nanos(cpu as u64),
             system: Nanos::ZERO,

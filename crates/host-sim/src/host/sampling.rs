@@ -1,4 +1,4 @@
-//! Sampling: counters, `/proc` and `numa_maps` of the simulated machine.
+//! Samples of counters, `/proc` and `numa_maps` of the simulated machine.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use super::{SimHost, SimJobState};
 use crate::faults::FaultKind;
 use crate::fluid::{Task, TaskCounts, TaskState};
 
-/// The available data sources of a simulated machine.
+/// Available data sources of a simulated machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Capabilities {
     /// Hardware counters per task.
@@ -29,10 +29,10 @@ impl Default for Capabilities {
     }
 }
 
-/// Width of the controllers' counters.
+/// Width of the controllers' counters in bits.
 const COUNTER_BITS: u8 = 64;
 
-/// The last reported values. Only changes are reported.
+/// Values in the last sample. A sample contains only changed values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LastReported {
     tasks: BTreeMap<TaskId, ReportedCounts>,
@@ -41,7 +41,7 @@ pub(crate) struct LastReported {
     reported_nodes: Vec<f64>,
 }
 
-/// The counters of a task with and without measurement noise.
+/// Counters of a task, with and without measurement noise.
 #[derive(Clone, Copy, Debug, Default)]
 struct ReportedCounts {
     actual: TaskCounts,
@@ -66,7 +66,7 @@ pub(super) fn id_of(task: &Task) -> TaskId {
     TaskId { tid: task.tid, start_time_ticks: task.started / TICK_NS }
 }
 
-/// The counters of a task without noise.
+/// Returns the counters of a task without measurement noise.
 pub(super) fn counters_of(task: &Task) -> Counters {
     as_counters(&task.counts, task)
 }
@@ -181,7 +181,7 @@ impl SimHost {
             let before = &mut self.last_reported.nodes[node];
             let delta = lines[0] - before[0] + lines[1] - before[1];
             before.copy_from_slice(&lines);
-            self.last_reported.reported_nodes[node] += self.variation_streams.counted(delta);
+            self.last_reported.reported_nodes[node] += self.variation_streams.with_noise(delta);
             let is_counted = self.options.capabilities.controllers;
             let count = |value: f64| is_counted.then(|| RawCounter::unmultiplexed(value as u64));
             sample.nodes.push(NodeSample {
@@ -198,7 +198,7 @@ impl SimHost {
     }
 }
 
-/// The counters of a task with the noise of all samples so far: every increment has a relative error.
+/// Returns the counters of a task with the noise of all samples. Each increment has a random relative error.
 fn add_noise(
     reported: &mut ReportedCounts,
     task: &Task,
@@ -206,7 +206,7 @@ fn add_noise(
 ) -> Counters {
     let (now, before) = (&task.counts, &reported.actual);
     let mut add = |reported: &mut f64, now: f64, before: f64| {
-        *reported += variation.counted(now - before);
+        *reported += variation.with_noise(now - before);
     };
     let totals = &mut reported.reported;
     add(&mut totals.instructions, now.instructions, before.instructions);

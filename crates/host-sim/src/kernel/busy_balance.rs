@@ -1,4 +1,4 @@
-//! Load balancing among busy CPUs: tasks on shared CPUs migrate, so that each task has its own CPU for a part of the
+//! Load balancing among busy CPUs. Tasks on shared CPUs migrate, so that each task has a CPU alone for a part of the
 //! time.
 //!
 //! ```text
@@ -6,42 +6,43 @@
 //!                              cpu 1  c                                   c b        b
 //! ```
 //!
-//! No CPU is idle in this example, and a migration only changes which tasks share a CPU. The kernel balances nevertheless: a
-//! busy CPU balances sixteen times less often than an idle one (`busy_factor`) and pulls a task from a group with more
-//! than average load, if its own group has less than average. The smaller distance from the average limits the load
-//! that is moved. The load of a task is mostly above that limit, so it is halved after every failed attempt
-//! (`detach_tasks`: the load is shifted by `nr_balance_failed`) until a task is moved.
+//! In this example, no CPU is idle, and a migration changes only which tasks share a CPU. The kernel balances anyway.
+//! A busy CPU balances sixteen times less often than an idle CPU (`busy_factor`). If the load of its group is below
+//! the average, the CPU pulls a task from a group above the average. The load that may be moved is the smaller of
+//! both distances from the average. The load of a task is usually larger. The kernel therefore halves the load of a
+//! task after every failed attempt (`detach_tasks`: shifted by `nr_balance_failed`) until a task can be moved.
 //!
-//! Kernels before that rule moved one task if that did not reverse the imbalance (`fix_small_imbalance`). The result is
-//! the same without the delay.
+//! Older kernels move one task unless the migration would reverse the imbalance (`fix_small_imbalance`). The result
+//! is the same without the delay.
 //!
-//! Out of scope: cache-hot tasks (`sched_migration_cost`), and overlapping groups where nodes have several distances.
+//! Out of scope: cache-hot tasks (`sched_migration_cost`), and overlapping groups on machines with several node
+//! distances.
 
 use super::{Allowed, KernelModel, KernelVersion, TaskPull};
 use crate::hardware::Hardware;
 
-/// A scheduling domain with its groups.
+/// A scheduling domain and its groups.
 #[derive(Clone, Debug)]
 pub(super) struct BusyDomain {
     /// CPUs of each group.
     groups: Vec<Vec<usize>>,
-    /// Consecutive failed attempts of each group (`nr_balance_failed`).
+    /// Number of consecutive failed attempts of each group (`nr_balance_failed`).
     failed: Vec<u32>,
     /// Nanoseconds between two attempts of a busy CPU.
     period_ns: u64,
 }
 
-/// Milliseconds between two attempts of a busy CPU, per CPU of the domain: `get_sd_balance_interval` is the domain's
-/// weight in milliseconds times `busy_factor`.
+/// Milliseconds between two attempts of a busy CPU, per CPU of the domain. In the kernel, `get_sd_balance_interval`
+/// multiplies the number of CPUs of the domain by `busy_factor`.
 const BUSY_MS_PER_CPU: u64 = 16;
-/// Between overloaded groups, another group counts as busier only if its load is above this percentage of the own load
-/// (`imbalance_pct`). Kernels before Linux 5.5 compared all groups, with 125.
+/// A group is busier than the local group if its load is above this percentage of the local load (`imbalance_pct`).
+/// Since Linux 5.5, this rule applies only between overloaded groups. Older kernels apply it to all groups, with 125.
 const MORE: u64 = 117;
 const MORE_BEFORE: u64 = 125;
 /// Load of a task (`NICE_0_LOAD`).
 const TASK: u64 = 1024;
 
-/// The domains: CPUs of each cache, caches of each node, nodes of the machine.
+/// Returns the domains: CPUs of each cache, caches of each node, nodes of the machine.
 pub(super) fn domains(hardware: &Hardware) -> Vec<BusyDomain> {
     let of_cache = |cache: usize| hardware.caches[cache].cpus.clone();
     let node_of =
@@ -66,8 +67,8 @@ impl BusyDomain {
     }
 }
 
-/// The domains of each CPU.
-pub(super) fn by_cpu(domains: &[BusyDomain], n_cpus: usize) -> Vec<Vec<usize>> {
+/// Returns the domains of each CPU.
+pub(super) fn domains_by_cpu(domains: &[BusyDomain], n_cpus: usize) -> Vec<Vec<usize>> {
     let mut of_cpu = vec![Vec::new(); n_cpus];
     for (idx, domain) in domains.iter().enumerate() {
         domain.groups.iter().flatten().for_each(|&cpu| of_cpu[cpu].push(idx));
@@ -84,7 +85,7 @@ struct BusyGroup {
 }
 
 impl BusyGroup {
-    /// Load per CPU.
+    /// Returns the load per CPU.
     fn load(self) -> u64 {
         TASK * self.running / self.cpus.max(1)
     }
@@ -95,32 +96,33 @@ impl BusyGroup {
 }
 
 impl KernelModel {
-    /// Number of domains.
+    /// Returns the number of domains.
     pub fn n_domains(&self) -> usize {
         self.domains.len()
     }
 
-    /// The domains of a CPU.
+    /// Returns the domains of a CPU.
     pub fn domains_of(&self, cpu: usize) -> &[usize] {
         &self.domains_of_cpu[cpu]
     }
 
-    /// Nanoseconds between two attempts of the busy CPUs of a domain.
+    /// Returns the nanoseconds between two attempts of the busy CPUs of a domain.
     pub fn period_ns(&self, domain: usize) -> u64 {
         self.domains[domain].period_ns
     }
 
-    /// Number of groups of a domain.
+    /// Returns the number of groups of a domain.
     pub fn n_groups(&self, domain: usize) -> usize {
         self.domains[domain].groups.len()
     }
 
-    /// Whether any CPU of a domain has more than one runnable task.
+    /// Returns whether any CPU of a domain has more than one runnable task.
     pub fn has_shared_cpu(&self, domain: usize) -> bool {
         self.domains[domain].groups.iter().flatten().any(|&cpu| 1 < self.load.running[cpu])
     }
 
-    /// The pull of one group of a domain, if all its CPUs are busy, from the busiest other group.
+    /// Returns the task that a group of a domain pulls from the busiest other group; `None` if the group has an idle
+    /// CPU.
     pub fn balance_busy(
         &mut self,
         (domain, here): (usize, usize),
@@ -145,7 +147,7 @@ impl KernelModel {
 
     fn group(&self, cpus: &[usize]) -> BusyGroup {
         let mut group = BusyGroup::default();
-        for &cpu in cpus.iter().filter(|&&cpu| self.may(Allowed::None, cpu)) {
+        for &cpu in cpus.iter().filter(|&&cpu| self.may_run(Allowed::None, cpu)) {
             group.cpus += 1;
             group.running += u64::from(self.load.running[cpu]);
             group.has_idle |= self.load.running[cpu] == 0;
@@ -153,11 +155,11 @@ impl KernelModel {
         group
     }
 
-    /// The busiest group and the load that may be moved (`find_busiest_group`, `calculate_imbalance`).
+    /// Returns the busiest group and the load that may be moved (`find_busiest_group`, `calculate_imbalance`).
     fn busiest(&self, groups: &[BusyGroup], here: usize) -> Option<(usize, u64)> {
         let own = groups[here];
         if own.cpus == 0 || own.has_idle {
-            return None; // Idle CPUs balance on their own, more often.
+            return None; // An idle CPU balances in `load_balance`, more often.
         }
         let others = (0..groups.len()).filter(|&idx| idx != here && groups[idx].is_overloaded());
         let busiest = others.max_by_key(|&idx| (groups[idx].load(), std::cmp::Reverse(idx)))?;
@@ -179,7 +181,7 @@ impl KernelModel {
         Some((busiest, over.min(under)))
     }
 
-    /// A pull from a CPU with a waiting task to the CPU with the fewest tasks.
+    /// Returns a pull from a CPU with a waiting task to the CPU with the fewest tasks.
     fn pull_between(
         &self,
         domain: usize,
@@ -187,7 +189,8 @@ impl KernelModel {
         takes: &dyn Fn(usize, usize) -> bool,
     ) -> Option<TaskPull> {
         let groups = &self.domains[domain].groups;
-        let candidates = groups[here].iter().copied().filter(|&cpu| self.may(Allowed::None, cpu));
+        let candidates =
+            groups[here].iter().copied().filter(|&cpu| self.may_run(Allowed::None, cpu));
         let to = candidates.min_by_key(|&cpu| (self.load.running[cpu], cpu))?;
         let shared_cpus = groups[busiest].iter().copied().filter(|&cpu| {
             self.load.running[to] < self.load.running[cpu]

@@ -1,9 +1,9 @@
 //! CPU selection for new tasks, for tasks that wake up, and for tasks that NUMA balancing migrates to their memory.
 //!
 //! ```text
-//!   a CPU of the memory's node is idle, and the imbalance is tolerated      ─► that CPU
-//!   none is idle, but the imbalance between the nodes does not grow         ─► its least busy CPU
-//!   otherwise                                                               ─► only by swapping two tasks
+//!   a CPU of the memory's node is idle, and the imbalance is tolerated      ─► the idle CPU
+//!   no CPU is idle, and the imbalance between the nodes does not grow        ─► the least busy CPU
+//!   otherwise                                                               ─► two tasks are swapped
 //! ```
 //!
 //! The rules for NUMA balancing are those of `task_numa_find_cpu`, `task_numa_compare` and `load_too_imbalanced` in
@@ -12,17 +12,18 @@
 use super::{Allowed, GroupLoad, KernelModel, KernelVersion, least};
 use crate::hardware::Hardware;
 
-/// Share of a node that may be busy before small imbalances between nodes count: an eighth, since Linux 6.0
-/// (`imb_numa_nr` in `kernel/sched/topology.c` for a node with one LLC domain; with several, one task for each).
+/// Share of a node that may be busy while small imbalances between nodes are ignored: an eighth, since Linux 6.0
+/// (`imb_numa_nr` in `kernel/sched/topology.c` for a node with one LLC domain). On a node with several LLC domains,
+/// the limit is one task per LLC domain.
 const NUMA_PART: u32 = 8;
-/// Difference of idle CPUs that is tolerated below that share (`NUMA_IMBALANCE_MIN`).
+/// Difference of idle CPUs that is ignored below this share (`NUMA_IMBALANCE_MIN`).
 const NUMA_TOLERATED: u32 = 2;
-/// Tolerated imbalance between groups of a domain, in percent of the load (`imbalance_pct`: 125 between nodes, halved
-/// for new tasks in old kernels; 117 within a node).
+/// Ignored imbalance between groups of a domain, in percent of the load (`imbalance_pct`: 125 between nodes, of which
+/// old kernels use half for new tasks; 117 within a node).
 const TOLERATED: u32 = 112;
 
 impl KernelModel {
-    /// The CPU of a new task with a parent on `parent`. `None` if no CPU is allowed.
+    /// Selects the CPU of a new task with a parent on CPU `parent`. Returns `None` if no CPU is allowed.
     pub fn fork(&mut self, parent: usize, allowed: Allowed<'_>) -> Option<usize> {
         let node = self.fork_node(parent, allowed)?;
         let cache = self.fork_cache((parent, node), allowed)?;
@@ -30,7 +31,7 @@ impl KernelModel {
         let mut open = std::mem::take(&mut self.open);
         open.clear();
         open.extend(
-            cpus.filter(|&cpu| self.hardware.cpus[cpu].node == node && self.may(allowed, cpu)),
+            cpus.filter(|&cpu| self.hardware.cpus[cpu].node == node && self.may_run(allowed, cpu)),
         );
         let idlest = self.idlest_cpu(&open);
         self.open = open;
@@ -54,7 +55,7 @@ impl KernelModel {
         Some(if stays { local } else { best })
     }
 
-    /// The LLC domain in a node.
+    /// Selects the LLC domain in a node.
     fn fork_cache(
         &mut self,
         (parent, node): (usize, usize),
@@ -72,7 +73,7 @@ impl KernelModel {
         self.idlest_group(&sums, local).map(|idx| self.hardware.nodes[node].caches[idx])
     }
 
-    /// Runnable tasks and idle CPUs of each group, among the allowed CPUs.
+    /// Returns the number of runnable tasks and idle CPUs of each group, among the allowed CPUs.
     fn sums<'a>(
         &self,
         groups: impl Iterator<Item = &'a [usize]>,
@@ -84,7 +85,7 @@ impl KernelModel {
         }
         let sum_of = |cpus: &[usize]| {
             let mut sum = GroupLoad::default();
-            for &cpu in cpus.iter().filter(|&&cpu| self.may(allowed, cpu)) {
+            for &cpu in cpus.iter().filter(|&&cpu| self.may_run(allowed, cpu)) {
                 sum.running += self.load.running[cpu];
                 sum.idle += u32::from(self.load.running[cpu] == 0);
                 sum.cpus += 1;
@@ -94,14 +95,15 @@ impl KernelModel {
         groups.map(sum_of).collect()
     }
 
-    /// `find_idlest_group`: the group for a new task; the local group if it is about as good.
+    /// Selects the group for a new task (`find_idlest_group`). Returns the local group unless another group is
+    /// clearly less busy.
     fn idlest_group(&mut self, sums: &[GroupLoad], local: Option<usize>) -> Option<usize> {
         let has_cpus = |idx: &usize| 0 < sums[*idx].cpus;
         let others = (0..sums.len()).filter(has_cpus).filter(|&idx| Some(idx) != local);
         let by_load = |idx: usize| permille(&sums[idx]);
         let has_spare = |idx: usize| 0 < sums[idx].idle;
         let best = match self.version {
-            // The group with most idle CPUs; if no CPU is idle, the group with the lowest load.
+            // The group with the most idle CPUs is the best; if no CPU is idle, the group with the lowest load.
             KernelVersion::V6_18 => least(&mut self.tie_breaker, others.clone(), |idx| {
                 (std::cmp::Reverse(sums[idx].idle), by_load(idx))
             }),
@@ -118,7 +120,7 @@ impl KernelModel {
         Some(if stays { local } else { best })
     }
 
-    /// The least busy of some CPUs. A CPU with idle siblings is preferred.
+    /// Returns the least busy CPU of `open`. Of equally busy CPUs, CPUs of an idle core are preferred.
     fn idlest_cpu(&mut self, open: &[usize]) -> Option<usize> {
         let busy_core = |cpu: usize| !self.load.is_core_idle(self.hardware.cpus[cpu].core);
         least(&mut self.tie_breaker, open.iter().copied(), |cpu| {
@@ -126,9 +128,9 @@ impl KernelModel {
         })
     }
 
-    /// The CPU of a task that wakes up and was on `before`.
+    /// Selects the CPU of a task that wakes up. Its previous CPU is `before`.
     pub fn wake(&mut self, before: usize, allowed: Allowed<'_>) -> Option<usize> {
-        let may_stay = self.may(allowed, before);
+        let may_stay = self.may_run(allowed, before);
         if may_stay && (self.load.running[before] == 0 || self.version == KernelVersion::V2_6_27) {
             return Some(before);
         }
@@ -136,7 +138,7 @@ impl KernelModel {
         let idle: Vec<usize> = cache_cpus
             .iter()
             .copied()
-            .filter(|&cpu| self.may(allowed, cpu) && self.load.running[cpu] == 0)
+            .filter(|&cpu| self.may_run(allowed, cpu) && self.load.running[cpu] == 0)
             .collect();
         if !idle.is_empty() {
             return self.idlest_cpu(&idle);
@@ -145,12 +147,12 @@ impl KernelModel {
             return Some(before);
         }
         let allowed_cpus: Vec<usize> =
-            (0..self.hardware.cpus.len()).filter(|&cpu| self.may(allowed, cpu)).collect();
+            (0..self.hardware.cpus.len()).filter(|&cpu| self.may_run(allowed, cpu)).collect();
         self.idlest_cpu(&allowed_cpus)
     }
 
-    /// The CPU of node `home` for a task on CPU `from`. `None` if the imbalance would grow, or if the task may not run on
-    /// that node.
+    /// Selects a CPU of node `home` for a task on CPU `from`. Returns `None` if the imbalance would grow, or if the
+    /// affinity of the task excludes the node.
     pub fn numa_cpu(&self, (from, home): (usize, usize), allowed: Allowed<'_>) -> Option<usize> {
         let (src, dst) = (self.load.nodes[self.hardware.cpus[from].node], self.load.nodes[home]);
         let has_spare = self.version == KernelVersion::V6_18 && dst.running < dst.cpus;
@@ -165,24 +167,24 @@ impl KernelModel {
             apart(src.running.saturating_sub(1), dst.running + 1) <= apart(src.running, dst.running)
         };
         let candidates = self.hardware.nodes[home].cpus.iter().copied();
-        let candidates = candidates.filter(|&cpu| self.may(allowed, cpu));
+        let candidates = candidates.filter(|&cpu| self.may_run(allowed, cpu));
         candidates.min_by_key(|&cpu| (self.load.running[cpu], cpu)).filter(|_| may_move)
     }
 }
 
-/// Load per CPU of a group, in permille.
+/// Returns the load per CPU of a group, in permille.
 fn permille(sum: &GroupLoad) -> u32 {
     1000 * sum.running / sum.cpus.max(1)
 }
 
-/// The imbalance between nodes beyond the tolerated one, if the target node would then run `running` tasks
-/// (`adjust_numa_imbalance`).
+/// Returns the imbalance between nodes, or 0 if it is tolerated. After the migration, the target node would run
+/// `running` tasks (`adjust_numa_imbalance`).
 pub(super) fn numa_imbalance(difference: u32, running: u32, limit: u32) -> u32 {
     let is_small = running <= limit && difference <= NUMA_TOLERATED;
     if is_small { 0 } else { difference }
 }
 
-/// Number of tasks of a node below which small imbalances are tolerated.
+/// Returns the number of tasks on a node up to which small imbalances are tolerated.
 pub(super) fn numa_imbalance_limit(hardware: &Hardware, node: usize) -> u32 {
     let node = &hardware.nodes[node];
     match node.caches.len() as u32 {

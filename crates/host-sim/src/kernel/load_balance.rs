@@ -2,16 +2,16 @@
 //!
 //! ```text
 //!   machine: nodes ── node: caches ── cache: CPUs
-//!        every level at its own interval; a newly idle CPU balances immediately, nearest level first
+//!        each level balances at its own interval; a newly idle CPU balances immediately, nearest level first
 //! ```
 
 use super::cpu_selection::{numa_imbalance, numa_imbalance_limit};
 use super::{Allowed, KernelModel, KernelVersion};
 
-/// Failed attempts of a domain after which a running task is moved, not only a waiting one (`cache_nice_tries` + 2 in
+/// Number of failed attempts of a domain after which a running task may be moved (`cache_nice_tries` + 2 in
 /// `need_active_balance`).
 const FAILED_MAX: u32 = 3;
-/// Imbalance between nodes in percent of the other node's load (`imbalance_pct`).
+/// Ignored imbalance between nodes in percent of the other node's load (`imbalance_pct`).
 const TOLERATED: u32 = 125;
 
 /// A migration from one run queue to another.
@@ -26,11 +26,11 @@ pub struct TaskPull {
 }
 
 impl KernelModel {
-    /// The pull of the CPU `idle` from the nearest domain with waiting tasks. `takes(from)`: a waiting task of CPU `from`
-    /// may run on `idle`.
+    /// Returns a pull to the CPU `idle` from the nearest domain with waiting tasks. `takes(from)` returns whether a
+    /// waiting task of CPU `from` may run on `idle`.
     pub fn pull_idle(&self, idle: usize, takes: &dyn Fn(usize) -> bool) -> Option<TaskPull> {
         let idle_cpu = &self.hardware.cpus[idle];
-        // Domains with waiting tasks, nearest first.
+        // The levels with waiting tasks, nearest first.
         let cache = &self.hardware.caches[idle_cpu.cache].cpus;
         let own_node = &self.hardware.nodes[idle_cpu.node].cpus;
         let near_levels =
@@ -51,31 +51,31 @@ impl KernelModel {
         })
     }
 
-    /// One balancing attempt of the whole machine: the first pull of any domain.
+    /// Makes one balancing attempt for the whole machine. Returns the first possible pull.
     pub fn balance(&mut self, takes: &dyn Fn(usize, usize, bool) -> bool) -> Option<TaskPull> {
         for node in 0..self.hardware.nodes.len() {
-            if let Some(pull) = self.between_nodes(node, takes) {
+            if let Some(pull) = self.pull_between_nodes(node, takes) {
                 return Some(pull);
             }
         }
         for cache in 0..self.hardware.caches.len() {
-            if let Some(pull) = self.between_caches(cache, takes) {
+            if let Some(pull) = self.pull_between_caches(cache, takes) {
                 return Some(pull);
             }
         }
         for cache in &self.hardware.caches {
-            if let Some(pull) = self.within(&cache.cpus, &cache.cpus, takes, false) {
+            if let Some(pull) = self.pull_busiest(&cache.cpus, &cache.cpus, takes, false) {
                 return Some(pull);
             }
         }
-        // Loads are balanced, but affinity makes a task wait (`sgc->imbalance`).
+        // The loads are balanced, but a task may wait because of its affinity (`sgc->imbalance`).
         let idle = (0..self.hardware.cpus.len())
-            .filter(|&cpu| self.load.running[cpu] == 0 && self.may(Allowed::None, cpu));
+            .filter(|&cpu| self.load.running[cpu] == 0 && self.may_run(Allowed::None, cpu));
         idle.into_iter().find_map(|cpu| self.pull_idle(cpu, &|from| takes(from, cpu, false)))
     }
 
-    /// The pull of a node from the busiest other node.
-    fn between_nodes(
+    /// Returns a pull to a node from the busiest other node.
+    fn pull_between_nodes(
         &mut self,
         here: usize,
         takes: &dyn Fn(usize, usize, bool) -> bool,
@@ -113,8 +113,8 @@ impl KernelModel {
         self.move_one(&hardware.nodes[busiest].cpus, &hardware.nodes[here].cpus, takes)
     }
 
-    /// The pull of a cache from the busiest other cache of its node.
-    fn between_caches(
+    /// Returns a pull to a cache from the busiest other cache of the node.
+    fn pull_between_caches(
         &mut self,
         here: usize,
         takes: &dyn Fn(usize, usize, bool) -> bool,
@@ -137,7 +137,7 @@ impl KernelModel {
         self.move_one(&hardware.caches[busiest].cpus, &hardware.caches[here].cpus, takes)
     }
 
-    /// Moves a waiting task. If no task waits, moves a running task after several failed attempts.
+    /// Returns a pull of a waiting task. After several failed attempts, returns a pull of a running task.
     fn move_one(
         &mut self,
         from: &[usize],
@@ -145,14 +145,14 @@ impl KernelModel {
         takes: &dyn Fn(usize, usize, bool) -> bool,
     ) -> Option<TaskPull> {
         let key = to[0];
-        if let Some(pull) = self.within(from, to, takes, false) {
+        if let Some(pull) = self.pull_busiest(from, to, takes, false) {
             self.set_failed(key, 0);
             return Some(pull);
         }
         self.set_failed(key, self.failed[key] + 1);
         if FAILED_MAX < self.failed[key] {
             self.set_failed(key, 0);
-            return self.within(from, to, takes, true);
+            return self.pull_busiest(from, to, takes, true);
         }
         None
     }
@@ -162,14 +162,14 @@ impl KernelModel {
         self.failed[key] = n_failed;
     }
 
-    /// Number of changes of the failure counters. If neither these counters nor the run queues have changed since an
-    /// attempt without a migration, the next attempt has the same result.
+    /// Returns the number of changes of the failure counters. If neither these counters nor the run queues have
+    /// changed since an attempt without a migration, the next attempt has the same result.
     pub fn n_failed_changes(&self) -> u64 {
         self.n_failed_changes
     }
 
-    /// A pull from the busiest of some CPUs to the idlest of others.
-    fn within(
+    /// Returns a pull from the busiest CPU of `from` to the idlest CPU of `to`.
+    fn pull_busiest(
         &self,
         from: &[usize],
         to: &[usize],
@@ -180,17 +180,17 @@ impl KernelModel {
         let more = if running_too { 1 } else { 2 };
         let n_tasks_max = from.iter().map(|&cpu| self.load.running[cpu]).max()?;
         if to.iter().all(|&cpu| n_tasks_max < self.load.running[cpu] + more) {
-            return None; // The usual case.
+            return None; // In most calls, the loads are balanced.
         }
         let mut targets: Vec<usize> = to
             .iter()
             .copied()
             .filter(|&cpu| {
-                self.may(Allowed::None, cpu) && self.load.running[cpu] + more <= n_tasks_max
+                self.may_run(Allowed::None, cpu) && self.load.running[cpu] + more <= n_tasks_max
             })
             .collect();
         targets.sort_unstable_by_key(|&cpu| (self.load.running[cpu], cpu));
-        // The least busy CPU first. If no task may run on it, the next one.
+        // The least busy CPU is tried first. If no task may run on this CPU, the next CPU is tried.
         targets.into_iter().find_map(|target| {
             let n_tasks_min = self.load.running[target] + more;
             let sources = from.iter().copied().filter(|&cpu| n_tasks_min <= self.load.running[cpu]);

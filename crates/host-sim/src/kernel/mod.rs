@@ -1,11 +1,11 @@
 //! A model of the kernel's scheduler: CPU selection and load balancing of tasks that the policy does not place.
 //!
 //! ```text
-//!   fork, exec    down the scheduling domains to the idlest group, then to its idlest CPU
-//!   wake-up       the previous CPU if idle, else an idle CPU of the same LLC domain
+//!   fork, exec    selects the idlest group of each scheduling domain, then its idlest CPU
+//!   wake-up       selects the previous CPU if it is idle, else an idle CPU of the same LLC domain
 //!   newly idle    pulls a waiting task from the busiest CPU, nearest domain first
 //!   periodic      every domain balances the number of running tasks at its own interval
-//!   busy CPUs     also balance, so that not always the same tasks share a CPU
+//!   busy CPUs     balance too, so that different tasks share a CPU over time
 //!   NUMA          (cpu_selection.rs, fluid/numa.rs) pages migrate to tasks, and tasks to pages
 //! ```
 //!
@@ -13,14 +13,14 @@
 //!
 //! | | `linux-6.18` | `linux-4.2` | `linux-2.6.27` |
 //! | --- | --- | --- | --- |
-//! | fork between nodes | local while at most an eighth of the node is busy, and a difference of two idle CPUs is tolerated | least load, ties to the other node | as 4.2 |
+//! | fork between nodes | local node while at most an eighth of its CPUs is busy; a difference of two idle CPUs is tolerated | node with the lowest load; at equal load the remote node | as `linux-4.2` |
 //! | wake-up | idle core, then idle SMT sibling in the LLC domain | idle CPU in the LLC domain | the previous CPU |
 //! | balances | idle CPUs, with a tolerated imbalance between nodes | number of tasks | number of tasks |
 //! | NUMA balancing | yes | yes | no |
 //!
 //! The rules are those of `kernel/sched/fair.c` in these versions (`find_idlest_group`, `select_idle_sibling`,
-//! `find_busiest_group`, `calculate_imbalance`, `adjust_numa_imbalance`). Out of scope: load tracking over time (every
-//! task has the same load), deadline and real-time tasks.
+//! `find_busiest_group`, `calculate_imbalance`, `adjust_numa_imbalance`). Out of scope: load tracking over time (all
+//! tasks have equal loads), deadline and real-time tasks.
 
 mod busy_balance;
 mod cpu_selection;
@@ -53,7 +53,7 @@ impl KernelVersion {
     pub const ALL: [KernelVersion; 3] =
         [KernelVersion::V6_18, KernelVersion::V4_2, KernelVersion::V2_6_27];
 
-    /// The name in machine files.
+    /// Returns the name of the version in machine files.
     pub fn name(self) -> &'static str {
         match self {
             KernelVersion::V6_18 => "linux-6.18",
@@ -62,12 +62,12 @@ impl KernelVersion {
         }
     }
 
-    /// The version with this name.
+    /// Returns the version with this name.
     pub fn of_name(name: &str) -> Option<KernelVersion> {
         KernelVersion::ALL.into_iter().find(|version| version.name() == name)
     }
 
-    /// Whether it has automatic NUMA balancing (since Linux 3.13).
+    /// Returns whether the version has automatic NUMA balancing (since Linux 3.13).
     pub fn can_balance_numa(self) -> bool {
         self != KernelVersion::V2_6_27
     }
@@ -76,7 +76,7 @@ impl KernelVersion {
 /// Runnable tasks of each CPU and of each domain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RunQueueLoads {
-    /// By CPU.
+    /// Number of runnable tasks on each CPU.
     pub running: Vec<u32>,
     cores_busy: Vec<u32>,
     caches: Vec<GroupLoad>,
@@ -92,7 +92,7 @@ struct GroupLoad {
 }
 
 impl RunQueueLoads {
-    /// No tasks.
+    /// Returns run queues without tasks.
     fn new(hardware: &Hardware) -> Self {
         let sum = |cpus: usize| GroupLoad { running: 0, idle: cpus as u32, cpus: cpus as u32 };
         RunQueueLoads {
@@ -103,40 +103,40 @@ impl RunQueueLoads {
         }
     }
 
-    /// Whether no task runs on any CPU of a core.
+    /// Returns whether no task runs on any CPU of a core.
     fn is_core_idle(&self, core: usize) -> bool {
         self.cores_busy[core] == 0
     }
 }
 
-/// An affinity mask by CPU index; `None` for all online CPUs.
+/// An affinity mask by CPU index; `None`: all online CPUs.
 pub type Allowed<'a> = Option<&'a [bool]>;
 
-/// The scheduler and its state.
+/// Model of the kernel's scheduler with its state.
 #[derive(Clone, Debug)]
 pub struct KernelModel {
-    /// The modelled version.
+    /// The modelled kernel version.
     pub version: KernelVersion,
-    /// The online CPUs, by index.
+    /// Whether each CPU is online, by index.
     pub online: Vec<bool>,
-    /// The run queues.
+    /// Loads of the run queues.
     pub load: RunQueueLoads,
     hardware: Arc<Hardware>,
-    /// Draws one of several equally good CPUs. On a real machine the choice depends on which CPU became idle last. `None`
-    /// for the lowest.
+    /// Random choice among equally good CPUs; `None`: the lowest CPU. On a real machine, the choice depends on which
+    /// CPU became idle last.
     tie_breaker: Option<Rng>,
-    /// Failed balancing attempts of each domain: attempts that found only running tasks.
+    /// Number of consecutive failed balancing attempts of each domain. Such an attempt finds only running tasks.
     failed: Vec<u32>,
     /// Number of changes of `failed`.
     n_failed_changes: u64,
     domains: Vec<busy_balance::BusyDomain>,
     domains_of_cpu: Vec<Vec<usize>>,
-    /// Reused buffer of candidate CPUs.
+    /// Buffer of candidate CPUs, which is reused.
     open: Vec<usize>,
 }
 
 impl KernelModel {
-    /// A kernel after boot.
+    /// Returns the state of a kernel after boot.
     pub fn new(version: KernelVersion, hardware: Arc<Hardware>, tie_breaker: Option<Rng>) -> Self {
         let domains = busy_balance::domains(&hardware);
         KernelModel {
@@ -146,7 +146,7 @@ impl KernelModel {
             tie_breaker,
             failed: vec![0; hardware.cpus.len()],
             n_failed_changes: 0,
-            domains_of_cpu: busy_balance::by_cpu(&domains, hardware.cpus.len()),
+            domains_of_cpu: busy_balance::domains_by_cpu(&domains, hardware.cpus.len()),
             domains,
             open: Vec::new(),
             hardware,
@@ -175,7 +175,7 @@ impl KernelModel {
         }
     }
 
-    /// Sets whether a CPU without tasks counts as online.
+    /// Adds a CPU without tasks to the sums of online CPUs, or removes it.
     pub fn count_cpu(&mut self, cpu: usize, online: bool) {
         for sum in self.sums_of(cpu) {
             let change = |n: &mut u32| if online { *n += 1 } else { *n -= 1 };
@@ -184,18 +184,18 @@ impl KernelModel {
         }
     }
 
-    /// The sums of the cache and the node of a CPU.
+    /// Returns the sums of the cache and of the node of a CPU.
     fn sums_of(&mut self, cpu: usize) -> [&mut GroupLoad; 2] {
         let HardwareCpu { cache, node, .. } = self.hardware.cpus[cpu];
         [&mut self.load.caches[cache], &mut self.load.nodes[node]]
     }
 
-    fn may(&self, allowed: Allowed<'_>, cpu: usize) -> bool {
+    fn may_run(&self, allowed: Allowed<'_>, cpu: usize) -> bool {
         self.online[cpu] && allowed.is_none_or(|allowed| allowed[cpu])
     }
 }
 
-/// A candidate with the smallest key: a random one, or the first.
+/// Returns a candidate with the smallest key: a random candidate if there is a tie breaker, else the first.
 fn least<K: Ord>(
     tie_breaker: &mut Option<Rng>,
     among: impl Iterator<Item = usize> + Clone,

@@ -1,16 +1,16 @@
-//! CPU selection and balancing on small machines, one task after the other.
+//! Tests of CPU selection and load balancing on small machines.
 
 use topology::Machine;
 
 use super::*;
 
-/// A kernel with empty run queues on a synthetic machine.
+/// Returns a kernel with empty run queues on a synthetic machine.
 fn booted(version: KernelVersion, machine: &str) -> KernelModel {
     let hardware = Hardware::new(&Machine::synthetic(machine).expect("a machine"));
     KernelModel::new(version, Arc::new(hardware), None)
 }
 
-/// The CPUs of `n_tasks` tasks that are forked one after the other on CPU 0.
+/// Returns the CPUs of `n_tasks` tasks that are forked one after the other on CPU 0.
 fn forked(version: KernelVersion, machine: &str, n_tasks: usize) -> Vec<usize> {
     let mut kernel = booted(version, machine);
     let one = |_| {
@@ -21,7 +21,7 @@ fn forked(version: KernelVersion, machine: &str, n_tasks: usize) -> Vec<usize> {
     (0..n_tasks).map(one).collect()
 }
 
-/// The nodes of the forked tasks, with `cores` CPUs per node.
+/// Returns the nodes of the forked tasks, with `cores` CPUs per node.
 fn nodes_of(cores: usize, n_tasks: usize) -> Vec<usize> {
     let cpus = forked(KernelVersion::V6_18, &format!("nodes=2 cores={cores}"), n_tasks);
     cpus.iter().map(|cpu| cpu / cores).collect()
@@ -29,9 +29,9 @@ fn nodes_of(cores: usize, n_tasks: usize) -> Vec<usize> {
 
 #[test]
 fn new_tasks_fill_an_eighth_of_the_node_before_they_leave_it() {
-    // With more than one busy CPU of eight, the less busy node is selected; among equals the local node.
+    // With more than one busy CPU of eight, the less busy node is selected; at equal load, the local node.
     assert_eq!(nodes_of(8, 6), [0, 1, 0, 1, 0, 1]);
-    // Four of 32 CPUs may be busy, but with the fourth the imbalance is above the tolerance.
+    // Four of 32 CPUs may be busy, but the fourth task would exceed the tolerated imbalance.
     assert_eq!(nodes_of(32, 6), [0, 0, 0, 1, 0, 1]);
 }
 
@@ -55,18 +55,18 @@ fn a_task_is_moved_when_its_load_has_been_halved_after_enough_failed_attempts() 
         let mut kernel = KernelModel { version, ..kernel.clone() };
         (0..9).position(|_| kernel.balance_busy((0, 1), &|_, _| true).is_some())
     };
-    // The load is 1024, and half of it may be moved: one failed attempt.
+    // The load is 1024, and half of it may be moved, so one attempt fails.
     assert_eq!(attempts(KernelVersion::V6_18), Some(1));
     assert_eq!(attempts(KernelVersion::V4_2), Some(0));
     assert_eq!(kernel.balance_busy((0, 0), &|_, _| true), None, "its load is above the average");
 }
 
 #[test]
-fn old_kernels_spread_new_tasks_over_nodes_at_once() {
+fn old_kernels_spread_new_tasks_over_nodes_from_the_first_task() {
     for version in [KernelVersion::V4_2, KernelVersion::V2_6_27] {
         let nodes: Vec<usize> =
             forked(version, "nodes=2 cores=8", 4).iter().map(|cpu| cpu / 8).collect();
-        // With idle nodes, the other node is selected even without a difference.
+        // If both nodes are idle, the remote node is selected without a difference in load.
         assert_eq!(nodes, [1, 0, 0, 1], "{version:?}");
     }
 }
@@ -90,7 +90,7 @@ fn a_task_wakes_up_on_its_previous_cpu_or_in_its_llc_domain() {
 }
 
 #[test]
-fn a_balanced_machine_is_left_alone_and_waiting_tasks_are_pulled() {
+fn without_waiting_tasks_no_task_is_pulled_and_a_waiting_task_is_pulled() {
     let mut kernel = booted(KernelVersion::V6_18, "nodes=2 cores=2");
     let takes = |_: usize, _: usize, _: bool| true;
     [0, 1, 2].into_iter().for_each(|cpu| kernel.add_task(cpu));
@@ -102,7 +102,7 @@ fn a_balanced_machine_is_left_alone_and_waiting_tasks_are_pulled() {
     assert_eq!(kernel.pull_idle(3, &|_| false), None, "no task may run there");
 }
 
-/// The CPU on node 1 that NUMA balancing selects for a task on CPU 0, with these running tasks.
+/// Returns the CPU on node 1 that NUMA balancing selects for a task on CPU 0, with these running tasks.
 fn numa_cpu_for(version: KernelVersion, running: &[usize]) -> Option<usize> {
     let mut kernel = booted(version, "nodes=2 cores=4");
     running.iter().for_each(|&cpu| kernel.add_task(cpu));

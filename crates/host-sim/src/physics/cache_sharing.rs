@@ -1,42 +1,43 @@
 //! Occupancy of a shared cache by each program.
 //!
-//! A program inserts lines into the cache at the rate of its misses. Its miss rate falls as its occupancy grows. In an
-//! LRU cache, all lines have the same residence time `T`. The occupancy of a program is therefore the amount that it
-//! fills in the time `T`, starting with an empty cache. `T` is the time in which all programs together fill the cache:
+//! A program inserts lines into the cache at the rate of its misses. Its miss rate decreases as its occupancy
+//! increases. In an LRU cache, all lines have the same residence time `T`. The occupancy of a program is therefore
+//! the amount that the program fills in the time `T`, starting with an empty cache. `T` is the time in which all
+//! programs together fill the cache:
 //!
 //! ```text
 //!   size │            ╭─── a        d size / d t = misses(size) per instruction ÷ time per instruction
 //!        │      ╭─────╯
-//!        │  ╭───╯   ╭────── b       a(T) + b(T) = the cache
+//!        │  ╭───╯   ╭────── b       a(T) + b(T) = cache size
 //!        └──┴───────┴──┴─► t
 //!                      T
 //! ```
 //!
 //! See X. Xiang, C. Ding, H. Luo, B. Bao, "HOTL: A Higher Order Theory of Locality", ASPLOS 2013, sections 2 and 3.
-//! For independent references it is the same as Che's approximation.
+//! For independent references, the result equals Che's approximation.
 //!
-//! The filling per instruction does not depend on the speed of the program. It is computed once, in a [`FillTable`];
-//! the speed only scales the time.
+//! The filled amount per instruction does not depend on the speed of the program. It is computed once, in a
+//! [`FillTable`]. The speed only scales the time.
 
 use super::MissCurve;
 use super::miss_curve::ALL_MISS;
 
 /// Bytes of a cache line.
 pub(crate) const LINE: f64 = 64.0;
-/// Steps in which a cache is filled.
+/// Number of steps in which a cache is filled.
 const N_STEPS: usize = 128;
-/// Lower bound of misses per 1000 instructions. A program at this bound occupies space only after all other programs.
+/// Lower bound of misses per 1000 instructions. A program at this bound gets only space that no other program fills.
 const MISSES_MIN: f64 = 1e-9;
-/// The cache is full if at most this share of it is empty: below the rounding error of sums.
+/// Maximum empty share of a full cache. It is below the rounding error of sums.
 const EMPTY_SHARE_MAX: f64 = 1e-12;
 
-/// Instructions that a program needs to fill a cache, step by step.
+/// Instructions that a program needs to fill a cache, by step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FillTable {
-    /// Thousands of instructions after which 0, 1, 2 … steps are filled; increasing, with increasing increments.
+    /// Thousands of instructions after which 0, 1, 2, … steps are filled. The values and their increments increase.
     spent: Vec<f64>,
     steps: Vec<FillStep>,
-    /// The sum of all steps in bytes.
+    /// Sum of all steps in bytes.
     bytes: f64,
 }
 
@@ -57,22 +58,22 @@ impl FillStep {
         [FillStep { width, ..*self }, FillStep { begin: self.begin + width, width }]
     }
 
-    /// Whether the curve falls to zero misses before the middle of the step. In a large cache, the working set of a small
-    /// program fits into one step; without refinement the program would never occupy that step.
+    /// Returns whether the misses decrease to zero before the middle of the step. In a large cache, the working set
+    /// of a small program fits into one step; without refinement, the program would never occupy this step.
     fn hides_a_knee(&self, character: &MissCurve) -> bool {
         let misses = |bytes| character.at(bytes).misses;
         ALL_MISS < self.width && misses(self.middle()) * STEEP < misses(self.begin)
     }
 }
 
-/// A step is halved if its misses fall by more than this factor. Guessed.
+/// A step is halved if its misses decrease by more than this factor (guessed).
 const STEEP: f64 = 16.0;
 
 impl FillTable {
-    /// The filling of a cache of `bytes` by a program.
+    /// Computes how a program fills a cache of `bytes`.
     pub fn new(character: &MissCurve, bytes: f64) -> Self {
         let width = bytes / N_STEPS as f64;
-        // A stack: the next step is the last element.
+        // The steps are a stack: the next step is the last element.
         let even = (0..N_STEPS).rev().map(|idx| FillStep { begin: idx as f64 * width, width });
         let mut ahead: Vec<FillStep> = even.collect();
         let mut table =
@@ -83,7 +84,7 @@ impl FillTable {
                 ahead.extend(step.halves().into_iter().rev());
                 continue;
             }
-            // Measurements are noisy, so misses are limited to those of the next smaller cache.
+            // Measurements are noisy, so misses are limited to the misses at the next smaller size.
             misses = character.at(step.middle()).misses.clamp(MISSES_MIN, misses);
             so_far += step.width / LINE / misses;
             table.spent.push(so_far);
@@ -92,8 +93,9 @@ impl FillTable {
         table
     }
 
-    /// Bytes filled after `thousands` of instructions, and bytes per thousand instructions at that point.
-    fn after(&self, thousands: f64) -> (f64, f64) {
+    /// Returns the bytes filled after `thousands` of instructions, and the bytes per thousand instructions at this
+    /// point.
+    fn filled_after(&self, thousands: f64) -> (f64, f64) {
         let next = self.spent.partition_point(|&spent| spent <= thousands);
         let (Some(&end), Some(step)) = (self.spent.get(next), self.steps.get(next - 1)) else {
             return (self.bytes, 0.0);
@@ -104,8 +106,8 @@ impl FillTable {
     }
 }
 
-/// The occupancy of each program in bytes. A program is given by its filling of a cache of at least `bytes` and its
-/// time per instruction, in a common unit. A program that does not run (infinite time) occupies nothing.
+/// Returns the occupancy of each program in bytes. Each program has a fill table for a cache of at least `bytes` and
+/// a time per instruction in a common unit. A program that does not run (infinite time) has no occupancy.
 pub fn occupancies(programs: &[(&FillTable, f64)], bytes: f64) -> Vec<f64> {
     let mut occupancies = vec![0.0; programs.len()];
     compute_occupancies(programs, bytes, &mut occupancies);
@@ -114,14 +116,14 @@ pub fn occupancies(programs: &[(&FillTable, f64)], bytes: f64) -> Vec<f64> {
 
 /// Writes the result of [`occupancies`] into a slice of the same length.
 pub fn compute_occupancies(programs: &[(&FillTable, f64)], bytes: f64, occupancies: &mut [f64]) {
-    // The total filling is concave in time. Newton's method from the left therefore never overshoots, and reaches the
-    // step in which the cache is full.
+    // The total filled amount is a concave function of time. Newton's method from the left therefore never
+    // overshoots, and reaches the step in which the cache is full.
     let mut time = 0.0;
     let n_steps = programs.iter().map(|(table, _)| table.steps.len()).sum::<usize>();
     for _ in 0..n_steps.max(N_STEPS) {
         let (mut sum, mut slope) = (0.0, 0.0);
         for ((table, takes), occupancy) in programs.iter().zip(occupancies.iter_mut()) {
-            let (full, grows) = table.after(time / takes);
+            let (full, grows) = table.filled_after(time / takes);
             *occupancy = full.min(bytes);
             sum += *occupancy;
             slope += if full < bytes { grows / takes } else { 0.0 };
@@ -140,7 +142,7 @@ mod tests {
 
     const MIB: f64 = 1048576.0;
 
-    /// Misses at ..., 1/4, 1/2 and 1 MiB, in this order.
+    /// Returns a table for misses at ..., 1/4, 1/2 and 1 MiB, in this order.
     fn table(misses: &[f64]) -> FillTable {
         let row = |(idx, &misses): (usize, &f64)| MissPoint {
             bytes: MIB / f64::from(1u32 << idx),
@@ -157,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn two_programs_without_hits_occupy_by_their_miss_rates() {
+    fn two_programs_without_hits_share_the_cache_in_proportion_to_their_miss_rates() {
         let (one, other) = (table(&[20.0]), table(&[10.0]));
         let filled = occupancies(&[(&one, 1.0), (&other, 2.0)], MIB);
         assert!((filled[0] / filled[1] - 4.0).abs() < 1e-6, "{filled:?}");
@@ -174,7 +176,7 @@ mod tests {
 
     #[test]
     fn a_small_working_set_stays_resident_next_to_a_streaming_program() {
-        // No misses from 512 KiB on.
+        // The small program has no misses from 512 KiB on.
         let (small, stream) = (table(&[30.0, 0.0, 0.0]), table(&[30.0]));
         let filled = occupancies(&[(&small, 1.0), (&stream, 1.0)], MIB);
         assert!(0.2 * MIB < filled[0] && filled[0] < 0.5 * MIB, "{filled:?}");
@@ -182,7 +184,7 @@ mod tests {
 
     #[test]
     fn a_small_working_set_stays_resident_in_a_cache_of_any_size() {
-        // No misses from 128 KiB on.
+        // The small program has no misses from 128 KiB on.
         let row = |bytes, misses| MissPoint { bytes, misses, ..MissPoint::default() };
         let all = MissCurve::new(vec![row(MIB / 8.0, 0.0)], row(0.0, 30.0)).expect("a valid curve");
         let stream =

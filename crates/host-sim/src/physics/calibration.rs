@@ -1,7 +1,7 @@
-//! Calibrated parameters, as ratios that apply to other machines.
+//! Calibrated parameters. They are ratios, so that they apply to other machines.
 //!
-//! A machine file has two values of its memory: the unloaded miss latency, and the peak bandwidth (width × transfer
-//! rate of the channels). The behaviour under load is taken from one machine with measured slowdowns
+//! A machine file has two values for its memory: the unloaded miss latency, and the peak bandwidth (width × transfer
+//! rate of the channels). The behaviour under load is calibrated on one machine with measured slowdowns
 //! (`workloads/data/corun`), relative to these two values:
 //!
 //! ```text
@@ -10,13 +10,13 @@
 
 use super::{Channel, CpiParameters};
 
-/// The calibrated parameters. [`Calibration::default`] has the shipped values.
+/// Calibrated parameters. [`Calibration::default`] returns the shipped values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Calibration {
-    /// See [`Channel::slope_ns`]; relative to the unloaded latency.
+    /// [`Channel::slope_ns`] divided by the unloaded latency.
     pub slope: f64,
-    /// Reachable bandwidth relative to the peak; row misses and read-write turnarounds take the rest. Not fitted to
-    /// slowdowns: it is the largest bandwidth of any program alone.
+    /// Reachable bandwidth divided by the peak; row misses and read-write turnarounds use the difference. Not fitted
+    /// to slowdowns: it is the largest bandwidth of any program alone.
     pub cap: f64,
     /// See [`CpiParameters::overlap`].
     pub overlap: f64,
@@ -27,23 +27,23 @@ pub struct Calibration {
 }
 
 impl Default for Calibration {
-    /// As printed by `cargo xtask bench physics` for all data; a test repeats the fit.
+    /// Returns the values that `cargo xtask bench physics` prints for all data. A test repeats the fit.
     fn default() -> Self {
         Calibration { slope: 1.22, cap: 0.607, overlap: 1.33, overlap_max: 10.1, late: 0.121 }
     }
 }
 
-/// Smallest number of core cycles per instruction: a core that issues four instructions per cycle, and a margin.
-/// Guessed.
+/// Minimum number of core cycles per instruction: the value for a core that issues four instructions per cycle, plus
+/// a margin (guessed).
 const CORE_CYCLES_MIN: f64 = 0.3;
 
 impl Calibration {
-    /// A channel with this unloaded miss latency and this peak bandwidth in bytes per nanosecond (GB/s).
+    /// Returns a channel with this unloaded miss latency, and this peak bandwidth in bytes per nanosecond (GB/s).
     pub fn channel(&self, unloaded_ns: f64, peak: f64) -> Channel {
         Channel { unloaded_ns, capacity: self.cap * peak, slope_ns: self.slope * unloaded_ns }
     }
 
-    /// The parameters of programs on cores of this frequency.
+    /// Returns the parameters of programs on cores with this frequency.
     pub fn parameters(&self, ghz: f64) -> CpiParameters {
         CpiParameters {
             overlap: self.overlap,

@@ -1,20 +1,20 @@
-//! The latency of a miss when several programs share one memory controller.
+//! Miss latency of programs that share one memory controller.
 //!
 //! ```text
 //!   latency │               │   saturated: bandwidth is at its limit
 //!           │               │
-//!           │         __..──┘   unloaded + slope × utilization: requests that queue by chance
+//!           │         __..──┘   unloaded + slope × utilization: queueing of random requests
 //!           │  __..──''
 //!           │''
 //!           └───────────────┴─► utilization: bandwidth ÷ capacity
 //! ```
 //!
-//! A higher latency reduces the demand. Latency and utilization are therefore solved together, and the bandwidth never
-//! exceeds the capacity. At saturation, the latency is the value at which the demand equals the capacity. Programs with
-//! a high memory-level parallelism (MLP) are slowed down least.
+//! A higher latency reduces the demand. Latency and utilization are therefore solved together, and the bandwidth
+//! never exceeds the capacity. At saturation, the latency is the value at which the demand equals the capacity.
+//! Programs with a high memory-level parallelism (MLP) have the smallest slowdown.
 //!
-//! A queueing formula that diverges at full utilization was fitted in addition to the straight line, and its
-//! coefficient vanished. Cores have a limited number of outstanding misses, so queues stay short.
+//! The fit also had a queueing term that diverges at full utilization, and its coefficient became zero. Cores have a
+//! limited number of outstanding misses, so queues are short.
 
 /// A memory controller with its channels.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -23,27 +23,27 @@ pub struct Channel {
     pub unloaded_ns: f64,
     /// Capacity: the largest bandwidth in bytes per nanosecond.
     pub capacity: f64,
-    /// Additional latency at full utilization in nanoseconds; linear in utilization.
+    /// Additional latency at full utilization in nanoseconds. The additional latency is linear in the utilization.
     pub slope_ns: f64,
 }
 
-/// The demand of a program per 1000 instructions.
+/// Demand of a program per 1000 instructions.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Demand {
     /// Nanoseconds without stalls on memory.
     pub core_ns: f64,
-    /// Nanoseconds per nanosecond of miss latency: exposed misses ÷ memory-level parallelism.
+    /// Stall nanoseconds per nanosecond of miss latency: exposed misses ÷ memory-level parallelism.
     pub exposed: f64,
     /// Bytes transferred.
     pub bytes: f64,
 }
 
-/// The solution for a set of demands.
+/// Solution for the demands of several programs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChannelLoad {
     /// Loaded miss latency in nanoseconds.
     pub latency_ns: f64,
-    /// Utilization: bandwidth over capacity.
+    /// Utilization: bandwidth divided by capacity.
     pub utilization: f64,
     /// Nanoseconds per 1000 instructions, in the order of the demands.
     pub each_ns: Vec<f64>,
@@ -55,12 +55,13 @@ const N_HALVINGS: usize = 60;
 const EXACT: f64 = 1e-10;
 
 impl Channel {
-    /// This channel with a capacity of at least `moved` bytes per nanosecond, which a program alone reached.
+    /// Returns this channel with a capacity of at least `moved` bytes per nanosecond, which a program alone has
+    /// reached.
     pub fn with_capacity_of(self, moved: f64) -> Channel {
         Channel { capacity: self.capacity.max(moved), ..self }
     }
 
-    /// Loaded latency in nanoseconds at a utilization below saturation.
+    /// Returns the loaded latency in nanoseconds at a utilization below saturation.
     pub fn latency_ns(&self, in_use: f64) -> f64 {
         self.unloaded_ns + self.slope_ns * in_use.clamp(0.0, 1.0)
     }
@@ -71,8 +72,8 @@ impl Channel {
             let each = demands.iter().map(|demand| demand.bytes / demand.ns_at(latency_ns));
             each.filter(|bytes| bytes.is_finite()).sum::<f64>() / self.capacity
         };
-        // The bandwidth falls with the latency, so there is one solution. At this upper bound, all programs together
-        // move less than the capacity.
+        // The bandwidth decreases with the latency, so there is exactly one solution. At this upper bound, the
+        // bandwidth of all programs together is below the capacity.
         let slowest = |demand: &Demand| demand.bytes / self.capacity / demand.exposed;
         let bound = demands.iter().map(slowest).filter(|ns| ns.is_finite()).sum::<f64>();
         let (mut low, mut high) = (self.unloaded_ns, self.latency_ns(1.0).max(bound));
@@ -88,7 +89,7 @@ impl Channel {
                 low = latency_ns;
             }
         }
-        // A program that moves data without waiting is limited by the capacity, too.
+        // The capacity also limits programs that transfer data without stalls.
         let used = in_use(high);
         let beyond = used.max(1.0);
         let each_ns = demands.iter().map(|demand| demand.ns_at(high) * beyond).collect();
@@ -97,7 +98,7 @@ impl Channel {
 }
 
 impl Demand {
-    /// This demand with `by_ns` of additional latency per miss, as over an interconnect.
+    /// Returns this demand with `by_ns` of additional latency per miss, for example of an interconnect link.
     pub fn with_extra_latency(self, by_ns: f64) -> Demand {
         Demand { core_ns: self.core_ns + self.exposed * by_ns, ..self }
     }

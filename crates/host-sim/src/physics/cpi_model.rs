@@ -1,4 +1,4 @@
-//! A CPI model of one program: stall cycles on memory, estimated from its speed alone.
+//! A CPI model of one program. The stall cycles on memory are estimated from the speed of the program alone.
 //!
 //! ```text
 //!   cycles │        ×      slope: stall cycles per exposed miss = latency ÷ memory-level parallelism
@@ -8,45 +8,46 @@
 //!          └──────────► exposed misses × latency, at several cache sizes
 //! ```
 //!
-//! The slope of a flat curve is noise. The MLP of each program is therefore regularized towards the default, with a
-//! larger weight of the default if the points contain less information. Points near saturation of the channel are
-//! excluded, because at saturation the latency depends on the program. If a program saturates the channel at the given
-//! size, its MLP cannot be estimated. The model then assumes the largest number of outstanding misses of a core, and
-//! stalls at all times except for the smallest number of core cycles.
+//! The slope of a flat curve is noise. The MLP of each program is therefore regularized towards the default; the
+//! weight of the default is larger if the points contain less information. Points near saturation of the channel are
+//! excluded, because at saturation the latency depends on the program. If a program saturates the channel at the
+//! cache size of the model, its MLP cannot be estimated. The model then assumes the maximum MLP and the minimum
+//! number of core cycles.
 
 use super::cache_sharing::LINE;
 use super::channel::{Channel, Demand};
 use super::miss_curve::{MissCurve, MissPoint};
 
-/// Parameters that all programs on a machine share.
+/// Parameters of all programs on a machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CpiParameters {
     /// Memory-level parallelism of a typical program.
     pub overlap: f64,
-    /// Largest memory-level parallelism: that of a program that saturates the channel alone.
+    /// Maximum memory-level parallelism, which a program has that saturates the channel alone.
     pub overlap_max: f64,
     /// Share of prefetched lines that arrive too late.
     pub late: f64,
-    /// Smallest number of core cycles per instruction: the inverse of the issue width, and a margin.
+    /// Minimum number of core cycles per instruction: the inverse of the issue width, plus a margin.
     pub core_cycles_min: f64,
     /// Frequency in GHz.
     pub ghz: f64,
     /// Hit latency of the last-level cache in nanoseconds. Used only if the core cycles of a program do not include
-    /// hits; measured cycles include them.
+    /// hits; measured cycles include hits.
     pub hit_ns: f64,
 }
 
-/// Spread of the inverse parallelism among programs. Guessed.
+/// Spread of the inverse MLP among programs (guessed).
 const SPREAD: f64 = 0.25;
 /// Relative error of measured cycles per instruction.
 const SCATTER: f64 = 0.01;
-/// Cache size in bytes of the base point: differences of other points are relative to the point of this size, or the
-/// nearest one. The size is that of the calibration machine, on every machine. With the cache size of the simulated
-/// machine as base, the MLP of a program would depend on the machine.
+/// Cache size in bytes of the base point. The differences of other points are relative to the point with this size,
+/// or with the nearest size. On every machine, it is the size of the calibration machine: if it were the cache size
+/// of the simulated machine, the MLP of a program would depend on the machine.
 const BASE_BYTES: f64 = 1048576.0;
-/// Points above this utilization contain no information about the latency.
+/// Utilization up to which a point contains information about the latency.
 const INFORMATIVE_MAX: f64 = 0.8;
-/// Utilizations of a program alone between which it begins to saturate the channel and saturates it. Guessed.
+/// Utilizations of a program alone at which it begins to saturate the channel, and at which it saturates the channel
+/// (guessed).
 const FILLS: [f64; 2] = [0.85, 0.95];
 
 /// The CPI model of a program.
@@ -55,7 +56,7 @@ pub struct CpiModel {
     character: MissCurve,
     core_cycles: f64,
     /// Inverse of the memory-level parallelism.
-    waits: f64,
+    inverse_mlp: f64,
     parameters: CpiParameters,
 }
 
@@ -75,7 +76,7 @@ pub struct EventsPer1000 {
 }
 
 impl CpiModel {
-    /// Fits the model for a cache of `bytes`; `None` without cycles at any size.
+    /// Fits the model for a cache of `bytes`. Returns `None` if no point has cycles.
     pub fn fit(
         character: &MissCurve,
         bytes: f64,
@@ -86,11 +87,11 @@ impl CpiModel {
             .filter_map(|row| Point::of(row, channel, &parameters))
             .collect();
         let point = nearest(&points, bytes)?;
-        let waits = slope(&points, &parameters)?.max(1.0 / parameters.overlap_max);
-        Some(CpiModel::through(character, point, waits, parameters))
+        let inverse_mlp = slope(&points, &parameters)?.max(1.0 / parameters.overlap_max);
+        Some(CpiModel::from_point(character, point, inverse_mlp, parameters))
     }
 
-    /// Fits the model for a cache of `bytes` with a known overlap; `None` without cycles at any size.
+    /// Fits the model for a cache of `bytes` with a known MLP. Returns `None` if no point has cycles.
     pub fn fit_with_overlap(
         character: &MissCurve,
         bytes: f64,
@@ -102,80 +103,81 @@ impl CpiModel {
             .filter_map(|row| Point::of(row, channel, &parameters))
             .collect();
         let point = nearest(&points, bytes)?;
-        Some(CpiModel::through(character, point, 1.0 / overlap.max(1.0), parameters))
+        Some(CpiModel::from_point(character, point, 1.0 / overlap.max(1.0), parameters))
     }
 
-    /// The model of a program with known core cycles per instruction (without stalls beyond the private caches) and known
-    /// overlap.
+    /// Returns the model of a program with known core cycles per instruction (without stalls beyond the private
+    /// caches) and known MLP.
     pub fn from_core_cycles(
         character: &MissCurve,
         core_cycles: f64,
         overlap: f64,
         parameters: CpiParameters,
     ) -> Self {
-        let waits = 1.0 / overlap.max(1.0);
+        let inverse_mlp = 1.0 / overlap.max(1.0);
         let hits = character.uncached().demand_misses / 1000.0 * parameters.hit_ns * parameters.ghz;
-        let core_cycles = core_cycles + hits * waits;
-        CpiModel { character: character.clone(), core_cycles, waits, parameters }
+        let core_cycles = core_cycles + hits * inverse_mlp;
+        CpiModel { character: character.clone(), core_cycles, inverse_mlp, parameters }
     }
 
-    fn through(
+    fn from_point(
         character: &MissCurve,
         point: &Point,
-        waits: f64,
+        inverse_mlp: f64,
         parameters: CpiParameters,
     ) -> Self {
-        // The core has at least its smallest number of cycles.
+        // The core cycles are at least the minimum.
         let core_min = parameters.core_cycles_min.min(point.cycles);
         let stall_cycles_max = point.cycles - core_min;
-        let waits = if stall_cycles_max < waits * point.wait {
+        let inverse_mlp = if stall_cycles_max < inverse_mlp * point.wait {
             stall_cycles_max / point.wait
         } else {
-            waits
+            inverse_mlp
         };
-        let core_cycles = point.cycles - waits * point.wait;
-        // At saturation the latency contains no information: it depends on the number of outstanding misses.
+        let core_cycles = point.cycles - inverse_mlp * point.wait;
+        // At saturation, the latency contains no information about the MLP, because the latency depends on the number
+        // of outstanding misses.
         let full = ((point.in_use - FILLS[0]) / (FILLS[1] - FILLS[0])).clamp(0.0, 1.0);
         let mix = |apart: f64, filling: f64| apart * (1.0 - full) + filling * full;
         CpiModel {
             character: character.clone(),
             core_cycles: mix(core_cycles, core_min),
-            waits: mix(waits, 1.0 / parameters.overlap_max),
+            inverse_mlp: mix(inverse_mlp, 1.0 / parameters.overlap_max),
             parameters,
         }
     }
 
-    /// This program on cores of another frequency. Core cycles and memory latencies stay the same.
+    /// Returns this program on cores with another frequency. Core cycles and memory latencies are unchanged.
     pub fn clocked(self, ghz: f64) -> Self {
         CpiModel { parameters: CpiParameters { ghz, ..self.parameters }, ..self }
     }
 
-    /// Miss-ratio curve of the program.
+    /// Returns the miss-ratio curve of the program.
     pub fn miss_curve(&self) -> &MissCurve {
         &self.character
     }
 
-    /// Memory-level parallelism.
+    /// Returns the memory-level parallelism.
     pub fn overlap(&self) -> f64 {
-        1.0 / self.waits
+        1.0 / self.inverse_mlp
     }
 
-    /// The frequency for which [`CpiModel::demand`] is computed, in GHz.
+    /// Returns the frequency for which [`CpiModel::demand`] is computed, in GHz.
     pub fn ghz(&self) -> f64 {
         self.parameters.ghz
     }
 
-    /// The demand with a cache of `bytes`.
+    /// Returns the demand with a cache of `bytes`.
     pub fn demand(&self, bytes: f64) -> Demand {
         let row = self.character.at(bytes);
         Demand {
             core_ns: 1000.0 * self.core_cycles / self.parameters.ghz,
-            exposed: exposed(&row, &self.parameters) * self.waits,
+            exposed: exposed(&row, &self.parameters) * self.inverse_mlp,
             bytes: LINE * (row.reads + row.writes),
         }
     }
 
-    /// The counters with a cache of `bytes`.
+    /// Returns the event counts with a cache of `bytes`.
     pub fn counts(&self, bytes: f64) -> EventsPer1000 {
         let row = self.character.at(bytes);
         EventsPer1000 {
@@ -195,7 +197,8 @@ fn nearest(points: &[Point], bytes: f64) -> Option<&Point> {
     })
 }
 
-/// The slope of cycles over stalls relative to the base point, regularized towards the default; `None` without points.
+/// Returns the slope of cycles over stalls relative to the base point, regularized towards the default; `None`
+/// without points.
 fn slope(points: &[Point], parameters: &CpiParameters) -> Option<f64> {
     let base = nearest(points, BASE_BYTES)?;
     let (mut xx, mut xy) = (0.0, 0.0);
@@ -207,21 +210,22 @@ fn slope(points: &[Point], parameters: &CpiParameters) -> Option<f64> {
     Some((xy + doubt / parameters.overlap) / (xx + doubt))
 }
 
-/// Misses per 1000 instructions that stall the core.
+/// Returns the misses per 1000 instructions that stall the core.
 fn exposed(row: &MissPoint, parameters: &CpiParameters) -> f64 {
     row.demand_misses + parameters.late * prefetched(row)
 }
 
-/// Prefetched lines. If several accesses miss the same line, it is read once, so lines read can be fewer than misses.
+/// Returns the number of prefetched lines. If several accesses miss a line, it is read once, so the number of lines
+/// read can be smaller than the number of misses.
 fn prefetched(row: &MissPoint) -> f64 {
     (row.reads.min(row.misses) - row.demand_misses).max(0.0)
 }
 
-/// A point of the drawing above.
+/// A point of the drawing in the module documentation.
 struct Point {
     bytes: f64,
     cycles: f64,
-    /// Stall cycles per instruction without any overlap.
+    /// Stall cycles per instruction if misses did not overlap.
     wait: f64,
     in_use: f64,
 }
@@ -244,18 +248,18 @@ mod tests {
 
     const MIB: f64 = 1048576.0;
 
-    /// 4 GHz, 45 ns, 12.8 GB/s peak.
+    /// Returns a machine with 4 GHz, 45 ns, 12.8 GB/s peak.
     fn machine() -> (Channel, CpiParameters) {
         (Calibration::default().channel(45.0, 12.8), Calibration::default().parameters(4.0))
     }
 
-    /// A curve with these misses, generated from known core cycles and overlap.
-    fn made(misses: &[f64], core: f64, overlap: f64) -> MissCurve {
+    /// Returns a curve with these misses, generated from known core cycles and a known MLP.
+    fn generated_curve(misses: &[f64], core: f64, overlap: f64) -> MissCurve {
         let (channel, parameters) = machine();
         let row = |(idx, &misses): (usize, &f64)| {
             let bytes = MIB / f64::from(1u32 << idx);
             let row = MissPoint::of_demand(bytes, misses);
-            // Cycles and utilization depend on each other; a few iterations suffice.
+            // Cycles and utilization depend on each other. A few iterations converge.
             let mut cycles = core;
             for _ in 0..50 {
                 let point =
@@ -272,7 +276,8 @@ mod tests {
     fn core_cycles_and_overlap_of_a_steep_curve_are_recovered() {
         let (channel, parameters) = machine();
         let model =
-            CpiModel::fit(&made(&[2.0, 5.0, 12.0], 0.6, 2.5), MIB, &channel, parameters).unwrap();
+            CpiModel::fit(&generated_curve(&[2.0, 5.0, 12.0], 0.6, 2.5), MIB, &channel, parameters)
+                .unwrap();
         assert!((model.overlap() - 2.5).abs() < 0.05, "{}", model.overlap());
         assert!((model.demand(MIB).core_ns - 150.0).abs() < 2.0, "{:?}", model.demand(MIB));
     }
@@ -280,7 +285,7 @@ mod tests {
     #[test]
     fn the_overlap_does_not_depend_on_the_cache_size() {
         let (channel, parameters) = machine();
-        let made = made(&[2.0, 5.0, 12.0], 0.6, 2.5);
+        let made = generated_curve(&[2.0, 5.0, 12.0], 0.6, 2.5);
         // One point has an error of two percent.
         let mut rows = made.points().to_vec();
         rows[1].cycles = rows[1].cycles.map(|cycles| cycles * 0.98);
@@ -295,14 +300,15 @@ mod tests {
     fn a_flat_curve_gives_the_default_overlap() {
         let (channel, parameters) = machine();
         let model =
-            CpiModel::fit(&made(&[5.0, 5.0, 5.0], 1.2, 2.5), MIB, &channel, parameters).unwrap();
+            CpiModel::fit(&generated_curve(&[5.0, 5.0, 5.0], 1.2, 2.5), MIB, &channel, parameters)
+                .unwrap();
         assert!((model.overlap() / parameters.overlap - 1.0).abs() < 1e-6, "{}", model.overlap());
     }
 
     #[test]
     fn the_measured_speed_alone_is_reproduced() {
         let (channel, parameters) = machine();
-        let character = made(&[2.0, 5.0, 12.0], 0.6, 2.5);
+        let character = generated_curve(&[2.0, 5.0, 12.0], 0.6, 2.5);
         let model = CpiModel::fit(&character, MIB, &channel, parameters).unwrap();
         let predicted = channel.load(&[model.demand(MIB)]).each_ns[0] * 4.0 / 1000.0;
         let measured = character.at(MIB).cycles.unwrap();
@@ -366,7 +372,7 @@ mod tests {
             2.0,
             CpiParameters { hit_ns: 10.0, ..parameters },
         );
-        // 10 accesses of 10 ns with an MLP of two.
+        // 10 accesses take 10 ns each, with an MLP of two.
         assert!((model.demand(MIB).core_ns - 125.0 - 50.0).abs() < 1e-9);
     }
 }

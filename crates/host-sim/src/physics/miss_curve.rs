@@ -1,26 +1,26 @@
-//! The miss-ratio curve of a program: misses and memory traffic by cache size.
+//! The miss-ratio curve of a program: misses and memory traffic as functions of the cache size.
 //!
 //! ```text
 //!   misses │▔▔╲                      between two points: linear in the logarithm of the size
-//!          │   ╲___                  below the first point: up to the misses without a cache, at [`ALL_MISS`]
+//!          │   ╲___                  below the first point: rises to the misses without a cache, at [`ALL_MISS`]
 //!          │       ╲________         above the last point: constant
 //!          └─────┴───┴────┴───► size
 //! ```
 
-/// Cache size in bytes at and below which every access misses. Guessed: with a few sets, lines are evicted before
-/// they are reused.
+/// Cache size in bytes up to which every access misses. Guessed: with a few sets, lines are evicted before they are
+/// reused.
 pub const ALL_MISS: f64 = 8192.0;
 
-/// The values for one cache size.
+/// Values of a curve for one cache size.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct MissPoint {
     /// Size of the last-level cache in bytes.
     pub bytes: f64,
-    /// Cycles per instruction alone, if known.
+    /// Cycles per instruction of the program alone, if known.
     pub cycles: Option<f64>,
     /// Misses of loads and stores per 1000 instructions.
     pub demand_misses: f64,
-    /// Misses including prefetches: the rate of insertion into the cache.
+    /// Misses including prefetches, which is the rate of insertion into the cache, per 1000 instructions.
     pub misses: f64,
     /// Lines read from memory per 1000 instructions.
     pub reads: f64,
@@ -29,56 +29,60 @@ pub struct MissPoint {
 }
 
 impl MissPoint {
-    /// Without prefetches and write-backs: every miss is a demand miss and reads one line.
+    /// Returns a point without prefetches and write-backs: every miss is a demand miss and reads one line.
     pub fn of_demand(bytes: f64, misses: f64) -> Self {
         MissPoint { bytes, cycles: None, demand_misses: misses, misses, reads: misses, writes: 0.0 }
     }
 }
 
-/// The curve of a program or a phase.
+/// Miss-ratio curve of a program or a phase.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MissCurve {
     rows: Vec<MissPoint>,
-    /// The values without any cache.
+    /// Values without a cache.
     none: MissPoint,
-    /// The values without any cache at the size [`ALL_MISS`], below the first point.
+    /// The values without a cache, placed at the size [`ALL_MISS`] or below the first point.
     below: MissPoint,
-    /// For each point the logarithm of its size over that of the previous point.
+    /// For each point, the logarithm of its size divided by the size of the previous point.
     steps: Vec<f64>,
 }
 
-/// Points that are no miss-ratio curve.
+/// An error in the points of a miss-ratio curve.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum MissCurveError {
     #[error("it has no values for any cache size")]
     Empty,
     #[error(
-        "{what} at {kib} KiB is {value}; values must be finite and not negative, and cycles above 0"
+        "{quantity} at {kib} KiB is {value}; values must be finite and not negative, and cycles above 0"
     )]
-    Odd { what: &'static str, kib: u64, value: String },
+    InvalidValue { quantity: &'static str, kib: u64, value: String },
     #[error("{0} KiB is defined twice")]
-    Twice(u64),
+    DuplicateSize(u64),
     #[error("misses rise from {less_kib} KiB to {more_kib} KiB of cache")]
-    Rises { less_kib: u64, more_kib: u64 },
+    IncreasingMisses { less_kib: u64, more_kib: u64 },
 }
 
 impl MissCurve {
-    /// A curve from points in any order, and from the values without any cache (all accesses beyond the private caches).
+    /// Returns a curve from points in any order, and from the values without a cache, which are all accesses beyond
+    /// the private caches.
     ///
-    /// # Errors
-    /// No points, invalid values, duplicate sizes, or a curve that rises by more than a tenth (measurements of small
-    /// miss rates are noisy).
+    /// # Errors Returns an error if there are no points, if a value is invalid, if two points have the same size, or
+    /// if misses increase with the size by more than a tenth plus 0.1. The tolerance exists because measurements of
+    /// small miss rates are noisy.
     pub fn new(mut rows: Vec<MissPoint>, none: MissPoint) -> Result<Self, MissCurveError> {
         rows.iter().chain([&none]).try_for_each(check)?;
         rows.sort_by(|one, other| one.bytes.total_cmp(&other.bytes));
         for two in rows.windows(2) {
             let [less, more] = two else { continue };
             if less.bytes == more.bytes {
-                return Err(MissCurveError::Twice(kib(less)));
+                return Err(MissCurveError::DuplicateSize(kib(less)));
             }
             if less.misses * 1.1 + 0.1 < more.misses {
-                return Err(MissCurveError::Rises { less_kib: kib(less), more_kib: kib(more) });
+                return Err(MissCurveError::IncreasingMisses {
+                    less_kib: kib(less),
+                    more_kib: kib(more),
+                });
             }
         }
         let first = rows.first().ok_or(MissCurveError::Empty)?;
@@ -97,7 +101,7 @@ impl MissCurve {
         Ok(MissCurve { none, below, steps, rows })
     }
 
-    /// The values at a size. Cycles are only set at the size of a point.
+    /// Returns the values at a size. Cycles are only set at the size of a point.
     pub fn at(&self, bytes: f64) -> MissPoint {
         let after = self.rows.partition_point(|row| row.bytes < bytes);
         match (after.checked_sub(1).map(|before| &self.rows[before]), self.rows.get(after)) {
@@ -109,18 +113,18 @@ impl MissCurve {
         }
     }
 
-    /// The values without any cache.
+    /// Returns the values without a cache.
     pub fn uncached(&self) -> &MissPoint {
         &self.none
     }
 
-    /// The points in increasing order of size.
+    /// Returns the points in increasing order of size.
     pub fn points(&self) -> &[MissPoint] {
         &self.rows
     }
 }
 
-/// Linear in the logarithm of the size; `whole` is the logarithm of the ratio of both sizes.
+/// Interpolates linearly over the logarithm of the size. `whole` is the logarithm of the ratio of both sizes.
 fn between(less: &MissPoint, more: &MissPoint, whole: f64, bytes: f64) -> MissPoint {
     let part = (libm::log(bytes.max(1.0) / less.bytes) / whole).clamp(0.0, 1.0);
     let mix = |of: fn(&MissPoint) -> f64| of(less) + (of(more) - of(less)) * part;
@@ -143,11 +147,11 @@ fn check(row: &MissPoint) -> Result<(), MissCurveError> {
         ("lines written", row.writes),
         ("cycles per instruction", row.cycles.unwrap_or(1.0)),
     ];
-    let odd = values.into_iter().find(|(_, value)| !(value.is_finite() && 0.0 <= *value));
+    let invalid = values.into_iter().find(|(_, value)| !(value.is_finite() && 0.0 <= *value));
     let zero = (row.cycles == Some(0.0)).then_some(("cycles per instruction", 0.0));
-    match odd.or(zero) {
-        Some((what, value)) => {
-            Err(MissCurveError::Odd { what, kib: kib(row), value: value.to_string() })
+    match invalid.or(zero) {
+        Some((quantity, value)) => {
+            Err(MissCurveError::InvalidValue { quantity, kib: kib(row), value: value.to_string() })
         }
         None => Ok(()),
     }

@@ -3,9 +3,9 @@
 //! ```text
 //!   values of one program ── miss_curve.rs ─► misses at any cache size
 //!   all programs of a cache ── cache_sharing.rs ─► cache occupancy of each
-//!   all programs of a channel ── channel.rs ─► miss latency, and with it the speed of each
+//!   all programs of a channel ── channel.rs ─► miss latency, and the resulting speed of each
 //!   one program at several cache sizes ── cpi_model.rs ─► its share of stall cycles
-//!   a profile ── profile_model.rs ─► the same, as far as the profile has it
+//!   one profile ── profile_model.rs ─► its share of stall cycles
 //!   latency and peak bandwidth of a memory ── calibration.rs ─► its channel
 //! ```
 //!

@@ -1,46 +1,47 @@
-//! Miss latencies when several programs share several controllers and links.
+//! Miss latencies of programs that share several memory controllers and links.
 //!
 //! ```text
-//!   program a ──► controller 0            each channel has the latency of its utilization,
-//!   program b ──► controller 0, link, 1   each program has the speed of its latencies and with it
-//!   program c ──► controller 1            its demand: solved channel by channel, iteratively
+//!   program a ──► controller 0            the latency of a channel depends on its utilization,
+//!   program b ──► controller 0, link, 1   the speed of a program on the latencies, and
+//!   program c ──► controller 1            the utilization on the speeds: solved iteratively
 //! ```
 //!
-//! With one controller the solution is that of [`Channel::load`].
+//! With one controller, the solution equals that of [`Channel::load`].
 
 use super::channel::Channel;
 
-/// The demand of one program on all its channels.
+/// Demand of one program on all its channels.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MemoryClient {
     /// Nanoseconds per 1000 instructions without stalls on memory.
     pub core_ns: f64,
-    /// Nanoseconds per nanosecond of miss latency, per 1000 instructions.
+    /// Stall nanoseconds per nanosecond of miss latency, per 1000 instructions.
     pub exposed: f64,
     /// Bytes transferred per 1000 instructions.
     pub bytes: f64,
-    /// Share of time that the client runs, 0 to 1.
+    /// Share of time in which the program runs, 0 to 1.
     pub duty: f64,
-    /// Fixed part of the miss latency in nanoseconds: the paths between the nodes, averaged over its pages.
+    /// Fixed part of the miss latency in nanoseconds: the latency of the paths between nodes, averaged over the
+    /// program's pages.
     pub fixed_ns: f64,
-    /// The channels it uses, with the share of its misses on each.
+    /// The channels that the program uses, with the share of its misses on each.
     pub uses: Vec<(usize, f64)>,
 }
 
-/// The demand of a [`MemoryClient`] on one channel while the latencies of the others are constant.
+/// Demand of a [`MemoryClient`] on one channel while the latencies of all other channels are constant.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ClientDemand {
     core_ns: f64,
     exposed: f64,
     bytes: f64,
     duty: f64,
-    /// Part of the miss latency on other channels, in nanoseconds.
+    /// Part of the miss latency from other channels, in nanoseconds.
     elsewhere_ns: f64,
-    /// Share of its misses on this channel.
+    /// Share of the program's misses on this channel.
     part: f64,
 }
 
-/// A controller or a link, with its background traffic.
+/// A memory controller or a link, with its background traffic.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LoadedChannel {
     /// Capacity and queueing of the channel.
@@ -49,74 +50,76 @@ pub struct LoadedChannel {
     pub background: f64,
 }
 
-/// Bisection steps per channel.
+/// Maximum number of bisection steps per channel.
 const N_HALVINGS: usize = 40;
 
 impl MemoryClient {
-    /// Nanoseconds per 1000 instructions at these latencies.
-    pub fn takes_ns(&self, latencies: &[f64]) -> f64 {
+    /// Returns the nanoseconds per 1000 instructions at these latencies.
+    pub fn ns_per_1000(&self, latencies: &[f64]) -> f64 {
         self.core_ns + self.exposed * self.miss_ns(latencies)
     }
 
-    /// The demand on one channel with this share of the misses. `elsewhere_ns` is the latency of a miss on the other
-    /// channels.
+    /// Returns the demand on one channel, which has the share `part` of the misses. `elsewhere_ns` is the part of the
+    /// miss latency from other channels.
     pub fn demand_on(&self, part: f64, elsewhere_ns: f64) -> ClientDemand {
         let MemoryClient { core_ns, exposed, bytes, duty, .. } = *self;
         ClientDemand { core_ns, exposed, bytes, duty, elsewhere_ns, part }
     }
 
-    /// Average miss latency over its pages, in nanoseconds.
+    /// Returns the miss latency, averaged over the program's pages, in nanoseconds.
     pub fn miss_ns(&self, latencies: &[f64]) -> f64 {
         let each = self.uses.iter().map(|(channel_idx, part)| part * latencies[*channel_idx]);
         self.fixed_ns + each.sum::<f64>()
     }
 }
 
-/// The latency of a channel that is consistent with its demand, and the demand over the capacity (at least 1). The
-/// ratio also slows down programs that never wait for memory. `before` is the initial value.
+/// Returns the latency of a channel that is consistent with its demand, and the demand divided by the capacity (at
+/// least 1). The ratio also slows down programs that never stall on memory. `before` is the initial latency.
 pub fn update_latency(demands: &[ClientDemand], loaded: &LoadedChannel, before: f64) -> (f64, f64) {
     let latency = solve_latency(&client_loads(demands, before), loaded, before);
-    let used = in_use(&client_loads(demands, latency), loaded, latency, latency);
+    let used = utilization(&client_loads(demands, latency), loaded, latency, latency);
     (latency, used.max(1.0))
 }
 
-/// The demand of one user on the channel. The parts that do not depend on the latency are computed once, because the
+/// Demand of one program on a channel. The values that do not depend on the latency are computed once, because the
 /// bisection evaluates many latencies.
 #[derive(Clone, Copy, Debug)]
 struct ClientLoad {
-    /// Share of its misses on the channel.
+    /// Share of the program's misses on the channel.
     part: f64,
     /// Nanoseconds per 1000 instructions at the initial latency.
-    takes_ns: f64,
-    /// Nanoseconds per nanosecond of miss latency: for all its misses, and for those on this channel.
-    waits: f64,
+    ns_per_1000: f64,
+    /// Stall nanoseconds per nanosecond of miss latency: `exposed_all` for all misses, `exposed` for misses on this
+    /// channel.
+    exposed_all: f64,
     exposed: f64,
-    /// Bytes per 1000 instructions, weighted by run time: in total, and on this channel.
+    /// Bytes per 1000 instructions, weighted by the share of run time: `demands` on all channels, `bytes_here` on this
+    /// channel.
     demands: f64,
-    moves: f64,
+    bytes_here: f64,
 }
 
-/// The demands of the users with misses on the channel.
+/// Returns the demands of programs with misses on the channel.
 fn client_loads(demands: &[ClientDemand], latency: f64) -> Vec<ClientLoad> {
     let client_load = |demand: &ClientDemand| {
         let ClientDemand { core_ns, exposed, bytes, duty, elsewhere_ns, part } = *demand;
-        let takes_ns = core_ns + exposed * (elsewhere_ns + part * latency);
+        let ns_per_1000 = core_ns + exposed * (elsewhere_ns + part * latency);
         ClientLoad {
             part,
-            takes_ns,
-            waits: exposed,
+            ns_per_1000,
+            exposed_all: exposed,
             exposed: exposed * part,
             demands: duty * bytes,
-            moves: duty * part * bytes,
+            bytes_here: duty * part * bytes,
         }
     };
     demands.iter().filter(|demand| 0.0 < demand.part).map(client_load).collect()
 }
 
-/// The latency at which utilization and demand are consistent.
+/// Returns the latency at which utilization and demand are consistent.
 fn solve_latency(loads: &[ClientLoad], loaded: &LoadedChannel, before: f64) -> f64 {
     let channel = &loaded.channel;
-    let used = |latency: f64| in_use(loads, loaded, before, latency);
+    let used = |latency: f64| utilization(loads, loaded, before, latency);
     let fits = |latency: f64| {
         let used = used(latency);
         used <= 1.0 && channel.latency_ns(used) <= latency
@@ -125,13 +128,13 @@ fn solve_latency(loads: &[ClientLoad], loaded: &LoadedChannel, before: f64) -> f
     if loads.is_empty() {
         return channel.latency_ns(loaded.background / channel.capacity);
     }
-    // At this upper bound, all programs together move less than the capacity.
+    // At this upper bound, the bandwidth of all programs together is below the capacity.
     let slowest = loads
         .iter()
-        .map(|load| load.demands / channel.capacity / load.waits.max(1e-12) / load.part);
+        .map(|load| load.demands / channel.capacity / load.exposed_all.max(1e-12) / load.part);
     let bound = slowest.filter(|ns| ns.is_finite()).sum::<f64>().min(1e9);
     let latency_max = channel.latency_ns(1.0).max(bound);
-    // The latency is usually close to the initial value, so a narrow range around it is tried first.
+    // The latency is usually close to the initial value, so a narrow range around the initial value is tried first.
     let (mut low, mut high) = narrow(low, latency_max, before, fits);
     for _ in 0..N_HALVINGS {
         if high - low < high * 1e-9 {
@@ -143,7 +146,7 @@ fn solve_latency(loads: &[ClientLoad], loaded: &LoadedChannel, before: f64) -> f
     high
 }
 
-/// A range that contains the solution, as narrow as possible around the initial value.
+/// Returns a narrow range around the initial value that contains the solution.
 fn narrow(low: f64, high: f64, before: f64, fits: impl Fn(f64) -> bool) -> (f64, f64) {
     if !(low < before && before < high) {
         return (low, high);
@@ -175,11 +178,11 @@ fn narrow(low: f64, high: f64, before: f64, fits: impl Fn(f64) -> bool) -> (f64,
     }
 }
 
-fn in_use(loads: &[ClientLoad], loaded: &LoadedChannel, before: f64, latency: f64) -> f64 {
+fn utilization(loads: &[ClientLoad], loaded: &LoadedChannel, before: f64, latency: f64) -> f64 {
     let mut moved = loaded.background;
     for load in loads {
-        let takes_ns = load.takes_ns + load.exposed * (latency - before);
-        moved += load.moves / takes_ns.max(1e-9);
+        let ns_per_1000 = load.ns_per_1000 + load.exposed * (latency - before);
+        moved += load.bytes_here / ns_per_1000.max(1e-9);
     }
     moved / loaded.channel.capacity
 }
@@ -196,7 +199,7 @@ mod tests {
         MemoryClient { core_ns, exposed, bytes, duty: 1.0, fixed_ns: 0.0, uses: uses.to_vec() }
     }
 
-    /// The latencies of all channels after a fixed number of iterations.
+    /// Returns the latencies of all channels after a fixed number of iterations.
     fn converged_latencies(users: &[MemoryClient], backgrounds: &[f64]) -> Vec<f64> {
         let mut latencies = vec![45.0; backgrounds.len()];
         for _ in 0..50 {
@@ -241,7 +244,7 @@ mod tests {
         let all: Vec<MemoryClient> = hogs.into_iter().chain([both, far]).collect();
         let latencies = converged_latencies(&all, &[0.0, 0.0]);
         assert!(1.5 * latencies[1] < latencies[0], "{latencies:?}");
-        let slow = |user: &MemoryClient| user.takes_ns(&latencies);
+        let slow = |user: &MemoryClient| user.ns_per_1000(&latencies);
         assert!(slow(&all[5]) < slow(&all[4]));
     }
 

@@ -1,4 +1,4 @@
-//! The CPI model of a program from its profile.
+//! Computes the CPI model of a program from its profile.
 //!
 //! | the profile has | core cycles | overlap |
 //! | --- | --- | --- |
@@ -7,8 +7,9 @@
 //! | cycles and overlap | cycles without the stalls | from the profile |
 //! | cycles | from a fit | from the fit, near the default |
 //!
-//! The cycles per instruction of a profile are measured with one cache size: that of its class, else that of the
-//! simulated machine. They are used as cycles of the simulated machine.
+//! The cycles per instruction of a profile are measured with one cache size. It is the cache size of the profile's
+//! class, else the cache size of the simulated machine. The measured cycles are used as cycles of the simulated
+//! machine.
 
 use base::Bytes;
 use program::Profile;
@@ -16,7 +17,7 @@ use program::profile::{MissRatioCurve, Phase, ProfileValue};
 
 use super::{Channel, CpiModel, CpiParameters, MissCurve, MissCurveError, MissPoint};
 
-/// The error of a profile without a CPI model.
+/// An error in a profile from which no CPI model can be computed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum ProfileError {
@@ -30,10 +31,10 @@ pub enum ProfileError {
     Character(#[from] MissCurveError),
 }
 
-/// The model of a whole program: the average of its phases, weighted by instructions.
+/// Returns the model of a complete program, which is the average of its phases, weighted by instructions.
 ///
 /// # Errors
-/// See [`of_phase`]; the error of any phase.
+/// Returns the errors of [`of_phase`] for any phase.
 pub fn of_profile(
     profile: &Profile,
     bytes: f64,
@@ -46,11 +47,11 @@ pub fn of_profile(
     }
 }
 
-/// The model of a phase on a machine with a last-level cache of `bytes`. `measured_at` is the cache size for which
-/// its cycles per instruction were measured, if known.
+/// Returns the model of a phase on a machine with a last-level cache of `bytes`. `measured_at` is the cache size for
+/// which the phase's cycles per instruction were measured, if known.
 ///
 /// # Errors
-/// No curve, no cycles, or an invalid curve.
+/// Returns an error if the phase has no curve, an invalid curve or no cycles.
 pub fn of_phase(
     phase: &Phase,
     measured_at: Option<Bytes>,
@@ -82,7 +83,7 @@ pub fn of_phase(
     model.ok_or(ProfileError::NoCycles)
 }
 
-/// The smallest plausible value: 20 instructions per cycle. The widest cores retire about 10.
+/// Minimum plausible cycles per instruction, for 20 instructions per cycle. The widest cores retire about 10.
 const CYCLES_MIN: f64 = 0.05;
 
 fn check_cycles(key: &'static str, cycles: Option<f64>) -> Result<(), ProfileError> {
@@ -92,7 +93,7 @@ fn check_cycles(key: &'static str, cycles: Option<f64>) -> Result<(), ProfileErr
     }
 }
 
-/// The curve with the cycles added to one of its points.
+/// Returns the curve, with the measured cycles at one of its points.
 fn measured(
     mut rows: Vec<MissPoint>,
     none: MissPoint,
@@ -105,7 +106,7 @@ fn measured(
     MissCurve::new(rows, none)
 }
 
-/// The points of the curve, and the misses without any cache.
+/// Returns the points of the curve, and the values without a cache.
 fn rows(phase: &Phase) -> Result<(Vec<MissPoint>, MissPoint), ProfileError> {
     let row = |point: &program::profile::CurvePoint| MissPoint {
         bytes: point.cache.0 as f64,
@@ -130,7 +131,7 @@ fn rows(phase: &Phase) -> Result<(Vec<MissPoint>, MissPoint), ProfileError> {
     Ok((rows, none))
 }
 
-/// A phase with the average values of all phases. A value that one phase lacks is absent.
+/// Returns a phase with the average values of all phases. A value is absent if any phase lacks it.
 fn average(profile: &Profile) -> Phase {
     let average_of = |value_of: fn(&Phase) -> Option<ProfileValue>| {
         let value = profile.average(|phase| Some(value_of(phase)?.value()))?;
@@ -190,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn without_core_cycles_the_core_is_the_rest_of_the_stalls() {
+    fn without_core_cycles_they_are_the_measured_cycles_minus_the_stalls() {
         let model =
             model_of(&format!("[[phase]]\nshare = 1\ncycles_per_instruction = 1.5\n{CURVE}"))
                 .unwrap();
@@ -202,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_given_overlap_is_used_together_with_cycles() {
+    fn an_overlap_in_the_profile_is_used_together_with_cycles() {
         let keys = "cycles_per_instruction = 1.5\noverlap = 2\n";
         let model = model_of(&format!("[[phase]]\nshare = 1\n{keys}{CURVE}")).unwrap();
         assert!((model.overlap() - 2.0).abs() < 1e-9, "{}", model.overlap());

@@ -1,4 +1,4 @@
-//! LLC domains of a machine file: a last-level cache with its cores and its memory.
+//! LLC domains of a machine file: last-level caches with their cores and their memory.
 //!
 //! ```text
 //!   cores ── frequency of their kind
@@ -7,16 +7,17 @@
 //!          └─ bandwidth                 required: the peak, channels × width × transfer rate
 //! ```
 //!
-//! Missing values are assumed, with a note.
+//! A missing value that is not required is assumed, with a note.
 
 use std::collections::BTreeSet;
 
 use base::{LlcId, NodeId};
 use topology::{Core, Llc, Machine};
 
-/// Miss latency in nanoseconds if the machine file has none: small machines have 45 to 80, servers up to 130. Guessed.
+/// Miss latency in nanoseconds if the machine file has none. Guessed: small machines have 45 to 80, servers up to
+/// 130.
 pub const DEFAULT_LATENCY_NS: f64 = 70.0;
-/// Frequency in GHz if none is known. Guessed.
+/// Frequency in GHz if none is known (guessed).
 pub const DEFAULT_GHZ: f64 = 3.0;
 
 /// An LLC domain.
@@ -24,19 +25,19 @@ pub const DEFAULT_GHZ: f64 = 3.0;
 pub struct LlcDomain {
     /// Cache of the domain.
     pub llc: LlcId,
-    /// The node of its memory. Domains of one node share its channels.
+    /// Node of the domain's memory. The domains of a node share its memory channels.
     pub node: Option<NodeId>,
-    /// CPUs that programs may run on.
+    /// Number of CPUs that programs may use.
     pub n_cpus: usize,
-    /// Cores of these CPUs.
+    /// Number of cores of these CPUs.
     pub n_cores: usize,
-    /// Number of these cores that are as fast as the fastest.
+    /// Number of these cores that have the highest speed.
     pub n_fast: usize,
     /// Size of the cache in bytes.
     pub cache: f64,
     /// Unloaded miss latency in nanoseconds.
     pub unloaded_ns: f64,
-    /// Peak bandwidth in bytes per nanosecond.
+    /// Peak memory bandwidth in bytes per nanosecond.
     pub peak: f64,
     /// Frequency in GHz.
     pub ghz: f64,
@@ -45,7 +46,7 @@ pub struct LlcDomain {
 }
 
 impl LlcDomain {
-    /// Whether a program alone has the same speed on both.
+    /// Returns whether a program alone has equal speeds on both domains.
     pub fn is_equal_to(&self, other: &LlcDomain) -> bool {
         let values = |llc_domain: &LlcDomain| {
             (
@@ -63,13 +64,13 @@ impl LlcDomain {
 /// The LLC domains of a machine.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LlcDomains {
-    /// In the order of their ids; at least one.
+    /// All domains in the order of their ids; at least one.
     pub all: Vec<LlcDomain>,
-    /// The assumptions, one sentence each.
+    /// A sentence for each assumption.
     pub notes: Vec<String>,
 }
 
-/// The error of a machine file without a required value.
+/// An error for a machine file that lacks a required value.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum LlcDomainError {
@@ -87,10 +88,11 @@ pub enum LlcDomainError {
     NoBandwidth { llc: u32, node: u32 },
 }
 
-/// All LLC domains of a machine. `ghz` is the frequency derived from the programs' values, for machines without one.
+/// Returns all LLC domains of a machine. `ghz` is a frequency derived from the programs' values. It is used if the
+/// machine file has no frequency.
 ///
 /// # Errors
-/// A cache, its size or the bandwidth of its memory is missing.
+/// Returns an error if the cache, its size or the bandwidth of its memory is missing.
 pub fn llc_domains(machine: &Machine, ghz: Option<f64>) -> Result<LlcDomains, LlcDomainError> {
     let mut notes = Vec::new();
     let all = machine.llcs().iter().map(|llc| llc_domain(machine, llc, ghz, &mut notes));
@@ -142,7 +144,7 @@ fn llc_domain(
     })
 }
 
-/// The node of the cache, else that of its first CPU, else the only node.
+/// Returns the node of the cache, else the node of its first CPU, else the only node.
 fn node_of(machine: &Machine, llc: &Llc) -> Option<NodeId> {
     let first = llc.cpus.iter().next().and_then(|cpu| machine.cpu(cpu)).and_then(|cpu| cpu.node);
     let only = || match machine.nodes() {
@@ -156,13 +158,14 @@ fn hit_ns(machine: &Machine, llc: &Llc) -> Option<f64> {
     Some(machine.perf_attributes().llcs.get(&llc.id)?.latency_ns?.value as f64)
 }
 
-/// The frequency of the core's kind in MHz.
+/// Returns the frequency of the core's kind in MHz.
 fn mhz(machine: &Machine, core: &Core) -> Option<u64> {
     let known = machine.perf_attributes().kinds.get(&core.kind)?.frequency_mhz?;
     Some(known.value).filter(|mhz| 0 < *mhz)
 }
 
-/// The frequency of the fastest core of a cache. Without a known frequency it is scaled by capacity, as in the simulator.
+/// Returns the frequency of the fastest core of a cache. If it is not known, the frequency of the machine is scaled
+/// by the core's capacity, as in the simulator.
 fn frequency(machine: &Machine, llc: &Llc, ghz: Option<f64>, notes: &mut Vec<String>) -> f64 {
     let below = || machine.cores().iter().filter(|core| !core.cpus.and(&llc.cpus).is_empty());
     if let Some(mhz) = below().filter_map(|core| mhz(machine, core)).max() {
@@ -184,5 +187,5 @@ fn frequency(machine: &Machine, llc: &Llc, ghz: Option<f64>, notes: &mut Vec<Str
     ghz.unwrap_or(DEFAULT_GHZ) * f64::from(capacity) / f64::from(CAPACITY_MAX)
 }
 
-/// The capacity of the fastest cores of a machine.
+/// Capacity of the fastest cores of a machine.
 const CAPACITY_MAX: u32 = 1024;

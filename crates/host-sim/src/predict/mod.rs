@@ -6,7 +6,7 @@
 //!                                                   └─► placement.rs ─► placement with the smallest mean slowdown
 //! ```
 //!
-//! Each program runs on its own core. Occupancies and speeds are iterated until they are consistent.
+//! Each program runs on a separate core. Occupancies and speeds are iterated until they are consistent.
 
 mod llc_domains;
 mod placement;
@@ -25,7 +25,7 @@ pub use program_set::{PredictionSetup, ProgramSet, ProgramSetError};
 
 use crate::physics::{Channel, CpiModel, Demand, FillTable, compute_occupancies};
 
-/// A last-level cache with the memory behind it.
+/// A last-level cache and its memory controller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CacheDomain {
     /// Size of the cache in bytes.
@@ -35,7 +35,7 @@ pub struct CacheDomain {
 }
 
 impl CacheDomain {
-    /// Nanoseconds per 1000 instructions of a program that has the domain to itself.
+    /// Returns the nanoseconds per 1000 instructions of a program that runs alone in the domain.
     pub fn alone_ns(&self, model: &CpiModel) -> f64 {
         alone_ns(model, self.cache, &self.channel)
     }
@@ -45,12 +45,12 @@ fn alone_ns(model: &CpiModel, bytes: f64, channel: &Channel) -> f64 {
     channel.load(&[model.demand(bytes)]).each_ns.first().copied().unwrap_or(1.0)
 }
 
-/// The prediction for one program.
+/// Prediction for one program.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Prediction {
-    /// Run time relative to alone on the same domain.
+    /// Run time relative to the run time alone in the same domain.
     pub slowdown: f64,
-    /// Nanoseconds of 1000 instructions.
+    /// Nanoseconds per 1000 instructions.
     pub ns_per_1000: f64,
     /// Cache occupancy in bytes.
     pub cache: f64,
@@ -58,17 +58,18 @@ pub struct Prediction {
     pub bytes_per_ns: f64,
 }
 
-/// Maximum number of iterations between occupancies and speeds. Half of each change is applied, to avoid oscillation.
+/// Maximum number of iterations between occupancies and speeds. Each iteration applies half of the change, to avoid
+/// oscillation.
 const N_ROUNDS: usize = 48;
-/// Relative change of an occupancy below which it counts as converged.
+/// Relative change below which an occupancy has converged.
 const CONVERGED: f64 = 1e-7;
 
-/// The predictions for programs on one domain, each alone on its core, in the same order.
+/// Returns the predictions for programs in one domain, each on a separate core, in the order of the programs.
 pub fn predict_together(programs: &[&CpiModel], domain: &CacheDomain) -> Vec<Prediction> {
     predict_groups(&[(programs, domain.cache)], &domain.channel).into_iter().flatten().collect()
 }
 
-/// The predictions for groups of programs with one cache per group and a common channel.
+/// Returns the predictions for groups of programs. Each group has its own cache, and all groups share one channel.
 pub fn predict_groups(groups: &[(&[&CpiModel], f64)], channel: &Channel) -> Vec<Vec<Prediction>> {
     let mut caches: Vec<SharedCache<'_>> = groups
         .iter()
@@ -76,7 +77,7 @@ pub fn predict_groups(groups: &[(&[&CpiModel], f64)], channel: &Channel) -> Vec<
         .collect();
     let mut demands: Vec<Demand> = Vec::new();
     for _ in 0..N_ROUNDS {
-        // Every cache is updated, even if a previous one has not converged.
+        // Every cache is updated, even after a cache that has not converged.
         let n_moving = caches
             .iter_mut()
             .map(SharedCache::share)
@@ -94,7 +95,7 @@ pub fn predict_groups(groups: &[(&[&CpiModel], f64)], channel: &Channel) -> Vec<
     caches.iter().map(SharedCache::predictions).collect()
 }
 
-/// A cache with its programs.
+/// A cache and its programs.
 struct SharedCache<'a> {
     programs: &'a [&'a CpiModel],
     bytes: f64,
@@ -121,7 +122,7 @@ impl<'a> SharedCache<'a> {
         }
     }
 
-    /// Updates the occupancies for the present speeds; returns whether they have converged.
+    /// Updates the occupancies for the current speeds. Returns whether they have converged.
     fn share(&mut self) -> bool {
         let fast: Vec<_> = self.tables.iter().zip(self.each_ns.iter().copied()).collect();
         let mut fits = vec![0.0; fast.len()];

@@ -1,12 +1,12 @@
-//! The placement of programs on LLC domains with the smallest mean slowdown.
+//! Computes the placement of programs on LLC domains that has the smallest mean slowdown.
 //!
 //! ```text
 //!   a b c d  ─►  {a b} {c d}   {a c} {b d}   {a d} {b c} …      every placement is predicted
 //! ```
 //!
-//! Domains of one node share its channel, so the traffic of one affects the others. Among equal empty domains only the
-//! first is tried. If there are too many placements, the programs are placed greedily; then single programs are moved
-//! and pairs are swapped while the mean slowdown decreases.
+//! Domains of one node share the node's channel, so the traffic of one domain affects the others. Of several equal
+//! empty domains, only the first is tried. If there are too many placements, the programs are placed greedily; then
+//! single programs are moved and pairs are swapped while the mean slowdown decreases.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,48 +21,48 @@ use crate::physics::CpiModel;
 pub struct PlaceableProgram {
     /// Model of the program on each domain, in the order of the domains.
     on: Vec<Arc<CpiModel>>,
-    /// Nanoseconds per 1000 instructions alone on its fastest domain: one reference for all placements. Relative to the
-    /// domain of the placement, a program on a slow domain would have no slowdown.
+    /// Nanoseconds per 1000 instructions of the program alone in its fastest domain. This reference is common to all
+    /// placements: relative to the domain of the placement, a program in a slow domain would have no slowdown.
     alone_ns: f64,
 }
 
 impl PlaceableProgram {
-    /// From its model on each domain; `None` without domains.
+    /// Returns a program from its model in each domain; `None` without domains.
     pub fn new(on: Vec<Arc<CpiModel>>, domains: &[CacheDomain]) -> Option<Self> {
         let alone = on.iter().zip(domains).map(|(model, domain)| domain.alone_ns(model));
         let alone_ns = alone.reduce(f64::min)?;
         Some(PlaceableProgram { on, alone_ns })
     }
 
-    /// Model of the program on the first domain.
-    pub fn on_first(&self) -> Option<&CpiModel> {
+    /// Returns the model of the program in the first domain.
+    pub fn first_model(&self) -> Option<&CpiModel> {
         self.on.first().map(Arc::as_ref)
     }
 }
 
-/// A placement.
+/// A placement of programs on LLC domains.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProgramPlacement {
-    /// The index of the domain of each program, in the order of the programs.
+    /// Domain index of each program, in the order of the programs.
     pub domains: Vec<usize>,
-    /// The slowdown of each program relative to alone on its fastest domain, in the order of the programs.
+    /// Slowdown of each program relative to the program alone in its fastest domain, in the order of the programs.
     pub slowdowns: Vec<f64>,
     /// Mean slowdown.
     pub mean: f64,
-    /// The search method.
+    /// Method of the search.
     pub method: SearchMethod,
 }
 
-/// How a placement was found.
+/// Method by which a placement was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SearchMethod {
-    /// All placements were predicted: the placement is optimal.
+    /// All placements were predicted. The placement is optimal.
     Exhaustive,
-    /// Greedy, then moves and swaps: there may be a better placement.
+    /// Greedy placement, then moves and swaps. A better placement may exist.
     Heuristic,
 }
 
-/// The error of programs that cannot be placed.
+/// An error for programs that cannot be placed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum PlacementError {
@@ -74,14 +74,14 @@ pub enum PlacementError {
     Crowded { n_programs: usize, n_cpus: usize, n_domains: usize },
 }
 
-/// Up to this number, all placements are predicted.
+/// Number of placements up to which all are predicted.
 const N_ASSIGNMENTS_MAX: usize = 20_000;
 
-/// The best placement of programs on domains. `llc_domains` has the CPUs and nodes of the domains. Domains without a node have
-/// their own channel.
+/// Returns the best placement of programs on domains. `llc_domains` contains the CPUs and nodes of the domains. A
+/// domain without a node has a separate channel.
 ///
 /// # Errors
-/// There are more programs than CPUs.
+/// Returns an error if there are more programs than CPUs.
 pub fn best_placement(
     programs: &[PlaceableProgram],
     llc_domains: &[LlcDomain],
@@ -99,7 +99,7 @@ pub fn best_placement(
         false => SearchMethod::Heuristic,
     };
     let best = match method {
-        SearchMethod::Exhaustive => search.least(all),
+        SearchMethod::Exhaustive => search.best_of(all),
         SearchMethod::Heuristic => search.search(),
     };
     let slowdowns = search.slowdowns(&best);
@@ -111,18 +111,18 @@ struct ProgramPlacementSearch<'a> {
     programs: &'a [PlaceableProgram],
     llc_domains: &'a [LlcDomain],
     domains: &'a [CacheDomain],
-    /// The domains of each channel.
+    /// Domains of each channel.
     channels: Vec<Vec<usize>>,
-    /// The channel of each domain.
+    /// Channel of each domain.
     channel_of: Vec<usize>,
-    /// For each domain the first equal one, and for each channel the first with equal domains.
+    /// First equal domain of each domain, and first channel with equal domains of each channel.
     domain_like: Vec<usize>,
     channel_like: Vec<usize>,
-    /// Slowdowns on one channel, by its domains and their programs.
+    /// Slowdowns of the programs on one channel, by its domains and their programs.
     known: BTreeMap<ProgramsByDomain, Vec<(usize, f64)>>,
 }
 
-/// The domains of one channel and the programs on each.
+/// Domains of one channel, and the programs in each.
 type ProgramsByDomain = Vec<(usize, Vec<usize>)>;
 
 impl<'a> ProgramPlacementSearch<'a> {
@@ -166,7 +166,7 @@ impl<'a> ProgramPlacementSearch<'a> {
         }
     }
 
-    /// Collects all placements that extend `begun`; returns whether there are few enough.
+    /// Collects all placements that begin with `begun`. Returns false if there are too many.
     fn collect(&self, begun: &mut Vec<usize>, all: &mut Vec<Vec<usize>>) -> bool {
         if begun.len() == self.programs.len() {
             all.push(begun.clone());
@@ -183,8 +183,8 @@ impl<'a> ProgramPlacementSearch<'a> {
         true
     }
 
-    /// Domains with a free CPU. Among equal empty domains, only the first. Domains are equal on one channel, or on
-    /// equal idle channels.
+    /// Returns the domains with a free CPU. Of several equal empty domains, only the first is returned. Two domains
+    /// are equal if they are on one channel, or on two equal idle channels.
     fn choices(&self, begun: &[usize]) -> Vec<usize> {
         let mut n_in = vec![0; self.llc_domains.len()];
         let mut busy = vec![false; self.channels.len()];
@@ -206,7 +206,7 @@ impl<'a> ProgramPlacementSearch<'a> {
         (0..self.llc_domains.len()).filter(is_choice).collect()
     }
 
-    fn least(&mut self, all: Vec<Vec<usize>>) -> Vec<usize> {
+    fn best_of(&mut self, all: Vec<Vec<usize>>) -> Vec<usize> {
         let mut best: Option<(f64, Vec<usize>)> = None;
         for assignment in all {
             let cost = self.cost(&assignment);
@@ -217,18 +217,18 @@ impl<'a> ProgramPlacementSearch<'a> {
         best.map_or_else(Vec::new, |(_, assignment)| assignment)
     }
 
-    /// A greedy placement, then moves and swaps.
+    /// Returns the result of the heuristic search: a greedy placement, improved by moves and swaps.
     fn search(&mut self) -> Vec<usize> {
         let mut now: Vec<usize> = Vec::new();
         for _ in 0..self.programs.len() {
             let after = |domain| now.iter().copied().chain([domain]).collect();
             let next: Vec<Vec<usize>> = self.choices(&now).into_iter().map(after).collect();
-            now = self.least(next);
+            now = self.best_of(next);
         }
         let mut cost = self.cost(&now);
         loop {
             let neighbours = self.neighbours(&now);
-            let better = self.least(neighbours);
+            let better = self.best_of(neighbours);
             let new_cost = self.cost(&better);
             if better.len() != now.len() || cost - GAIN_MIN <= new_cost {
                 return now;
@@ -259,19 +259,19 @@ impl<'a> ProgramPlacementSearch<'a> {
         self.slowdowns(assignment).iter().sum()
     }
 
-    /// The slowdowns of the programs placed so far.
+    /// Returns the slowdowns of the programs that are already placed.
     fn slowdowns(&mut self, assignment: &[usize]) -> Vec<f64> {
         let mut slowdowns = vec![1.0; assignment.len()];
         let busy: BTreeSet<usize> = assignment.iter().map(|at| self.channel_of[*at]).collect();
         for channel in busy {
-            for (program, slowdown) in self.on_channel(channel, assignment) {
+            for (program, slowdown) in self.channel_slowdowns(channel, assignment) {
                 slowdowns[program] = slowdown;
             }
         }
         slowdowns
     }
 
-    fn on_channel(&mut self, channel: usize, assignment: &[usize]) -> Vec<(usize, f64)> {
+    fn channel_slowdowns(&mut self, channel: usize, assignment: &[usize]) -> Vec<(usize, f64)> {
         let members = |domain: &usize| {
             let members = assignment.iter().enumerate().filter(|(_, at)| *at == domain);
             (*domain, members.map(|(program, _)| program).collect::<Vec<_>>())
@@ -292,8 +292,8 @@ impl<'a> ProgramPlacementSearch<'a> {
             .collect();
         let predictions = predict_groups(&groups, &self.domains[lead].channel);
         let flat = key.iter().flat_map(|(_, members)| members.iter().copied());
-        let slow = |(program, takes_ns): (usize, f64)| {
-            (program, takes_ns / self.programs[program].alone_ns)
+        let slow = |(program, ns_per_1000): (usize, f64)| {
+            (program, ns_per_1000 / self.programs[program].alone_ns)
         };
         let takes = predictions.iter().flatten().map(|prediction| prediction.ns_per_1000);
         let slowdowns: Vec<(usize, f64)> = flat.zip(takes).map(slow).collect();
@@ -302,7 +302,7 @@ impl<'a> ProgramPlacementSearch<'a> {
     }
 }
 
-/// For each element the first equal one.
+/// Returns the index of the first equal element for each element.
 fn first_like<T>(all: &[T], is_like: impl Fn(&T, &T) -> bool) -> Vec<usize> {
     let mut firsts: Vec<usize> = Vec::new();
     let mut first_equal = |idx: usize| {
@@ -315,10 +315,11 @@ fn first_like<T>(all: &[T], is_like: impl Fn(&T, &T) -> bool) -> Vec<usize> {
     (0..all.len()).map(&mut first_equal).collect()
 }
 
-/// Smaller differences are rounding errors. Among equal placements the first is kept.
+/// Minimum improvement of the mean slowdown; smaller differences are rounding errors. Of equally good placements, the
+/// first is used.
 const GAIN_MIN: f64 = 1e-9;
 
-/// The slowdowns of any placement, for tests.
+/// Returns the slowdowns for any placement, for tests.
 #[cfg(test)]
 pub(super) fn testing<'a>(
     programs: &'a [PlaceableProgram],

@@ -1,4 +1,4 @@
-//! Known programs by name, from tables and profiles.
+//! A set of programs by name, from program tables and profiles.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use crate::physics::{Calibration, CpiModel, ProfileError, of_profile};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProgramSet {
     members: Vec<ProgramEntry>,
-    /// Frequency in GHz of the machine of the measurements, if a table determines it.
+    /// CPU frequency in GHz of the measured machine, if a table determines it.
     pub ghz: Option<f64>,
-    /// The assumptions, one sentence each.
+    /// A sentence for each assumption.
     pub notes: Vec<String>,
 }
 
-/// A program with its file.
+/// A program and its file.
 #[derive(Clone, Debug, PartialEq)]
 struct ProgramEntry {
     name: String,
@@ -27,14 +27,14 @@ struct ProgramEntry {
     source: ProgramSource,
 }
 
-/// The source of a program's values.
+/// Source of a program's values.
 #[derive(Clone, Debug, PartialEq)]
 enum ProgramSource {
     Table(Box<TableProgram>),
     Profile(Box<Profile>),
 }
 
-/// The error of programs that cannot be used.
+/// An error for programs that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum ProgramSetError {
@@ -50,7 +50,7 @@ impl ProgramSet {
     /// Adds the programs of a table.
     ///
     /// # Errors
-    /// The table is invalid, or has a program that is already in the set.
+    /// Returns an error if the table is invalid, or if it contains a program that is already in the set.
     pub fn add_table(&mut self, text: &str, file: &str) -> Result<(), ProgramSetError> {
         let table = from_csv(text, file)?;
         self.ghz = self.ghz.or(table.ghz);
@@ -67,7 +67,7 @@ impl ProgramSet {
     /// Adds the program of a profile.
     ///
     /// # Errors
-    /// The program is already in the set.
+    /// Returns an error if the program is already in the set.
     pub fn add_profile(&mut self, profile: Profile, file: &str) -> Result<(), ProgramSetError> {
         let name = profile.name.clone();
         self.add(ProgramEntry {
@@ -91,31 +91,32 @@ impl ProgramSet {
         }
     }
 
-    /// The names of all programs.
+    /// Returns the names of all programs.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.members.iter().map(|member| member.name.as_str())
     }
 }
 
-/// The LLC domains for programs with their memory.
+/// LLC domains on which programs are placed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PredictionSetup {
     /// The domains of the machine.
     pub llc_domains: Vec<LlcDomain>,
     /// Cache and channel of each domain, in the order of `llc_domains`.
     pub domains: Vec<CacheDomain>,
-    /// The assumptions, one sentence each.
+    /// A sentence for each assumption.
     pub notes: Vec<String>,
     fitted: Calibration,
 }
 
-/// Printed if domains differ.
-const DOMAINS_DIFFER: &str = "the LLC domains differ: in the split, slowdowns are relative to a program alone on its fastest domain";
-/// A measured bandwidth above the capacity by this factor is reported.
+/// Note for LLC domains that differ.
+const DOMAINS_DIFFER: &str = "the LLC domains differ: the slowdowns of the placement are relative to a program alone on its fastest domain";
+/// Factor by which a measured bandwidth must exceed the capacity to be reported.
 const REPORTED_FACTOR: f64 = 1.02;
 
 impl PredictionSetup {
-    /// The first `n_domains` LLC domains of a machine. Missing ones are copies of the first, each with its own memory.
+    /// Uses the first `n_domains` LLC domains of a machine. A missing domain is a copy of the first, with separate
+    /// memory.
     pub fn new(
         known: LlcDomains,
         n_domains: usize,
@@ -150,7 +151,8 @@ impl PredictionSetup {
         }
     }
 
-    /// Raises the capacity of the channels to the largest bandwidth that a program of the tables reached alone, up to the peak.
+    /// Raises the capacity of the channels to the largest bandwidth that a program of the tables has reached alone,
+    /// at most to the peak.
     fn raise_capacity(&mut self, programs: &ProgramSet) {
         let Some(llc_domain) = self.llc_domains.first() else { return };
         let moved = |member: &ProgramEntry| match &member.source {
@@ -178,10 +180,10 @@ impl PredictionSetup {
         }
     }
 
-    /// A program on each of the domains; `None` for an unknown program.
+    /// Returns a program with its model in each domain; `None` for an unknown program.
     ///
     /// # Errors
-    /// The profile of the program lacks values.
+    /// Returns an error if the profile of the program lacks values.
     pub fn placeable(
         &self,
         programs: &ProgramSet,
@@ -192,7 +194,7 @@ impl PredictionSetup {
         };
         let mut models: Vec<Arc<CpiModel>> = Vec::new();
         for (idx, llc_domain) in self.llc_domains.iter().enumerate() {
-            // Many domains equal a previous one, and the model is then shared.
+            // Many domains equal a previous domain. Equal domains share one model.
             let known = (0..idx).find(|other| self.llc_domains[*other].is_equal_to(llc_domain));
             let Some(model_on) = (match known.and_then(|other| models.get(other)) {
                 Some(known) => Some(Arc::clone(known)),
@@ -205,7 +207,8 @@ impl PredictionSetup {
         Ok(PlaceableProgram::new(models, &self.domains))
     }
 
-    /// The model of a program on a domain. Its cycles are those of the first domain's cores and memory.
+    /// Returns the model of a program in a domain. The program's cycles are valid for the cores and the memory of the
+    /// first domain.
     fn model_on(
         &self,
         member: &ProgramEntry,
@@ -218,7 +221,7 @@ impl PredictionSetup {
             return Ok(None);
         };
         let mut parameters = self.fitted.parameters(first.ghz);
-        // The hit latency in nanoseconds does not depend on the frequency.
+        // The hit latency in nanoseconds is independent of the frequency.
         parameters.hit_ns = llc_domain.hit_ns.unwrap_or(0.0) * (llc_domain.ghz / first.ghz);
         let model = match &member.source {
             ProgramSource::Table(known) => {
@@ -238,7 +241,7 @@ impl PredictionSetup {
     }
 }
 
-/// Notes on domains that share one memory.
+/// Returns notes for domains that share the memory of one node.
 fn shared_memory_notes(llc_domains: &[LlcDomain]) -> Vec<String> {
     let mut notes = Vec::new();
     for (idx, llc_domain) in llc_domains.iter().enumerate() {

@@ -6,30 +6,30 @@
 //!   sort,   1024,   0.93,20,     7,
 //! ```
 //!
-//! `pki` is per 1000 instructions. Columns beyond these five are optional. Missing ones are derived from the others,
-//! with a note. Unknown columns are ignored.
+//! `pki` means per 1000 instructions. All columns except these five are optional. A missing column is derived from
+//! other columns, with a note. Unknown columns are ignored.
 
 use crate::csv_table::{CsvError, CsvRow, CsvTable};
 use crate::physics::{LINE, MissCurve, MissCurveError, MissPoint};
 
-/// A program of a table.
+/// A program in a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TableProgram {
     /// Name of the program.
     pub name: String,
-    /// Misses and memory traffic of the program, as far as the table has them, see [`TableProgram::miss_curve_for`].
+    /// Misses and memory traffic that the table contains, see [`TableProgram::miss_curve_for`].
     pub miss_curve: MissCurve,
-    /// Memory traffic in bytes per cycle, the largest at any cache size.
+    /// Maximum memory traffic over all cache sizes, in bytes per cycle.
     bytes_per_cycle: f64,
-    /// Largest memory traffic at any cache size in bytes per nanosecond (GB/s), if the table has bandwidths.
+    /// Maximum memory traffic over all cache sizes in bytes per nanosecond (GB/s), if the table has bandwidths.
     gbs: Option<f64>,
-    /// Cache size in bytes and GB/s, if the table has bandwidths but no writes.
+    /// Cache size in bytes and bandwidth in GB/s, if the table has bandwidths but no writes.
     bandwidths_without_writes: Vec<(f64, f64)>,
 }
 
 impl TableProgram {
-    /// The miss-ratio curve for cores of `ghz` and a memory with a peak of `peak` GB/s. If the table has bandwidths but no
-    /// writes, the writes are the bandwidth beyond the lines read.
+    /// Returns the miss-ratio curve for cores of `ghz` and a memory with a peak of `peak` GB/s. If the table has
+    /// bandwidths but no writes, the writes are computed: bandwidth minus the lines read.
     pub fn miss_curve_for(&self, ghz: f64, peak: f64) -> MissCurve {
         if self.bandwidths_without_writes.is_empty() {
             return self.miss_curve.clone();
@@ -40,7 +40,7 @@ impl TableProgram {
             let nearest =
                 known.min_by(|one, other| distance(row, one.0).total_cmp(&distance(row, other.0)));
             let writes_at =
-                |bytes, gbs: f64| written(&self.miss_curve.at(bytes), gbs.min(peak), ghz);
+                |bytes, gbs: f64| written_lines(&self.miss_curve.at(bytes), gbs.min(peak), ghz);
             nearest.map_or(row.writes, |&(bytes, gbs)| writes_at(bytes, gbs))
         };
         let rows = self.miss_curve.points().iter();
@@ -49,25 +49,26 @@ impl TableProgram {
             .unwrap_or_else(|_| self.miss_curve.clone())
     }
 
-    /// Largest bandwidth alone in bytes per nanosecond. If the table has none, it is computed for cores of `ghz`.
+    /// Returns the maximum bandwidth of the program alone in bytes per nanosecond. If the table has no bandwidth, it
+    /// is computed for cores of `ghz`.
     pub fn max_bandwidth(&self, ghz: f64) -> f64 {
         self.gbs.unwrap_or(self.bytes_per_cycle * ghz)
     }
 }
 
-/// The content of a table.
+/// Content of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProgramTable {
-    /// In the order of their first rows.
+    /// Programs in the order of their first rows.
     pub programs: Vec<TableProgram>,
-    /// Frequency of the measured machine in GHz, from bandwidths over lines per instruction: the median, or the smallest if
-    /// the table has no writes.
+    /// CPU frequency of the measured machine in GHz. It is the median of bandwidth divided by bytes per cycle; if the
+    /// table has no writes, the minimum.
     pub ghz: Option<f64>,
-    /// The assumptions, one sentence each.
+    /// A sentence for each assumption.
     pub notes: Vec<String>,
 }
 
-/// The error of a table without usable programs.
+/// An error for a table without usable programs.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum ProgramTableError {
@@ -82,7 +83,8 @@ pub enum ProgramTableError {
 /// Parses a table with the columns of `workloads/data/corun/solo.csv`.
 ///
 /// # Errors
-/// A required column is missing, a cell is not a number, or the values of a program are invalid.
+/// Returns an error if a required column is missing, if a cell is not a number, or if the values of a program are
+/// invalid.
 pub fn from_csv(text: &str, file: &str) -> Result<ProgramTable, ProgramTableError> {
     let table = CsvTable::read(text, file)?;
     table.require_columns(&["program", "llc_kib", "ipc", "llc_apki", "llc_mpki"])?;
@@ -110,8 +112,9 @@ pub fn from_csv(text: &str, file: &str) -> Result<ProgramTable, ProgramTableErro
     })
 }
 
-/// Lines written per 1000 instructions at a bandwidth of `gbs`; zero if the lines read exceed it.
-fn written(row: &MissPoint, gbs: f64, ghz: f64) -> f64 {
+/// Returns the lines written per 1000 instructions at a bandwidth of `gbs`; zero if the lines read exceed the
+/// bandwidth.
+fn written_lines(row: &MissPoint, gbs: f64, ghz: f64) -> f64 {
     let ns = 1000.0 * row.cycles.unwrap_or(0.0) / ghz;
     (gbs * ns / LINE - row.reads).max(0.0)
 }
@@ -120,18 +123,18 @@ fn bytes_per_cycle(row: &MissPoint) -> f64 {
     LINE * (row.reads + row.writes) / 1000.0 / row.cycles.unwrap_or(1.0)
 }
 
-/// The largest plausible value. The widest cores retire about 10.
+/// Maximum plausible instructions per cycle. The widest cores retire about 10.
 const IPC_MAX: f64 = 20.0;
-/// Per 1000 instructions. An instruction that copies a page touches 128 lines.
+/// Maximum plausible count per 1000 instructions. An instruction that copies a page touches 128 lines.
 const PKI_MAX: f64 = 1e6;
-/// A cache line: a model of a smaller cache has no finite values.
+/// Minimum cache size in KiB: the size of a cache line. A model of a smaller cache has no finite values.
 const KIB_MIN: f64 = 0.0625;
-/// A TiB.
+/// Maximum cache size in KiB, equal to 1 TiB.
 const KIB_MAX: f64 = 1073741824.0;
-/// GB/s: a hundred times the fastest memory.
+/// Maximum bandwidth in GB/s: a hundred times the bandwidth of the fastest memory.
 const GBS_MAX: f64 = 1e6;
 
-/// A row with its values.
+/// A row of a table with its values.
 struct SoloRow<'t> {
     row: CsvRow<'t>,
     point: MissPoint,
@@ -160,7 +163,7 @@ impl<'t> SoloRow<'t> {
         Ok(SoloRow { row, point, gbs: gbs.transpose()?.flatten() })
     }
 
-    /// The values without a cache: every access misses.
+    /// Returns the values without a cache, with which every access misses.
     fn uncached(&self) -> Result<MissPoint, CsvError> {
         let optional = |column| self.row.number_of_optional_column(column);
         let (row, all) = (&self.point, self.row.require_number("llc_apki")?);
@@ -176,7 +179,7 @@ impl<'t> SoloRow<'t> {
     }
 }
 
-/// Columns with their largest plausible value.
+/// Columns with their maximum plausible value.
 const BOUNDS: [(&str, f64, &str); 10] = [
     ("llc_apki", PKI_MAX, "value is 1000000"),
     ("llc_mpki", PKI_MAX, "value is 1000000"),
@@ -190,7 +193,7 @@ const BOUNDS: [(&str, f64, &str); 10] = [
     ("dram_gbs", GBS_MAX, "bandwidth is 1000000"),
 ];
 
-/// Columns of which the first counts a part of the second.
+/// Pairs of columns. The first column counts a part of the events of the second.
 const PARTS: [(&str, &str); 4] = [
     ("llc_mpki", "llc_apki"),
     ("demand_mpki", "demand_apki"),
@@ -198,20 +201,20 @@ const PARTS: [(&str, &str); 4] = [
     ("demand_apki", "llc_apki"),
 ];
 
-/// Checks every row for implausible values, whether the row is used or not.
+/// Checks a row for implausible values. Unused rows are checked too.
 fn check_plausible(row: CsvRow<'_>) -> Result<(), CsvError> {
     for (column, max, limit) in BOUNDS.into_iter().filter(|(name, ..)| row.table().has_column(name))
     {
         if row.number(column)?.is_some_and(|value| max < value) {
             let value = row.text(column)?;
-            let what = format!("{column} is {value}; the maximum {limit}");
-            return Err(row.error(column, what));
+            let problem = format!("{column} is {value}; the maximum {limit}");
+            return Err(row.error(column, problem));
         }
     }
     if row.number("llc_kib")?.is_some_and(|kib| 0.0 < kib && kib < KIB_MIN) {
         let kib = row.text("llc_kib")?;
-        let what = format!("llc_kib is {kib}: the smallest plausible size is 64 bytes");
-        return Err(row.error("llc_kib", what));
+        let problem = format!("llc_kib is {kib}: the smallest plausible size is 64 bytes");
+        return Err(row.error("llc_kib", problem));
     }
     Ok(())
 }
@@ -221,8 +224,8 @@ fn check_parts(row: CsvRow<'_>) -> Result<(), CsvError> {
     for (part, whole) in PARTS.into_iter().filter(|(part, whole)| has(part) && has(whole)) {
         let (Some(less), Some(more)) = (row.number(part)?, row.number(whole)?) else { continue };
         if more * 1.1 + 0.1 < less {
-            let what = format!("{part} ({less}) exceeds {whole} ({more})");
-            return Err(row.error(part, what));
+            let problem = format!("{part} ({less}) exceeds {whole} ({more})");
+            return Err(row.error(part, problem));
         }
     }
     Ok(())
@@ -242,7 +245,7 @@ fn notes(table: &CsvTable<'_>, file: &str) -> Vec<String> {
     absent.map(|(column, so)| format!("{file} has no column {column}: assumed that {so}")).collect()
 }
 
-/// The frequency in GHz that the bandwidths and lines of all rows determine.
+/// Returns the frequency in GHz that follows from bandwidths and lines of all rows.
 fn frequency<'r, 't: 'r>(
     table: &CsvTable<'_>,
     rows: impl Iterator<Item = &'r SoloRow<'t>>,
@@ -253,9 +256,9 @@ fn frequency<'r, 't: 'r>(
     });
     let mut known: Vec<f64> = ghz.collect();
     known.sort_by(f64::total_cmp);
-    // If the table has no writes, bandwidth over lines read is too high for all programs that write.
-    let which = if table.has_column("dram_write_lines_pki") { known.len() / 2 } else { 0 };
-    known.get(which).copied()
+    // If the table has no writes, the ratio of bandwidth to lines read is too high for programs that write.
+    let idx = if table.has_column("dram_write_lines_pki") { known.len() / 2 } else { 0 };
+    known.get(idx).copied()
 }
 
 fn program(
@@ -284,7 +287,7 @@ fn program(
     })
 }
 
-/// Bandwidth in GB/s above which a rounded value determines the frequency precisely.
+/// Bandwidth in GB/s above which a rounded value is precise enough for the frequency.
 const PRECISE_BANDWIDTH_GBS: f64 = 0.2;
 
 #[cfg(test)]
@@ -342,7 +345,7 @@ mod tests {
         .assert_debug_eq(&table.notes);
     }
 
-    /// The shipped table without a column.
+    /// Returns the shipped table without a column.
     fn without(column: &str) -> String {
         let column_idx =
             SOLO.lines().next().unwrap().split(',').position(|cell| cell == column).unwrap();
@@ -361,7 +364,8 @@ mod tests {
         for (full, less) in full.programs.iter().zip(&less.programs) {
             let (full, less) = (full.miss_curve_for(4.0, 12.8), less.miss_curve_for(4.0, 12.8));
             for (full, less) in full.points().iter().zip(less.points()) {
-                // Relative to all lines: bandwidths and lines were not counted over exactly the same instructions.
+                // The error is relative to all lines, because bandwidths and lines were not counted over exactly the
+                // same instructions.
                 let off = (full.writes - less.writes).abs() / (full.reads + full.writes);
                 assert!(off < 0.08, "{full:?} {less:?}");
             }
@@ -384,7 +388,8 @@ mod tests {
             let curve = table.programs[0].miss_curve_for(4.0, peak);
             [curve.uncached(), &curve.points()[0], &curve.points()[1]].map(|row| row.writes)
         };
-        // 5 lines in 250 ns are 1.28 GB/s; 10 lines are twice that. A row without bandwidth uses that of the next row.
+        // 5 lines in 250 ns are 1.28 GB/s; 10 lines are twice as much. A row without a bandwidth uses the bandwidth
+        // of the next row.
         assert_eq!(writes("2.56", 12.8), [5.0; 3]);
         assert_eq!(writes("1.00", 12.8), [0.0; 3]);
         assert_eq!(writes("99", 2.56), [5.0; 3]);

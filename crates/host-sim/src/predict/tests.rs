@@ -1,4 +1,4 @@
-//! Properties of predictions, and the best placements of known programs.
+//! Tests of predictions: general properties, and the best placements of programs of the shipped table.
 
 use std::sync::Arc;
 
@@ -40,7 +40,7 @@ fn llc_domain(id: u32, node: u32, n_cpus: usize) -> LlcDomain {
     }
 }
 
-/// Programs with the same model on all domains.
+/// Returns programs that have the same model in all domains.
 fn placeable_programs(programs: &[&CpiModel], domains: &[CacheDomain]) -> Vec<PlaceableProgram> {
     let on_all_domains = |model: &&CpiModel| {
         let model = Arc::new((*model).clone());
@@ -52,7 +52,7 @@ fn placeable_programs(programs: &[&CpiModel], domains: &[CacheDomain]) -> Vec<Pl
         .collect()
 }
 
-/// The names on each domain of the best placement, and the search method.
+/// Returns the program names in each domain of the best placement, and the search method.
 fn split(names: &[&str], llc_domains: &[LlcDomain]) -> String {
     let all = shipped();
     let chosen: Vec<&CpiModel> =
@@ -69,9 +69,9 @@ fn split(names: &[&str], llc_domains: &[LlcDomain]) -> String {
 }
 
 #[test]
-fn of_four_programs_the_pairs_with_the_smallest_mean_are_found() {
-    // Measured slowdowns of the three pairings of these four programs, from pairs.csv:
-    // stream+bzip2 1.508, 1.055, xz+hmmsim 1.142, 1.210; much more if xz or hmmsim runs next to stream.
+fn the_pairs_of_four_programs_with_the_smallest_mean_slowdown_are_found() {
+    // The measured slowdowns of the three pairings of these four programs are in pairs.csv: stream+bzip2 1.508,
+    // 1.055, xz+hmmsim 1.142, 1.210; much more if xz or hmmsim runs next to stream.
     let llc_domains = [llc_domain(0, 0, 2), llc_domain(1, 1, 2)];
     assert_eq!(
         split(&["xz", "hmmsim", "bzip2", "stream"], &llc_domains),
@@ -107,7 +107,7 @@ fn a_heuristic_search_is_at_least_as_good_as_a_round_robin_placement() {
     let many = placeable_programs(&many, &domains);
     let found = best_placement(&many, &llc_domains, &domains).unwrap();
     assert_eq!(found.method, SearchMethod::Heuristic);
-    // The placement of the policy `spread`.
+    // This is the placement of the policy `spread`.
     let mut slowdowns = placement::testing(&many, &llc_domains, &domains);
     let in_turn: Vec<usize> = (0..20).map(|idx| idx % 4).collect();
     let spread = slowdowns(&in_turn).iter().sum::<f64>() / 20.0;
@@ -116,7 +116,7 @@ fn a_heuristic_search_is_at_least_as_good_as_a_round_robin_placement() {
 
 #[test]
 fn many_equal_empty_domains_are_not_tried_one_by_one() {
-    // Only the first of equal empty domains is tried; otherwise 1024 domains would take minutes.
+    // Only the first of several equal empty domains is tried. Otherwise 1024 domains would take minutes.
     let all = shipped();
     let many: Vec<&CpiModel> = (0..16).map(|idx| &all[idx % all.len()].1).collect();
     let llc_domains: Vec<LlcDomain> = (0..1024).map(|idx| llc_domain(idx, idx, 8)).collect();
@@ -141,7 +141,7 @@ fn domains_of_one_node_slow_each_other_down() {
     assert!(1.5 < on_one_node.mean, "{on_one_node:?}");
 }
 
-/// The placement of programs of the shipped table on the LLC domains of a machine.
+/// Returns the placement of programs of the shipped table on the LLC domains of a machine.
 fn place_on(machine: &str, names: &[&str]) -> (ProgramPlacement, Vec<String>) {
     let mut programs = ProgramSet::default();
     let solo = include_str!("../../../../workloads/data/corun/solo.csv");
@@ -154,7 +154,7 @@ fn place_on(machine: &str, names: &[&str]) -> (ProgramPlacement, Vec<String>) {
     (best_placement(&placeable_programs, &setup.llc_domains, &setup.domains).unwrap(), setup.notes)
 }
 
-/// Two domains with separate memories: cache sizes in MiB, and further keys of their cores.
+/// Returns two domains with separate memories. The parameters are cache sizes in MiB, and further keys of the cores.
 fn differing(mib: [u64; 2], cores: [&str; 2], kinds: &str) -> String {
     let llc = |id: usize| {
         let cpus = format!("{}-{}", 2 * id, 2 * id + 1);
@@ -207,14 +207,15 @@ fn a_slow_core_scales_core_cycles_only() {
     let kinds = "{ kind = \"performance\", frequency = { mhz = 4000, source = \"assumed\" } }, { kind = \"efficiency\", frequency = { mhz = 2000, source = \"assumed\" } }";
     let kind = [", kind = \"performance\"", ", kind = \"efficiency\""];
     let predicted = place_on(&differing([1, 1], kind, kinds), &["perl"; 3]).0;
-    // Three do not fit on the fast cores. 0.683 of its 0.690 cycles per instruction are core cycles.
+    // The fast domain has too few cores for three programs. 0.683 of the 0.690 cycles per instruction are core
+    // cycles.
     let slow = predicted.slowdowns[predicted.domains.iter().position(|at| *at == 1).unwrap()];
     assert!((slow - (0.683 * 2.0 + 0.007) / 0.690).abs() < 0.01, "{predicted:?}");
-    // By capacity, if no frequency is known.
+    // If no frequency is known, the capacity is used.
     let kind = ["", ", kind = \"efficiency\", capacity = 512"];
     let same = place_on(&differing([1, 1], kind, ""), &["perl"; 3]).0;
     assert!((same.mean / predicted.mean - 1.0).abs() < 0.01, "{same:?} {predicted:?}");
-    // The table was measured on the cores of the first domain.
+    // The values of the table were measured on the cores of the first domain.
     let kind = [", kind = \"efficiency\"", ", kind = \"performance\""];
     let turned = place_on(&differing([1, 1], kind, kinds), &["perl"; 3]).0;
     assert!(
@@ -224,7 +225,7 @@ fn a_slow_core_scales_core_cycles_only() {
 }
 
 #[test]
-fn equal_domains_have_no_note_on_the_reference() {
+fn equal_domains_have_no_note_that_the_domains_differ() {
     let (predicted, notes) = place_on(&differing([1, 1], ["", ""], PLAIN), &["hmmsim", "stream"]);
     assert_eq!(predicted.slowdowns, [1.0, 1.0]);
     assert!(notes.is_empty(), "{notes:?}");
@@ -232,7 +233,7 @@ fn equal_domains_have_no_note_on_the_reference() {
 
 #[test]
 fn next_to_a_hog_a_larger_cache_slows_no_program_down() {
-    // Relative to each program alone at the measured sizes; the error of stream itself is 2.6 %.
+    // The slowdown is relative to each program alone at the measured sizes. The error of stream alone is 2.6 %.
     let solo = include_str!("../../../../workloads/data/corun/solo.csv");
     let (channel, parameters) = (domain(MIB).channel, Calibration::default().parameters(4.0));
     let predicted = from_csv(solo, "solo.csv").unwrap();
@@ -283,7 +284,7 @@ fn behaviour() -> impl Strategy<Value = CpiModel> {
     )
 }
 
-/// A program that waits for all its traffic, with known core cycles and overlap.
+/// Returns a program that stalls on all its traffic, with known core cycles and a known MLP.
 fn waiting() -> impl Strategy<Value = CpiModel> {
     (behaviour(), 0.2..2.0f64, 1.0..6.0f64).prop_map(|(model, core, overlap)| {
         let waits = |row: &MissPoint| MissPoint::of_demand(row.bytes, row.misses);
@@ -307,7 +308,7 @@ proptest! {
         let predicted = predict_together(&programs, &domain(MIB));
         let occupied: f64 = predicted.iter().map(|one| one.cache).sum();
         prop_assert!((occupied / MIB - 1.0).abs() < 1e-6, "{predicted:?}");
-        // Write-backs fall with the cache, too; rounding alone may make a smaller occupancy cheaper.
+        // Write-backs also decrease with the cache size. Rounding can make a smaller occupancy cheaper.
         prop_assert!(predicted.iter().all(|one| 1.0 - 1e-6 <= one.slowdown), "{predicted:?}");
         let moved: f64 = predicted.iter().map(|one| one.bytes_per_ns).sum();
         prop_assert!(moved <= domain(MIB).channel.capacity * (1.0 + 1e-6), "{moved}");
@@ -363,12 +364,12 @@ proptest! {
     }
 
     // A program that stalls on all its traffic runs faster with more cache, and then inserts lines at a higher rate.
-    // Its occupancy can grow by more than the added cache. Only the programs that lose this cache are slower.
+    // Its occupancy can grow by more than the added cache. Only programs that lose this cache are slower.
     //
-    // Excluded: programs with write-backs and prefetches, on which they do not stall. With fewer misses they run faster,
-    // transfer more, and slow down the others.
+    // Programs with write-backs and prefetches are excluded, because they do not stall on them. With fewer misses,
+    // such programs run faster, transfer more data, and slow down other programs.
     #[test]
-    fn in_a_larger_cache_a_program_is_slower_only_if_faster_ones_take_more_than_the_added_cache(
+    fn in_a_larger_cache_a_program_is_slower_only_if_faster_programs_take_more_than_the_added_cache(
         programs in proptest::collection::vec(waiting(), 2..5),
         mib in 0.25..4.0f64,
         more in 1.0..4.0f64,
@@ -389,8 +390,8 @@ proptest! {
     }
 }
 
-/// A program without prefetches and write-backs. Its misses per 1000 instructions are given without a cache and for sizes
-/// that double from 128 KiB.
+/// Returns a program without prefetches and write-backs. `uncached` and `misses` are misses per 1000 instructions
+/// without a cache, and for sizes that double from 128 KiB.
 fn program(uncached: f64, misses: [f64; 5], core_cycles: f64, overlap: f64) -> CpiModel {
     let sizes = (0..5).map(|idx| 131072.0 * f64::from(1u32 << idx));
     let rows =
@@ -401,7 +402,8 @@ fn program(uncached: f64, misses: [f64; 5], core_cycles: f64, overlap: f64) -> C
 
 #[test]
 fn a_program_that_accelerates_in_a_larger_cache_can_take_more_than_the_added_cache() {
-    // Found by the property above. The misses of the fourth program fall from 40 to 12 between 256 and 512 KiB.
+    // The property above found this case. The misses of the fourth program decrease from 40 to 12 between 256 and 512
+    // KiB.
     let programs = [
         program(44.4, [13.3, 4.00, 1.20, 0.36, 0.11], 1.38, 2.35),
         program(97.0, [81.5, 26.4, 7.92, 2.38, 0.71], 0.44, 1.23),
@@ -419,7 +421,7 @@ fn a_program_that_accelerates_in_a_larger_cache_can_take_more_than_the_added_cac
         assert!(after.ns_per_1000 < before.ns_per_1000 * 1.02, "{before:?} {after:?}");
     }
     assert!(before[0].ns_per_1000 * 1.005 < after[0].ns_per_1000, "{before:?} {after:?}");
-    // Without the acceleration, no program loses.
+    // At constant speeds, no program loses occupancy.
     let tables = programs.iter().map(|model| FillTable::new(model.miss_curve(), large));
     let tables: Vec<FillTable> = tables.collect();
     let speeds = before.iter().map(|one| one.ns_per_1000);

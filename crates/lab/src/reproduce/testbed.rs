@@ -119,7 +119,7 @@ const PHASE_S: (f64, f64) = (5.0, 30.0);
 const UNLIMITED_PAGE_MIGRATION: PageMigrationLimits = PageMigrationLimits {
     per_second: Bytes::from_mib(1024),
     backlog: Nanos(u64::MAX),
-    per_process_minute: Bytes(u64::MAX),
+    per_job_minute: Bytes(u64::MAX),
     n_returns_max: u32::MAX,
     n_repeats_max: u32::MAX,
     reserve_permille: 20,

@@ -204,7 +204,7 @@ fn all_classes() -> impl Iterator<Item = Class> {
 
 /// Slowdown of a job by one job of a class.
 fn slowdown(job: &JobView<'_>, class: Class) -> u64 {
-    job.job.sensitivity.as_ref().map_or(0, |sens| u64::from(sens.beside(class)))
+    job.job.sensitivity.as_ref().map_or(0, |sens| u64::from(sens.slowdown_next_to(class)))
 }
 
 /// Slowdown of a job while all of its pages are on another node.

@@ -1,7 +1,7 @@
-//! Program profiles: how a program uses caches and memory, independent of the machine.
+//! Program profiles: cache and memory use of a program, independent of the machine.
 //!
-//! If hardware counters are not available, the counters of a program are computed from its profile and its CPU time. A
-//! profile must therefore be valid for every cache size: it contains a miss-ratio curve:
+//! If hardware counters are not available, the counters of a program are computed from its profile and its CPU time.
+//! A profile must therefore be valid for every cache size. For this purpose it contains a miss-ratio curve:
 //!
 //! ```text
 //!   misses per 1000 instructions
@@ -12,10 +12,10 @@
 //!         16K        1M        64M  bytes of cache
 //! ```
 //!
-//! Every value has its source ([`ValueSource`]) and, where known, its error. An unknown value is absent, never zero.
-//! A program has one or several phases; shares are shares of its instructions.
+//! Every value has a source ([`ValueSource`]) and, if available, an error. An unknown value is absent, never zero. A
+//! program has one or several phases. The share of a phase is its share of the program's instructions.
 //!
-//! Out of scope: dependence on the input of the program (a profile is of one command line).
+//! Out of scope: other inputs of the program. A profile is valid for one command line.
 
 mod find;
 mod read;
@@ -31,21 +31,21 @@ pub use read::parse_profile;
 /// The profile of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Profile {
-    /// The program's name: the file name of the command.
+    /// Name of the program, which is the file name of the command.
     pub name: String,
-    /// The build id of its ELF file in hexadecimal; absent for scripts and files without one.
+    /// The build id of the program's ELF file in hexadecimal; absent for scripts and for files without a build id.
     pub build_id: Option<String>,
-    /// The tool that measured it.
+    /// Name and version of the tool that measured the profile.
     pub tool: String,
     /// The measured command line.
     pub command: Vec<String>,
-    /// Memory class with a cache of [`Profile::class_cache`].
+    /// Memory class for a cache of the size [`Profile::class_cache`].
     pub class: Option<(Class, ValueSource)>,
-    /// The cache size of the class.
+    /// The cache size for which the class is valid.
     pub class_cache: Option<Bytes>,
-    /// CPU time of the whole command, run alone.
+    /// CPU time of the complete command, measured alone.
     pub cpu_time: Option<Nanos>,
-    /// Share of its instructions that were measured, 0 to 1.
+    /// Share of the program's instructions that were measured, 0 to 1.
     pub covered: Option<ProfileValue>,
     /// Phases in order; at least one.
     pub phases: Vec<Phase>,
@@ -56,7 +56,7 @@ pub struct Profile {
 pub struct Phase {
     /// Share of the program's instructions; all shares add up to 1.
     pub share: ProfileValue,
-    /// Instructions in it.
+    /// Number of instructions in the phase.
     pub instructions: Option<ProfileValue>,
     /// Cycles per instruction as measured, including the stalls on misses.
     pub cycles_per_instruction: Option<ProfileValue>,
@@ -64,7 +64,7 @@ pub struct Phase {
     pub core_cycles_per_instruction: Option<ProfileValue>,
     /// Memory-level parallelism: the average number of outstanding misses.
     pub overlap: Option<ProfileValue>,
-    /// Bytes touched in total.
+    /// Total number of bytes that the phase touches.
     pub footprint_bytes: Option<ProfileValue>,
     /// Smallest cache size in bytes above which a larger cache removes few misses.
     pub working_set_bytes: Option<ProfileValue>,
@@ -74,20 +74,20 @@ pub struct Phase {
     pub llc_accesses: Option<ProfileValue>,
     /// Data misses of the first-level cache per 1000 instructions.
     pub l1_misses: Option<ProfileValue>,
-    /// Instructions of a thread between two sleeps; absent if it does not sleep.
+    /// Number of instructions of a thread between two sleeps; absent if the thread does not sleep.
     pub burst_instructions: Option<ProfileValue>,
     /// Duration of each sleep in nanoseconds.
     pub sleep_ns: Option<ProfileValue>,
     /// Size of the private caches for which [`Phase::llc_accesses`] was measured.
     pub private_cache: Option<Bytes>,
-    /// Memory traffic in bytes per second of CPU time, with a cache of [`Profile::class_cache`].
+    /// Memory traffic in bytes per second of CPU time, for a cache of the size [`Profile::class_cache`].
     pub bandwidth: Option<ProfileValue>,
     /// Misses and write-backs by cache size.
     pub curve: MissRatioCurve,
 }
 
 impl Phase {
-    /// The values that may be absent, with their keys in profile files.
+    /// Returns the optional values with their keys in profile files.
     fn values_mut(&mut self) -> [(&'static str, &mut Option<ProfileValue>); 12] {
         [
             ("instructions", &mut self.instructions),
@@ -115,7 +115,7 @@ pub struct ProfileValue {
     error: Option<f64>,
 }
 
-/// The value is finite, so equality is reflexive.
+/// Equality is reflexive because the value is finite.
 impl Eq for ProfileValue {}
 
 impl Default for ProfileValue {
@@ -134,39 +134,39 @@ pub enum ValueSource {
     /// Declared by the user.
     #[default]
     Declared,
-    /// Computed from other values, some of them assumed.
+    /// Computed from other values, of which some are assumed.
     Estimated,
 }
 
 impl ProfileValue {
-    /// A number; `None` unless it is finite and not negative.
+    /// Returns a value; `None` if the number is negative or not finite.
     pub fn new(value: f64, source: ValueSource) -> Option<Self> {
         (value.is_finite() && 0.0 <= value).then_some(ProfileValue { value, source, error: None })
     }
 
-    /// This value with an error: half the width of its 95 % confidence interval, in the unit of the value. An
-    /// error that is negative or not finite is ignored.
+    /// Returns this value with an error, which is half the width of its 95 % confidence interval in the unit of the
+    /// value. An error that is negative or not finite is ignored.
     pub fn with_error(self, error: Option<f64>) -> Self {
         ProfileValue { error: error.filter(|error| error.is_finite() && 0.0 <= *error), ..self }
     }
 
-    /// The number; finite, not negative.
+    /// Returns the number, which is finite and not negative.
     pub fn value(self) -> f64 {
         self.value
     }
 
-    /// Half the width of the 95 % confidence interval, see [`ProfileValue::with_error`].
+    /// Returns half the width of the 95 % confidence interval, see [`ProfileValue::with_error`].
     pub fn error(self) -> Option<f64> {
         self.error
     }
 }
 
 impl ValueSource {
-    /// All sources, most trustworthy first.
+    /// All sources, from the most to the least reliable.
     pub const ALL: [ValueSource; 4] =
         [ValueSource::Counters, ValueSource::Traced, ValueSource::Declared, ValueSource::Estimated];
 
-    /// The name of the source in files and output.
+    /// Returns the name of the source in files and output.
     pub fn word(self) -> &'static str {
         match self {
             ValueSource::Counters => "counters",
@@ -180,12 +180,12 @@ impl ValueSource {
 /// Misses and write-backs per 1000 instructions by cache size (a miss-ratio curve).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct MissRatioCurve {
-    /// The source of all values.
+    /// The common source of all values.
     pub source: ValueSource,
     points: Vec<CurvePoint>,
 }
 
-/// The values are finite, so equality is reflexive.
+/// Equality is reflexive because the values are finite.
 impl Eq for MissRatioCurve {}
 
 /// The values for one cache size.
@@ -197,14 +197,14 @@ pub struct CurvePoint {
     pub misses: f64,
     /// Write-backs per 1000 instructions; absent if unknown.
     pub write_backs: Option<f64>,
-    /// Lines read by prefetchers per 1000 instructions, not counted as misses; absent if unknown.
+    /// Lines read by prefetchers per 1000 instructions, which are not included in the misses; absent if unknown.
     pub prefetches: Option<f64>,
     /// The error of the misses, see [`ProfileValue::with_error`].
     pub error: Option<f64>,
 }
 
 impl MissRatioCurve {
-    /// A curve; `None` unless the sizes increase and every value is finite and not negative.
+    /// Returns a curve; `None` if the sizes do not increase, or if a value is negative or not finite.
     pub fn new(source: ValueSource, points: Vec<CurvePoint>) -> Option<Self> {
         let is_valid = |number: f64| number.is_finite() && 0.0 <= number;
         let all_valid = points.iter().all(|point| {
@@ -217,24 +217,24 @@ impl MissRatioCurve {
         (all_valid && is_increasing).then_some(MissRatioCurve { source, points })
     }
 
-    /// Points in increasing order of size.
+    /// Returns the points by increasing cache size.
     pub fn points(&self) -> &[CurvePoint] {
         &self.points
     }
 
-    /// Misses per 1000 instructions in a cache of this size; `None` for an empty curve.
+    /// Returns the misses per 1000 instructions in a cache of this size; `None` for an empty curve.
     ///
-    /// Linear in the logarithm of the size between two points; constant outside.
+    /// Between two points, the value is linear in the logarithm of the size. Outside the points, it is constant.
     pub fn misses_at(&self, cache: Bytes) -> Option<f64> {
         self.at(cache, |point| Some(point.misses))
     }
 
-    /// Write-backs per 1000 instructions, see [`MissRatioCurve::misses_at`].
+    /// Returns the write-backs per 1000 instructions; see [`MissRatioCurve::misses_at`].
     pub fn write_backs_at(&self, cache: Bytes) -> Option<f64> {
         self.at(cache, |point| point.write_backs)
     }
 
-    /// Lines read by prefetchers per 1000 instructions, see [`MissRatioCurve::misses_at`].
+    /// Returns the lines that prefetchers read per 1000 instructions; see [`MissRatioCurve::misses_at`].
     pub fn prefetches_at(&self, cache: Bytes) -> Option<f64> {
         self.at(cache, |point| point.prefetches)
     }
@@ -256,7 +256,7 @@ impl MissRatioCurve {
 /// Bytes of a cache line.
 const LINE_BYTES: f64 = 64.0;
 
-/// Events per second of CPU time. Values that the profile does not have are absent.
+/// Events per second of CPU time. A value that the profile does not contain is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ProfileRates {
     /// Processor cycles.
@@ -272,23 +272,23 @@ pub struct ProfileRates {
 }
 
 impl ProfileRates {
-    /// Memory controller operations: misses and write-backs.
+    /// Returns memory controller operations: the sum of misses and write-backs.
     pub fn controller_ops(&self) -> Option<f64> {
         self.llc_misses.map(|misses| misses + self.write_backs.unwrap_or(0.0))
     }
 
-    /// Memory traffic in bytes.
+    /// Returns the memory traffic in bytes.
     pub fn bandwidth(&self) -> Option<f64> {
         self.controller_ops().map(|lines| lines * LINE_BYTES)
     }
 }
 
 impl Profile {
-    /// The rates with `cache` bytes of last-level cache and a frequency in cycles per second, averaged over the
-    /// phases.
+    /// Returns the rates for `cache` bytes of last-level cache and a frequency in cycles per second, averaged over
+    /// the phases.
     ///
-    /// The measured cycles per instruction are used for every cache size; models may correct them. If the
-    /// profile has none, only the cycles are known.
+    /// The measured cycles per instruction are used for every cache size; models may correct them. Without measured
+    /// cycles per instruction, only the cycles are available.
     pub fn rates_per_cpu_second(&self, cache: Bytes, frequency: f64) -> ProfileRates {
         let cpi = self.average(|phase| Some(phase.cycles_per_instruction?.value()));
         let instructions =
@@ -303,8 +303,8 @@ impl Profile {
         }
     }
 
-    /// The frequency at which the profile was measured in cycles per second: its cycles over its CPU time. Absent
-    /// if either is unknown.
+    /// Returns the frequency at which the profile was measured, in cycles per second: cycles divided by CPU time.
+    /// Absent if either value is unknown.
     pub fn frequency(&self) -> Option<f64> {
         let cycles = |phase: &Phase| {
             Some(phase.instructions?.value() * phase.cycles_per_instruction?.value())
@@ -314,7 +314,7 @@ impl Profile {
         (0.0 < seconds && 0.0 < all).then(|| all / seconds).filter(|hertz| hertz.is_finite())
     }
 
-    /// The average over instructions; absent if a phase does not have the value.
+    /// Returns the average over all instructions; absent if a phase does not have the value.
     pub fn average(&self, value_of: impl Fn(&Phase) -> Option<f64>) -> Option<f64> {
         let mut sum = 0.0;
         let mut share = 0.0;

@@ -1,9 +1,9 @@
-//! Parsing of profiles.
+//! Reads profiles.
 //!
 //! ```toml
 //! version = 2
 //! name = "sort"
-//! build_id = "5c0ffee…"            # optional; without it the profile is for any build
+//! build_id = "5c0ffee…"            # optional; without a build id, the profile is valid for every build
 //! class = { value = 7, source = "estimated" }
 //!
 //! [[phase]]
@@ -15,7 +15,7 @@
 //! source = "traced"
 //! cache_bytes = [1048576, 33554432]
 //! misses_per_1000 = [12.5, 0.4]
-//! write_backs_per_1000 = [3.0, 0.1]     # this and the next two are optional
+//! write_backs_per_1000 = [3.0, 0.1]     # optional, like the next two keys
 //! prefetches_per_1000 = [4.0, 0.2]
 //! error_per_1000 = [0.2, 0.05]
 //! ```
@@ -80,7 +80,7 @@ const CURVE_KNOWN: &[&str] = &[
     "error_per_1000",
 ];
 
-/// Parses a profile. `path` is only used in errors; no file is opened.
+/// Parses a profile. `path` is used only in errors; no file is opened.
 pub fn parse_profile(text: &str, path: &Path) -> Result<Profile, WorkloadError> {
     let text = SourceText::new(text, path);
     let document = text.parse(VERSION)?;
@@ -106,7 +106,7 @@ pub fn parse_profile(text: &str, path: &Path) -> Result<Profile, WorkloadError> 
     })
 }
 
-/// Tolerance for rounding of the shares. A missing phase is a larger deviation.
+/// Tolerance for the rounding of shares. A missing phase causes a larger deviation.
 const SHARES_OFF_MAX: f64 = 0.01;
 
 fn check_shares(top: &TomlTable<'_>, phases: &[Phase]) -> Result<(), WorkloadError> {
@@ -166,7 +166,7 @@ fn read_curve(table: &TomlTable<'_>) -> Result<MissRatioCurve, WorkloadError> {
     curve.ok_or_else(|| table.error_in("cache_bytes", WorkloadFault::CurveSizes))
 }
 
-/// A value: a table, or a plain number of source "declared".
+/// Parses a value: a table, or a number, for which the source is "declared".
 fn profile_value(key: &'static str, value: &Value<'_>) -> Result<ProfileValue, WorkloadFault> {
     let Value::Table(table) = value else { return declared(key, value) };
     let known = ["value", "source", "error"];
@@ -221,7 +221,7 @@ fn source(key: &'static str, value: &Value<'_>) -> Result<ValueSource, WorkloadF
     known.ok_or(WorkloadFault::ValueSource(word))
 }
 
-/// See [`profile_value`]; an integer from 0 to 15.
+/// Parses a class, an integer from 0 to 15, in the format of [`profile_value`].
 fn class(key: &'static str, value: &Value<'_>) -> Result<(Class, ValueSource), WorkloadFault> {
     let profile_value = profile_value(key, value)?;
     let number = profile_value.value();
@@ -231,14 +231,14 @@ fn class(key: &'static str, value: &Value<'_>) -> Result<(Class, ValueSource), W
     Ok((class, profile_value.source))
 }
 
-/// A cache of at least one line: a model of a smaller one has no finite values.
+/// Parses a cache size of at least one line. A model of a smaller cache has no finite values.
 fn cache_size(key: &'static str, value: &Value<'_>) -> Result<Bytes, WorkloadFault> {
     let size = values::size(key, value)?;
     let fault = TomlFault::OutOfRange { key, found: size.to_string(), range: "64 bytes or more" };
     if LINE_BYTES <= size.0 { Ok(size) } else { Err(fault.into()) }
 }
 
-/// A cache line.
+/// Bytes of a cache line.
 const LINE_BYTES: u64 = 64;
 
 fn nanos(key: &'static str, value: &Value<'_>) -> Result<Nanos, WorkloadFault> {

@@ -1,4 +1,4 @@
-//! Profiles: reading, writing, errors with positions, and rates.
+//! Tests of profiles: reading, writing, errors with positions, and rates.
 
 use std::path::Path;
 
@@ -103,8 +103,8 @@ fn a_profile_of_another_build_does_not_match() {
     let profile = read(PROFILE);
     assert_eq!(fit(&profile, "sort", Some("5C0FFE")), Fit::Build);
     assert_eq!(fit(&profile, "sort", None), Fit::Name);
-    assert_eq!(fit(&profile, "sort", Some("00")), Fit::Not);
-    assert_eq!(fit(&profile, "tar", Some("5c0ffe")), Fit::Not);
+    assert_eq!(fit(&profile, "sort", Some("00")), Fit::Mismatch);
+    assert_eq!(fit(&profile, "tar", Some("5c0ffe")), Fit::Mismatch);
     assert_eq!(file_name("sort", Some("0123456789abcdef")), "sort-0123456789ab.profile.toml");
     assert_eq!(file_name("run.sh", None), "run.sh.profile.toml");
 }

@@ -1,4 +1,4 @@
-//! Writing of profiles. A written profile is read back equal.
+//! Writes profiles. A profile that is written and read is unchanged.
 
 use std::fmt::Write;
 
@@ -7,7 +7,7 @@ use super::{MissRatioCurve, Phase, Profile, ProfileValue};
 use crate::values::quoted;
 
 impl Profile {
-    /// The profile as TOML.
+    /// Returns the profile as TOML.
     pub fn to_toml(&self) -> String {
         let mut text = format!("version = {}\nname = {}\n", VERSION.supported, quoted(&self.name));
         let mut add = |key: &str, value: Option<String>| {
@@ -75,7 +75,7 @@ fn add_curve(text: &mut String, curve: &MissRatioCurve) {
     }
 }
 
-/// An array, wrapped over several lines.
+/// Adds an array, wrapped over several lines.
 fn add_list(text: &mut String, key: &str, words: &[String]) {
     let rows: Vec<String> = words.chunks(6).map(|row| format!("  {},\n", row.join(", "))).collect();
     let _ = write!(text, "{key} = [\n{}]\n", rows.concat());
@@ -86,7 +86,7 @@ fn profile_value(value: ProfileValue) -> String {
     format!("{{ value = {}, source = \"{}\"{error} }}", number(value.value()), value.source.word())
 }
 
-/// The shortest text that is read back as the same number, with digits on both sides of the point.
+/// Returns the shortest text that is parsed as the same number, with digits on both sides of the decimal point.
 fn number(number: f64) -> String {
     format!("{number:?}")
 }

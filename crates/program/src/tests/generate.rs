@@ -1,4 +1,4 @@
-//! The workload generator.
+//! Tests of the workload generator.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -132,7 +132,7 @@ fn invalid_options_are_rejected() {
     }
 }
 
-/// The largest number of instances that run at one time, if each runs for `run_time`.
+/// Returns the largest number of concurrent instances if each instance runs for `run_time`.
 fn max_running_instances(workload: &Workload, program: &str, run_time: Nanos) -> usize {
     let starts = || {
         let own = workload.jobs.iter().zip(programs(workload)).filter(|(_, name)| *name == program);
@@ -165,7 +165,7 @@ proptest! {
     }
 }
 
-/// The names and outputs of three instances of the only drawn program.
+/// Returns the names and outputs of three instances, for a list from which only one program is drawn.
 fn instances(list: &str) -> Vec<(String, String)> {
     let list = ProgramList::parse(list, Path::new("list.toml")).expect("a list");
     let options = GeneratorOptions { n_jobs: 3, hog_fraction: 0.0, ..options() };

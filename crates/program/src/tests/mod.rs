@@ -1,4 +1,4 @@
-//! Workloads: parsing, generating, writing.
+//! Tests of workloads: parsing, generating, writing.
 
 mod generate;
 mod round_trip;
@@ -10,8 +10,8 @@ use expect_test::{ExpectFile, expect_file};
 
 use crate::{Command, Job, Workload, WorkloadError};
 
-/// Compares the results of a file of cases: the parsed workload with one line per job, or the error. Each input
-/// follows `prefix` and may have `␀`, `␉` and `␍` for control characters.
+/// Compares the parsed workloads of a file of cases, or their errors, with the expected text. Each input follows
+/// `prefix` and may contain `␀`, `␉` and `␍` for control characters.
 fn check(path: &str, prefix: &str, cases: ExpectFile) {
     let parse = |text: &str| {
         let text = text.replace('␀', "\0").replace('␉', "\t").replace('␍', "\r");
@@ -25,13 +25,13 @@ fn workloads_in_toml() {
     check("lab/mix.toml", "", expect_file!["../../cases/toml-workloads.txt"]);
 }
 
-/// Each input is a job, from line 2.
+/// Each input is one job that starts in line 2.
 #[test]
 fn jobs_in_toml() {
     check("lab/mix.toml", "[[job]]\n", expect_file!["../../cases/toml-jobs.txt"]);
 }
 
-/// Each input is a job without its command, from line 3.
+/// Each input contains keys of a job and starts in line 3. The job's command is in the prefix.
 #[test]
 fn keys_of_jobs_in_toml() {
     let prefix = "[[job]]\ncommand = [\"a\"]\n";
@@ -39,7 +39,7 @@ fn keys_of_jobs_in_toml() {
 }
 
 #[test]
-fn workloads_in_the_classic_form() {
+fn workloads_in_the_classic_format() {
     check("lab/mix.txt", "", expect_file!["../../cases/classic.txt"]);
 }
 
@@ -67,17 +67,17 @@ fn printed(result: Result<Workload, WorkloadError>) -> String {
 }
 
 fn line(job: &Job) -> String {
-    let what = match &job.command {
+    let command = match &job.command {
         Command::Program { program, args } => format!("{} {args:?}", program.display()),
         Command::Shell(line) => format!("sh {line:?}"),
         Command::Load(args) => format!("load {args:?}"),
     };
-    // With three digits, which distinguish the draws of a generated workload.
+    // Start times are printed with three digits, to distinguish the draws of a generated workload.
     let start = match job.start.0 {
         0..1_000_000_000 => job.start.to_string(),
         nanos => format!("{:.3} s", nanos as f64 / 1e9),
     };
-    let mut text = format!("{} at {start}: {what}", job.name);
+    let mut text = format!("{} at {start}: {command}", job.name);
     let env = (!job.env.is_empty()).then_some(&job.env);
     let threads = (job.threads != 1).then_some(job.threads);
     for (key, value) in [

@@ -1,4 +1,4 @@
-//! Random tests: any text is a workload or an error, and any workload is written and read back equal.
+//! Property tests: any text gives a workload or an error, and a workload that is written and read is unchanged.
 
 use std::path::{Path, PathBuf};
 
@@ -12,7 +12,7 @@ use crate::{
     TIME_MAX, Workload, WriteError, parse_bytes, parse_classic, parse_toml, to_classic, to_toml,
 };
 
-/// Any argument of a program: text without NUL.
+/// Returns any argument of a program: text without NUL.
 fn text() -> impl Strategy<Value = String> {
     prop_oneof!["[a-z]{1,6}", "[^\\x00]{0,8}", "[ \"\\\\\t\n\r#{}@-]{0,4}"]
 }
@@ -113,7 +113,7 @@ fn job() -> impl Strategy<Value = Job> {
     )
 }
 
-/// A workload as the parser returns it: sorted, numbered, with unique names.
+/// Returns a workload as the parser returns it: sorted, numbered, with unique names.
 fn workload() -> impl Strategy<Value = Workload> {
     let names = btree_set("[^\\x00/\\pC.][^\\x00/\\pC]{0,6}", 8);
     (names, vec(job(), 1..8), vec(path(), 0..3)).prop_map(|(names, mut jobs, read_only)| {
@@ -122,7 +122,7 @@ fn workload() -> impl Strategy<Value = Workload> {
             job.id = JobId(number);
             job.name = name;
         }
-        // No two jobs write to one file, and none to its own input.
+        // No two jobs write to one file, and no job writes to its input.
         let mut taken = std::collections::BTreeSet::new();
         for job in &mut jobs {
             let input = job.input.clone();
@@ -135,7 +135,7 @@ fn workload() -> impl Strategy<Value = Workload> {
     })
 }
 
-/// Clears the positions in the file, for comparisons.
+/// Removes the positions in the file, so that workloads can be compared.
 fn without_positions(mut workload: Workload) -> Workload {
     workload.jobs.iter_mut().for_each(|job| job.origin = FilePosition::default());
     workload
@@ -151,7 +151,7 @@ proptest! {
     }
 
     #[test]
-    fn a_workload_in_the_classic_form_is_written_and_read_back_equal(
+    fn a_workload_in_the_classic_format_is_written_and_read_back_equal(
         lines in vec((time(), option::of(0u8..=15), "/[^\\x00\n]{0,8}", vec(text(), 0..4)), 1..8)
     ) {
         let jobs = lines.into_iter().map(|(start, class, program, args)| {
@@ -168,7 +168,7 @@ proptest! {
                 let again = parse_classic(&again, path).expect("it was read before");
                 prop_assert_eq!(without_positions(read), without_positions(again));
             }
-            Err(WriteError::NoPlace { what, .. }) => prop_assert!(what.contains("line break")),
+            Err(WriteError::Unsupported { feature, .. }) => prop_assert!(feature.contains("line break")),
             Err(other) => prop_assert!(false, "{}", other),
         }
     }

@@ -34,16 +34,16 @@ struct Splits {
 fn isolation(groups: &[u8]) -> Vec<bool> {
     let programs_of = |group: u8| (0..groups.len()).filter(move |idx| groups[*idx] == group);
     let others: Vec<usize> = programs_of(2).chain(programs_of(3)).collect();
-    let mut on_first: Vec<bool> = groups.iter().map(|group| *group == 1).collect();
-    others.into_iter().skip(SOCKET_CPUS).for_each(|idx| on_first[idx] = true);
-    on_first
+    let mut first_model: Vec<bool> = groups.iter().map(|group| *group == 1).collect();
+    others.into_iter().skip(SOCKET_CPUS).for_each(|idx| first_model[idx] = true);
+    first_model
 }
 
 /// Slowdown of every program in a split.
-fn slowdowns(socket: &Socket, mix: &[usize], on_first: &[bool]) -> Vec<f64> {
+fn slowdowns(socket: &Socket, mix: &[usize], first_model: &[bool]) -> Vec<f64> {
     let mut all = vec![1.0; mix.len()];
     for side in [true, false] {
-        let on_side: Vec<usize> = (0..mix.len()).filter(|idx| on_first[*idx] == side).collect();
+        let on_side: Vec<usize> = (0..mix.len()).filter(|idx| first_model[*idx] == side).collect();
         let behaviours: Vec<_> = on_side.iter().map(|idx| &socket.behaviours[mix[*idx]]).collect();
         let predicted = predict_together(&behaviours, &socket.domain);
         on_side.iter().zip(predicted).for_each(|(idx, predicted)| all[*idx] = predicted.slowdown);
@@ -57,8 +57,9 @@ impl Splits {
         let even = (0u32..1 << mix.len()).filter(|set| set.count_ones() as usize == half);
         let even: Vec<Vec<f64>> = even
             .map(|set| {
-                let on_first: Vec<bool> = (0..mix.len()).map(|idx| set >> idx & 1 == 1).collect();
-                slowdowns(socket, mix, &on_first)
+                let first_model: Vec<bool> =
+                    (0..mix.len()).map(|idx| set >> idx & 1 == 1).collect();
+                slowdowns(socket, mix, &first_model)
             })
             .collect();
         let at_random: Vec<f64> = (0..mix.len())

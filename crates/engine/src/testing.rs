@@ -1,15 +1,23 @@
 //! Runs of the engine as text. The cases are in the directory `cases`. [`testkit`] describes the language. This crate
 //! adds the following words:
 //!
-//! ```text unattached b class=3 a job that the host attaches later domains llc domains, interval and signal overrides
-//! of the policy interval 250ms signals loads=declared limits mib_per_s=10 backlog=10s mib_per_minute=150 limits of
-//! page migrations show jobs tasks loads parts of the snapshot to print (approvals, rejections: always) 0ms due a;
-//! request a on 0-1 a request of the scripted policy 250ms poll; task a/1 cpu=10 wait=2 on=3 misses=500 raw totals of
-//! a task: ms, ms, CPU, LLC misses; also before=250ms (previous sample), `children` (included) 500ms poll; llc 1 640;
-//! group a 0 640 bytes counted by resctrl: of LLC domain 1, of job a in LLC domain 0 500ms poll; node 0 ops=70
-//! bits=8; exited a/1 600ms attached b; detached b `attached c as b` reuses the id of b 810ms request a pages any 1
-//! 20 a page migration: from, to, at most MiB 820ms note no-class; abort a note and the abort of the policy deny a
-//! NotPermitted from this line on, the host rejects every action on a allow a ends `deny a`
+//! ```text
+//!   unattached b class=3                         a job that the host attaches later
+//!   domains llc                                  domains, interval and signal overrides of the policy
+//!   interval 250ms
+//!   signals loads=declared
+//!   limits mib_per_s=10 backlog=10s mib_per_minute=150     limits of page migrations
+//!   show jobs tasks loads                        parts of the snapshot to print (approvals and rejections: always)
+//!   0ms due a; request a on 0-1                  a request of the scripted policy
+//!   250ms poll; task a/1 cpu=10 wait=2 on=3 misses=500     raw totals of a task: ms, ms, CPU, LLC misses; also
+//!                                                before=250ms (previous sample), `children` (included)
+//!   500ms poll; llc 1 640; group a 0 640         bytes counted by resctrl: of LLC domain 1, of job a in LLC domain 0
+//!   500ms poll; node 0 ops=70 bits=8; exited a/1
+//!   600ms attached b; detached b                 `attached c as b` reuses the id of b
+//!   810ms request a pages any 1 20               a page migration: from, to, at most MiB
+//!   820ms note no-class; abort                   a note and the abort of the policy
+//!   deny a NotPermitted                          from this line on, the host rejects every action on a
+//!   allow a                                      ends `deny a`
 //! ```
 //!
 //! After each turn the host carries out the approved requests and starts every job that was due. A line of the snapshot

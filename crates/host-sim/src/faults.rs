@@ -103,7 +103,7 @@ pub(crate) struct FaultInjector {
     rngs: Vec<Rng>,
 }
 
-/// Difference between this seed and the seeds of the other random streams.
+/// Value that is XORed with the seed, so that the faults differ from all other random streams.
 const SALT: u64 = 0x6661_756c_7473;
 
 impl FaultInjector {

@@ -1,4 +1,4 @@
-//! Hardware of the simulated machine in dense tables, as the physics uses it.
+//! Hardware of the simulated machine in dense tables, for the physics.
 //!
 //! ```text
 //!   cpu ─► core (GHz, siblings) ─► cache (bytes) ─► local node
@@ -20,7 +20,7 @@ const GHZ: f64 = 2.4;
 /// Speed of a CPU with a busy SMT sibling, relative to its speed with an idle sibling. Guessed: two threads on a core
 /// are a quarter to a third faster than one thread.
 const SMT_SHARE: f64 = 0.62;
-/// Unloaded latency of local memory in nanoseconds. Guessed: typical servers since 2015 have 70 to 120.
+/// Unloaded latency of local memory in nanoseconds. Guessed: servers of the last ten years have 70 to 120.
 const LOCAL_NS: f64 = 90.0;
 /// Peak bandwidth of a node's memory per core, in bytes per nanosecond. Guessed: three to five cores share one
 /// channel of DDR4 or DDR5.

@@ -33,8 +33,8 @@ pub use sampling::Capabilities;
 
 /// Bytes of a cache line.
 const LINE_BYTES: f64 = 64.0;
-/// Number of instants with events after which the host polls the stop flag, even without a turn. The simulation of
-/// this number takes a few hundredths of a second.
+/// Number of instants with events after which the host polls the stop flag, even without a turn. Their simulation
+/// takes a few hundredths of a second.
 const N_INSTANTS: u64 = 1 << 14;
 
 /// Options of a simulated run.
@@ -65,7 +65,7 @@ pub struct SimOptions {
     pub fail_fast: bool,
     /// Injected faults.
     pub faults: Faults,
-    /// Flag on which all jobs are terminated.
+    /// When this flag is raised, all jobs are terminated.
     pub stop: StopFlag,
 }
 

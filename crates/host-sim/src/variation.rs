@@ -6,7 +6,7 @@
 //! | `placement` | the CPU that starts the jobs | on | measured: `xtask bench kernel` prints the CPUs of first jobs |
 //! | `idle` | the choice among equally good idle CPUs | on | as `placement`; on a real machine, the choice depends on which CPU became idle last |
 //! | `length` | relative length of a program's phase | 0.005 | measured: `xtask bench variation` |
-//! | `sleep` | relative duration of a sleep | 0.1 | measured: between the values of `xtask bench variation` for timers and for a disk |
+//! | `sleep` | relative duration of a sleep | 0.1 | between the values that `xtask bench variation` measures for timers and for a disk |
 //! | `counters` | relative increments of counters | 0.01 | V. M. Weaver, S. A. McKee, "Can Hardware Performance Counters Be Trusted?", IISWC 2008: runs differ by up to 1.07 % |
 //! | `pages` | the share of each node that is in use at the start, from 0 to this share | off | measured: 2 to 26 % of the nodes of 1 GiB of a guest, `xtask bench kernel` |
 //!

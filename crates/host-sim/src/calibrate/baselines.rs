@@ -139,7 +139,7 @@ fn solve(rows: &[(Vec<f64>, f64)]) -> Vec<f64> {
     (0..n).map(|i| lines[i][n] / lines[i][i]).collect()
 }
 
-/// Returns the best of the service rates in steps of a fiftieth of the peak.
+/// Returns the baseline with the best service rate. The rates are tried in steps of a fiftieth of the peak.
 fn best_rate(measurements: &CoRunData) -> Baseline {
     let off = |rate: f64| {
         let model = Baseline::ServiceTime(rate);

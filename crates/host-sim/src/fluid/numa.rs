@@ -20,7 +20,7 @@
 //!   period doubles if all memory was remote. When a task leaves the node of its memory, the period is reset to the
 //!   minimum (since Linux 4.20). Every chunk delays the next chunk by 32 times its own duration.
 //! - Jobs with a memory policy are excluded, because such policies do not enable NUMA balancing (`vma_policy_mof`).
-//!   The option of Linux 5.12 that enables it is not modelled.
+//!   The option of Linux 5.12 that enables it for a memory policy is not modelled.
 //!
 //! Every thread uses a separate part of the job's memory. Out of scope: NUMA groups of processes with shared memory,
 //! and load balancing that avoids moving a task away from its memory.

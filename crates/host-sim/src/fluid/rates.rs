@@ -64,7 +64,7 @@ struct ChannelState {
     channel: Channel,
     /// Miss latency in nanoseconds.
     latency: f64,
-    /// Demand divided by capacity, at least 1. It also slows down programs that never stall on memory.
+    /// Demand divided by capacity, at least 1. The ratio also slows down programs that never stall on memory.
     overload: f64,
     /// Bandwidth of page migration in bytes per nanosecond.
     migrating: f64,

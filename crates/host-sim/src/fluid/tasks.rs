@@ -71,7 +71,7 @@ pub(super) struct TaskDemand {
     pub bandwidths: Vec<(usize, f64)>,
     /// Nanoseconds per 1000 instructions.
     pub ns: f64,
-    /// Nanoseconds per 1000 instructions at the last solution of its cache.
+    /// Nanoseconds per 1000 instructions at the last solution of the task's cache.
     pub ns_shared: f64,
     /// Whether the task is in the lists of users of its channels.
     pub is_on_channels: bool,

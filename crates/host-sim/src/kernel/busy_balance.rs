@@ -1,5 +1,5 @@
-//! Load balancing among busy CPUs. Tasks on shared CPUs migrate, so that each task has a CPU alone for a part of the
-//! time.
+//! Load balancing among busy CPUs. Tasks on shared CPUs migrate, so that each task runs alone on a CPU for a part of
+//! the time.
 //!
 //! ```text
 //!   two CPUs, three tasks      cpu 0  a b    a b ─b has waited longest─►  a      ─►  c a  …
@@ -121,8 +121,8 @@ impl KernelModel {
         self.domains[domain].groups.iter().flatten().any(|&cpu| 1 < self.load.running[cpu])
     }
 
-    /// Returns the task that a group of a domain pulls from the busiest other group; `None` if the group has an idle
-    /// CPU.
+    /// Returns a pull to a group from the busiest other group of the domain. Returns `None` if the group has an idle
+    /// CPU, or if the groups are balanced.
     pub fn balance_busy(
         &mut self,
         (domain, here): (usize, usize),

@@ -18,8 +18,9 @@ use crate::hardware::Hardware;
 const NUMA_PART: u32 = 8;
 /// Difference of idle CPUs that is ignored below this share (`NUMA_IMBALANCE_MIN`).
 const NUMA_TOLERATED: u32 = 2;
-/// Ignored imbalance between groups of a domain, in percent of the load (`imbalance_pct`: 125 between nodes, of which
-/// old kernels use half for new tasks; 117 within a node).
+/// Maximum load of the local group, in percent of the lowest load, for which a new task stays in the local group.
+/// Chosen between the values of `imbalance_pct`, which is 125 between nodes and 117 within a node; for new tasks, old
+/// kernels use half of the excess over 100.
 const TOLERATED: u32 = 112;
 
 impl KernelModel {

@@ -11,7 +11,7 @@ use super::{Allowed, KernelModel, KernelVersion};
 /// Number of failed attempts of a domain after which a running task may be moved (`cache_nice_tries` + 2 in
 /// `need_active_balance`).
 const FAILED_MAX: u32 = 3;
-/// Ignored imbalance between nodes in percent of the other node's load (`imbalance_pct`).
+/// Nodes are balanced if the load of the busiest node is above this percentage of the local load (`imbalance_pct`).
 const TOLERATED: u32 = 125;
 
 /// A migration from one run queue to another.

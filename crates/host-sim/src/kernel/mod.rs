@@ -15,7 +15,7 @@
 //! | --- | --- | --- | --- |
 //! | fork between nodes | local node while at most an eighth of its CPUs is busy; a difference of two idle CPUs is tolerated | node with the lowest load; at equal load the remote node | as `linux-4.2` |
 //! | wake-up | idle core, then idle SMT sibling in the LLC domain | idle CPU in the LLC domain | the previous CPU |
-//! | balances | idle CPUs, with a tolerated imbalance between nodes | number of tasks | number of tasks |
+//! | balanced value | idle CPUs, with a tolerated imbalance between nodes | number of tasks | number of tasks |
 //! | NUMA balancing | yes | yes | no |
 //!
 //! The rules are those of `kernel/sched/fair.c` in these versions (`find_idlest_group`, `select_idle_sibling`,

@@ -23,7 +23,7 @@ use super::miss_curve::{MissCurve, MissPoint};
 pub struct CpiParameters {
     /// Memory-level parallelism of a typical program.
     pub overlap: f64,
-    /// Maximum memory-level parallelism, which a program has that saturates the channel alone.
+    /// Maximum memory-level parallelism: the value of a program that saturates the channel alone.
     pub overlap_max: f64,
     /// Share of prefetched lines that arrive too late.
     pub late: f64,
@@ -69,7 +69,7 @@ pub struct EventsPer1000 {
     pub demand_misses: f64,
     /// Lines that prefetchers read from memory.
     pub prefetches: f64,
-    /// Lines read from memory, including prefetched ones.
+    /// Lines read from memory, including prefetched lines.
     pub reads: f64,
     /// Lines written to memory.
     pub writes: f64,

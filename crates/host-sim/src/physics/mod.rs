@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   values of one program ── miss_curve.rs ─► misses at any cache size
-//!   all programs of a cache ── cache_sharing.rs ─► cache occupancy of each
-//!   all programs of a channel ── channel.rs ─► miss latency, and the resulting speed of each
+//!   all programs of a cache ── cache_sharing.rs ─► cache occupancy of each program
+//!   all programs of a channel ── channel.rs ─► miss latency, and the resulting speed of each program
 //!   one program at several cache sizes ── cpi_model.rs ─► its share of stall cycles
 //!   one profile ── profile_model.rs ─► its share of stall cycles
 //!   latency and peak bandwidth of a memory ── calibration.rs ─► its channel

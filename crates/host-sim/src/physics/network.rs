@@ -1,9 +1,9 @@
 //! Miss latencies of programs that share several memory controllers and links.
 //!
 //! ```text
-//!   program a ──► controller 0            the latency of a channel depends on its utilization,
-//!   program b ──► controller 0, link, 1   the speed of a program on the latencies, and
-//!   program c ──► controller 1            the utilization on the speeds: solved iteratively
+//!   program a ──► controller 0            each channel has a latency that depends on its utilization;
+//!   program b ──► controller 0, link, 1   each program has a speed that depends on the latencies;
+//!   program c ──► controller 1            the speeds determine the utilization: solved iteratively
 //! ```
 //!
 //! With one controller, the solution equals that of [`Channel::load`].

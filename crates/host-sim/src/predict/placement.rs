@@ -74,7 +74,7 @@ pub enum PlacementError {
     Crowded { n_programs: usize, n_cpus: usize, n_domains: usize },
 }
 
-/// Number of placements up to which all are predicted.
+/// Maximum number of placements for which all are predicted.
 const N_ASSIGNMENTS_MAX: usize = 20_000;
 
 /// Returns the best placement of programs on domains. `llc_domains` contains the CPUs and nodes of the domains. A

@@ -366,8 +366,8 @@ proptest! {
     // A program that stalls on all its traffic runs faster with more cache, and then inserts lines at a higher rate.
     // Its occupancy can grow by more than the added cache. Only programs that lose this cache are slower.
     //
-    // Programs with write-backs and prefetches are excluded, because they do not stall on them. With fewer misses,
-    // such programs run faster, transfer more data, and slow down other programs.
+    // Programs with write-backs and prefetches are excluded, because programs do not stall on write-backs and
+    // prefetches. With fewer misses, such programs run faster, transfer more data, and slow down other programs.
     #[test]
     fn in_a_larger_cache_a_program_is_slower_only_if_faster_programs_take_more_than_the_added_cache(
         programs in proptest::collection::vec(waiting(), 2..5),

@@ -106,7 +106,7 @@ impl Observer for CounterSampler {
         let mut now = self.last;
         now.update(&self.groups.read(&mut self.source));
         // Event groups are multiplexed: an interval ends when each group has been scheduled.
-        if !engine::deltas_between(&now, &self.last).missed().is_empty() {
+        if !engine::deltas_between(&now, &self.last).uncounted().is_empty() {
             return;
         }
         for (event, grown) in engine::deltas_since_start(&now, &self.last).iter() {

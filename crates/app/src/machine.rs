@@ -203,7 +203,7 @@ fn json(
     events: Option<&PmuEvents>,
     groups: Option<CgroupChoice>,
 ) -> Result<String, CommandError> {
-    let domains = Domains::of(machine, DomainChoice::Auto, machine.allowed());
+    let domains = Domains::select(machine, DomainChoice::Auto, machine.allowed());
     let placement = PlacementJson { level: domains.level().to_string(), n_domains: domains.len() };
     let signals: Vec<SignalJson> = signals.iter().map(signal_json).collect();
     let file = MachineFile::from(machine);

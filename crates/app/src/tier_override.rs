@@ -28,7 +28,7 @@ pub(crate) fn check_readable(
     if overrides.loads(policy.load_source()) != LoadPreference::Only(SignalTier::Bandwidth) {
         return Ok(());
     }
-    let domains = Domains::of(machine, policy.domains(), machine.allowed());
+    let domains = Domains::select(machine, policy.domains(), machine.allowed());
     let mut source = Live::new("/".as_ref());
     let (mut collectors, notes) = SystemCollectors::open(&mut source, machine);
     let mut sample = Sample::default();

@@ -61,7 +61,7 @@ impl Engine {
     /// Returns the engine of a run that has not started.
     pub fn new(machine: Machine, jobs: Vec<Job>, policy: Box<dyn Policy>) -> Engine {
         let usable = machine.allowed().clone();
-        let domains = LoadDomains::new(Domains::of(&machine, policy.domains(), &usable));
+        let domains = LoadDomains::new(Domains::select(&machine, policy.domains(), &usable));
         let mut engine = Engine {
             numa_settings: NumaSettings::default(),
             jobs: Jobs::new(jobs, &machine),
@@ -238,7 +238,7 @@ impl Engine {
 
     fn set_usable(&mut self, usable: CpuSet) {
         self.usable = usable;
-        let domains = Domains::of(&self.machine, self.policy.domains(), &self.usable);
+        let domains = Domains::select(&self.machine, self.policy.domains(), &self.usable);
         self.meter.domains_changed(&self.domains.domains, &domains);
         self.jobs.update_usable(&self.machine, &domains, &self.usable);
         let level_before = self.domains.domains.level();

@@ -54,7 +54,7 @@ impl AddressSampling {
     }
 
     /// Returns whether the machine has no sampling events.
-    pub fn is_unknown(&self) -> bool {
+    pub fn is_unsupported(&self) -> bool {
         self.0.is_empty()
     }
 
@@ -73,7 +73,7 @@ impl AddressSampling {
     }
 
     fn open(&self, pid: u32) -> io::Result<Vec<Sampler>> {
-        if self.is_unknown() {
+        if self.is_unsupported() {
             return Ok(Vec::new());
         }
         let (mut samplers, mut rejected) = (Vec::new(), None);
@@ -213,7 +213,7 @@ mod tests {
     #[test]
     fn the_range_with_the_most_samples_is_the_hottest() {
         let mut records = record(SAMPLE, &[0x7_0001_2345]);
-        records.extend(record(2, &[1, 2])); // The record type for lost samples.
+        records.extend(record(2, &[1, 2])); // Record type 2 is PERF_RECORD_LOST.
         records.extend(record(SAMPLE, &[0x7_0001_ffff]));
         records.extend(record(SAMPLE, &[0x3_0000_0000]));
         records.extend(record(SAMPLE, &[0]));
@@ -247,7 +247,7 @@ mod tests {
         let attr = Attr { kind: 11, config: [1 << 19, 0, 0], flags: Flags::default() };
         let event = SamplingEvent { attr, leader: None, period: OPERATIONS_PER_SAMPLE, precise: 0 };
         assert_eq!(amd, AddressSampling(vec![event]));
-        assert!(find(&[("cpu/type", "4\n")]).is_unknown());
+        assert!(find(&[("cpu/type", "4\n")]).is_unsupported());
     }
 
     /// Samples the software event page-faults, which records addresses on every machine.

@@ -17,14 +17,14 @@ pub struct ChildExit {
     pub system: Nanos,
     /// Largest resident memory of the child and of the children that it has reaped.
     pub max_resident: Bytes,
-    /// Page faults, minor and major.
+    /// Number of page faults, minor and major.
     pub n_faults: u64,
-    /// Context switches, voluntary and involuntary.
+    /// Number of context switches, voluntary and involuntary.
     pub n_switches: u64,
 }
 
-/// Sets the default action of SIGCHLD, and restores the previous action on drop. If SIGCHLD is ignored, the kernel
-/// discards the exit status of children.
+/// Guard that sets the default action of SIGCHLD and restores the previous action on drop. If SIGCHLD is ignored, the
+/// kernel discards the exit status of children.
 #[derive(Debug)]
 pub struct SigchldGuard {
     was_ignored: bool,

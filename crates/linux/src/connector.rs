@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn events_of_processes_are_parsed_and_those_of_threads_are_skipped() {
+    fn events_of_processes_are_parsed_and_events_of_threads_are_skipped() {
         let fork = message(FORK, &[10, 10, 20, 20]);
         let thread = message(FORK, &[10, 10, 21, 10]);
         let exec = message(EXEC, &[20, 20]);

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Since Linux 6.2 the kernel stores the requested mask of a thread but does not return it: if the thread is moved to
-//! another cpuset and back, its mask is the requested one again. A mask equal to all CPUs of the cpuset may therefore
-//! hide an earlier request.
+//! another cpuset and back, the requested mask applies again. A mask equal to all CPUs of the cpuset may therefore hide
+//! an earlier request.
 
 use std::path::Path;
 
@@ -16,7 +16,7 @@ use base::CpuSet;
 use crate::cgroup::{HierarchyVersion, of_thread};
 use crate::fault;
 
-/// Largest depth of a cgroup hierarchy that is searched.
+/// Maximum number of cgroups that are searched, from the cgroup of the thread upwards.
 const DEPTH_MAX: usize = 64;
 
 /// Reads the effective CPUs of the cpuset of a thread; `None` if they are unknown.
@@ -41,7 +41,7 @@ pub fn effective_cpus(root: &Path, tid: u32) -> Option<CpuSet> {
 
 /// Returns whether `before` may still be the requested mask of a thread: the current mask `mask` contains all CPUs of
 /// the cpuset and is a subset of `before`.
-pub fn hides(root: &Path, tid: u32, mask: &CpuSet, before: &CpuSet) -> bool {
+pub fn hides_requested_mask(root: &Path, tid: u32, mask: &CpuSet, before: &CpuSet) -> bool {
     mask.minus(before).is_empty() && effective_cpus(root, tid).is_some_and(|all| all == *mask)
 }
 

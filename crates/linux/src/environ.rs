@@ -13,7 +13,7 @@ use crate::procfs;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Environ {
     /// Variables as `NAME=value`, each terminated by a zero byte.
-    Has(Vec<u8>),
+    Variables(Vec<u8>),
     /// The process has no variables or is a kernel thread.
     Empty,
     /// The process is executing execve(2). The environment has to be read again.
@@ -24,7 +24,7 @@ impl Environ {
     /// Returns the value of a variable.
     pub fn variable(&self, name: &str) -> Option<&str> {
         match self {
-            Environ::Has(text) => procfs::parse_environ(text, name),
+            Environ::Variables(text) => procfs::parse_environ(text, name),
             Environ::Empty | Environ::InExec => None,
         }
     }
@@ -34,14 +34,14 @@ impl Environ {
 pub fn environ(root: &Path, pid: u32) -> io::Result<Environ> {
     let first = procfs::environ(root, pid)?;
     if !first.is_empty() {
-        return Ok(Environ::Has(first));
+        return Ok(Environ::Variables(first));
     }
     if procfs::stat(root, pid)?.is_in_exec() {
         return Ok(Environ::InExec);
     }
     // execve(2) may have finished between the two reads.
     let second = procfs::environ(root, pid)?;
-    Ok(if second.is_empty() { Environ::Empty } else { Environ::Has(second) })
+    Ok(if second.is_empty() { Environ::Empty } else { Environ::Variables(second) })
 }
 
 #[cfg(test)]

@@ -5,14 +5,15 @@
 //! (`no-descriptors`) inject rare conditions.
 //!
 //! System calls can fail too. Every function of this crate that makes a system call begins with [`inject`], or makes
-//! the call through [`retry`] (`cargo xtask tidy` checks this rule). `EVENKEEL_FAULT=errors:SEED:PERMILLE` makes this
-//! share of the calls fail. Each injected error is one that the kernel could return. The same seed and sequence of
-//! calls give the same errors. A test in the same process uses [`with_errors`] for its thread. A helper thread takes
-//! the plan from the thread that starts it ([`plan`], [`set_plan`]). Release builds contain no fault injection.
+//! the call through [`retry`] (`cargo xtask tidy` checks this rule). `EVENKEEL_FAULT=errors:SEED:PERMILLE` makes
+//! PERMILLE thousandths of the calls fail. SEED selects these calls and their errors. The kernel could return each of
+//! the errors. The same seed and sequence of calls give the same errors. A test in the same process uses
+//! [`with_errors`] for its thread. A helper thread takes the plan from the thread that starts it ([`plan`],
+//! [`set_plan`]). Release builds contain no fault injection.
 
 use std::io;
 
-/// The environment variable. Jobs do not inherit it.
+/// Name of the environment variable. Jobs do not inherit the variable.
 pub const VARIABLE: &str = "EVENKEEL_FAULT";
 
 /// Counts the points of `kill-at`. The process sends SIGKILL to itself at point N.
@@ -42,7 +43,7 @@ pub fn is_injected(name: &str) -> bool {
     cfg!(debug_assertions) && std::env::var(VARIABLE).is_ok_and(|value| value == name)
 }
 
-/// Selects the system calls that fail.
+/// Selection of the system calls that fail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FaultPlan {
     /// Seed of the random selection of calls and errors.
@@ -51,7 +52,7 @@ pub struct FaultPlan {
     pub permille: u16,
 }
 
-/// The injected errors. The last one (ESRCH, an exited task) is not used for calls on files.
+/// The injected errors. The last error (ESRCH, an exited task) is not used for calls on files.
 pub const ERRORS: [i32; 6] =
     [libc::EPERM, libc::ENOMEM, libc::EBUSY, libc::EINTR, libc::ENOSYS, libc::ESRCH];
 

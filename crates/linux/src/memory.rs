@@ -6,7 +6,7 @@
 //!
 //! ```text
 //!   resident × cost per page ≤ time   ─►  a walk: numa_maps and smaps            1000 ‰ of the memory
-//!   otherwise                         ─►  samples of its private mappings        the sampled share
+//!   otherwise                         ─►  samples of its memory without files    the sampled share
 //! ```
 
 use std::fs::File;
@@ -134,7 +134,7 @@ pub struct SampleEffort {
     pub time: Nanos,
     /// Number of pages queried if the process is sampled.
     pub n_samples: u64,
-    /// Whether the sample only detects changes. If the process is sampled, its memory policy is then not read, and the
+    /// Whether the sample only detects changes. If the process is sampled, its memory policy is not read, and the
     /// estimated cost of a walk does not decrease.
     pub is_check: bool,
 }
@@ -149,7 +149,7 @@ impl SampleEffort {
 /// Samples the memory of a process within the limits of `effort`.
 ///
 /// # Errors
-/// The kind is `NotFound` if the process has exited or the PID is reused; otherwise a file cannot be read.
+/// The kind is `NotFound` if the process has exited or the PID is reused. Other errors mean that a file cannot be read.
 pub fn sample_process(
     root: &Path,
     (pid, start_time_ticks): (u32, u64),
@@ -256,10 +256,10 @@ fn has_policy_in_first_mappings(file: &Path) -> io::Result<bool> {
 /// Returns whether a thread other than the main thread has a memory policy. `numa_maps` of a thread shows the policy of
 /// the thread for mappings without their own policy.
 fn has_thread_with_policy(root: &Path, pid: u32) -> bool {
-    let others =
+    let other_tids =
         procfs::threads(root, pid).unwrap_or_default().into_iter().filter(|&tid| tid != pid);
     // An exited thread has no policy.
-    others.take(THREADS_MAX).any(|tid| {
+    other_tids.take(THREADS_MAX).any(|tid| {
         let file = root.join(format!("proc/{pid}/task/{tid}/numa_maps"));
         has_policy_in_first_mappings(&file).unwrap_or(false)
     })
@@ -361,7 +361,7 @@ pub(crate) fn page_sizes(root: &Path) -> (u64, u64) {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct FileText {
     pub(crate) bytes: Vec<u8>,
-    /// Whether the file is longer than the bound. The text then ends with a complete line.
+    /// Whether the file is longer than the bound. In this case the text ends with a complete line.
     pub(crate) is_truncated: bool,
 }
 
@@ -555,7 +555,7 @@ Node 1 HugePages_Free:      3
 7f200000-7f300000 rw-s 00000000 00:01 9 /dev/shm/x
 7ffd0000-7ffd1000 r-xp 00000000 00:00 0 [vdso]
 ";
-        let starts = |it: Vec<SmapsBlock>| it.iter().map(|k| k.range.0).collect::<Vec<_>>();
+        let starts = |blocks: Vec<SmapsBlock>| blocks.iter().map(|k| k.range.0).collect::<Vec<_>>();
         assert_eq!(starts(own_mappings(maps).collect()), [0x55d9_1000, 0x7f00_0000]);
         assert_eq!(
             starts(memory_mappings(maps).collect()),

@@ -1,4 +1,4 @@
-//! Availability of metrics on this machine, with the reason if one cannot be read.
+//! Availability of metrics on this machine, with the reason if a metric cannot be read.
 //!
 //! ```text
 //!   counters    hardware counters per task                 perf_event_open
@@ -9,7 +9,7 @@
 //!
 //! Counters, bandwidth and declared are the signal tiers of loads, best first. Kernel accounting is used with every
 //! tier. On a live machine each metric is opened once. On a recorded machine, availability is known only for metrics
-//! that are files.
+//! that are read from files.
 
 use std::fmt;
 use std::io;

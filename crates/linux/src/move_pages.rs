@@ -21,8 +21,8 @@ pub fn query(pid: u32, pages: &[u64], status: &mut Vec<i32>) -> io::Result<()> {
     status.clear();
     status.resize(pages.len(), UNWRITTEN);
     fault::inject("move_pages")?;
-    // SAFETY: the kernel reads and writes `pages.len()` elements, the size of both lists. The addresses are
-    // of another process and are not dereferenced here.
+    // SAFETY: the kernel reads and writes `pages.len()` elements, the size of both lists. The addresses belong to
+    // another process and are not dereferenced here.
     let done = unsafe {
         libc::syscall(
             libc::SYS_move_pages,
@@ -92,7 +92,7 @@ pub fn drop_cap_sys_nice() -> io::Result<()> {
     const VERSION_3: u32 = 0x2008_0522;
     fault::inject("capset")?;
     let mut head = Head { version: VERSION_3, pid: 0 };
-    let mut sets = [[0u32; 3]; 2]; // Effective, permitted, inheritable; low word, high word.
+    let mut sets = [[0u32; 3]; 2]; // Effective, permitted and inheritable set, each with a low and a high word.
     // SAFETY: version 3 writes two such triples, the size of `sets`.
     let got = unsafe { libc::syscall(libc::SYS_capget, &raw mut head, sets.as_mut_ptr()) };
     if got < 0 {

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! The kernel counts nodes and kinds separately, so the kinds of a mapping are distributed over its nodes in
-//! proportion. Without `smaps` a mapping has one kind: shared if one of its pages is mapped by several
-//! processes (`mapmax`), and transparent huge pages are unknown.
+//! proportion. Without `smaps`, transparent huge pages are unknown, and all pages of a mapping have one kind: shared if
+//! several processes map one of the pages (`mapmax`), otherwise private.
 //!
 //! Amounts are bytes. Swapped pages are on no node and are not counted.
 

@@ -233,15 +233,16 @@ mod tests {
         assert!(1 <= count_threads(dir).expect("a count"));
         assert_eq!(owner(root, pid).expect("own process"), rustix::process::geteuid().as_raw());
         let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
-        let kept = open(Path::new(&format!("/proc/{}/schedstat", child.id())))
+        let schedstat = open(Path::new(&format!("/proc/{}/schedstat", child.id())))
             .expect("a file of the child");
         let mut buffer = [0; 128];
-        assert!(parse_schedstat(read_again(&kept, &mut buffer).expect("alive")).is_some());
+        assert!(parse_schedstat(read_again(&schedstat, &mut buffer).expect("alive")).is_some());
         let start = stat(root, child.id()).expect("the child's line").start_time_ticks;
         assert!(own.start_time_ticks <= start);
         child.kill().expect("a child of the test");
         child.wait().expect("a child of the test");
-        let errors = [stat(root, child.id()).map(drop), read_again(&kept, &mut buffer).map(drop)];
+        let errors =
+            [stat(root, child.id()).map(drop), read_again(&schedstat, &mut buffer).map(drop)];
         for error in errors {
             assert_eq!(error.expect_err("the child has exited").kind(), io::ErrorKind::NotFound);
         }

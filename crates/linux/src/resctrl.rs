@@ -119,7 +119,7 @@ fn cache_numbers(source: &mut dyn Source, machine: &Machine) -> BTreeMap<u32, Ll
 
 impl MonGroupDir {
     /// Returns the monitoring group of a job. Characters that are not permitted in its name are omitted.
-    pub fn of(run: &str, job: &str) -> Self {
+    pub fn for_job(run: &str, job: &str) -> Self {
         let plain = |c: &char| c.is_ascii_alphanumeric() || *c == '-';
         let short = |text: &str, n: usize| text.chars().filter(plain).take(n).collect::<String>();
         MonGroupDir { name: format!("evenkeel-{}-{}", short(run, 36), short(job, 40)) }
@@ -130,9 +130,9 @@ impl MonGroupDir {
         &self.name
     }
 
-    /// Returns the group with this name, if it is a name of this run.
+    /// Returns the group with this name; `None` if it is not a name of this run.
     pub fn of_run(run: &str, name: &str) -> Option<Self> {
-        let prefix = MonGroupDir::of(run, "").name;
+        let prefix = MonGroupDir::for_job(run, "").name;
         let rest = name.strip_prefix(&prefix)?;
         let is_plain = rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
         (is_plain && prefix != "evenkeel--").then(|| MonGroupDir { name: name.to_owned() })
@@ -236,7 +236,7 @@ mod tests {
     #[test]
     fn only_groups_with_names_of_this_run_are_created_and_removed() {
         let root = dir_of([("sys/fs/resctrl/mon_groups/other/tasks", "1\n")]);
-        let group = MonGroupDir::of("3f-a/../b", "job 1/é");
+        let group = MonGroupDir::for_job("3f-a/../b", "job 1/é");
         assert_eq!(group.name(), "evenkeel-3f-ab-job1");
         assert_eq!(group.clone().create(root.path()), GroupCreation::Created(group.clone()));
         assert!(matches!(group.clone().create(root.path()), GroupCreation::Rejected(_)));

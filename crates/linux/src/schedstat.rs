@@ -48,7 +48,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn lines_of_cpus_are_read_and_others_are_skipped() {
+    fn lines_of_cpus_are_read_and_other_lines_are_skipped() {
         let text = b"version 15\ntimestamp 4\ncpu1 0 0 0 0 0 0 70 8 9\ndomain0 3 1 2\n\
                      cpu0 1 2 3 4 5 6 40 5 6\ncpu2 0 0\ncpux 0 0 0 0 0 0 1 1 1\n";
         let read: Vec<_> =

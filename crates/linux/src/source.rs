@@ -67,8 +67,8 @@ impl Live {
         }
     }
 
-    /// Closes the open files below a directory. Called before the directory is removed: a new directory with the same
-    /// name contains other files.
+    /// Closes the open files below a directory. Must be called before the directory is removed, because a new directory
+    /// with the same name contains other files.
     pub fn close_below(&mut self, dir: &str) {
         self.open_files.retain(|path, _| !Path::new(path).starts_with(dir));
     }

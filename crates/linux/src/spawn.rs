@@ -144,7 +144,7 @@ pub struct SpawnResult {
     pub failures: Vec<SpawnFailure>,
     /// Children that could not join their cgroup, with the error.
     pub not_in_cgroup: Vec<(u32, io::Error)>,
-    /// The error if the reports could not be read completely.
+    /// The error if the reports of the children could not be read completely.
     pub reports: io::Result<()>,
 }
 
@@ -168,7 +168,7 @@ const STAGES: [SpawnStage; 9] = [
     SpawnStage::Exec,
 ];
 
-/// Value of the stage field: the child could not join its cgroup and continues without it.
+/// Value of the stage field if the child could not join its cgroup and continues without the cgroup.
 const NOT_IN_CGROUP: u32 = u32::MAX;
 
 /// A report consists of PID, stage and error number, 32 bits each. A write of this size to a pipe is atomic.

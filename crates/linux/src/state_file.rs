@@ -36,7 +36,7 @@ impl StateFile {
     pub fn write(&self, text: &str) -> io::Result<()> {
         let written = self.replace(text);
         if written.is_err() {
-            self.remove(&self.temporary_path()); // The file exists, for example, after ENOSPC.
+            self.remove(&self.temporary_path()); // The file exists if, for example, the disk is full (ENOSPC).
         }
         written
     }

@@ -1,4 +1,4 @@
-//! Signals that are read through a signalfd instead of killing the process.
+//! Signals that are read through a signalfd and do not kill the process.
 //!
 //! SIGINT, SIGTERM and SIGHUP are blocked from construction to drop, so that a command stops only at a point where its
 //! work is consistent. Drop restores the previous signal mask. A signal that was ignored at process start (nohup(1), a

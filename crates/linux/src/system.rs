@@ -77,10 +77,10 @@ pub fn isolated_cpus(root: &Path) -> io::Result<CpuSet> {
     }
     Ok(all)
 }
-/// Limit of open descriptors, before and after raising.
+/// Limit of open descriptors, before and after it is raised.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DescriptorLimit {
-    /// The limits before raising; children inherit them.
+    /// The limits before raising. Children inherit these limits.
     pub inherited: Rlimit,
     /// The current soft limit.
     pub now: u64,
@@ -106,8 +106,7 @@ pub fn lower_descriptors(limit: DescriptorLimit) {
 
 /// Returns the nice value of the calling thread.
 pub fn own_nice() -> i32 {
-    // No fault injection: the call cannot fail for the calling thread.
-    // SAFETY: no pointers; -1 is a valid value.
+    // No fault injection: the call cannot fail for the calling thread. SAFETY: no pointers; -1 is a valid return value.
     unsafe { libc::getpriority(libc::PRIO_PROCESS, 0) }
 }
 

@@ -152,8 +152,8 @@ pub enum UncoreError {
     SubNuma { cpu: CpuId },
     #[error("cannot count {unit} on CPU {cpu}")]
     Open { unit: String, cpu: u32, source: io::Error },
-    #[error("{unit}: {what}")]
-    Format { unit: String, what: String },
+    #[error("{unit}: {problem}")]
+    Format { unit: String, problem: String },
 }
 
 impl Uncore {
@@ -192,7 +192,7 @@ impl Uncore {
         let Some(events) = device_events(source, device, kind)? else { return Ok(false) };
         let mask = text(source, &format!("{DEVICES}/{device}/cpumask")).unwrap_or_default();
         let cpus: CpuSet =
-            mask.parse().map_err(|_| format_error(device, "its cpumask is no list"))?;
+            mask.parse().map_err(|_| format_error(device, "the cpumask is no list"))?;
         for cpu in cpus.iter() {
             let Some(node) = machine.cpu(cpu).and_then(|cpu| cpu.node) else { continue };
             // The fabric has fewer counters than channels, so each channel is a separate group and the groups are
@@ -256,7 +256,7 @@ fn device_events(
 ) -> Result<Option<DeviceEvents>, UncoreError> {
     let dir = format!("{DEVICES}/{device}");
     let number = text(source, &format!("{dir}/type")).ok().and_then(|t| t.parse().ok());
-    let number = number.ok_or_else(|| format_error(device, "it has no type"))?;
+    let number = number.ok_or_else(|| format_error(device, "the type is missing"))?;
     let format = format_of(source, &dir);
     if !kind.channels.is_empty() && has_wide_mask(source, &dir) {
         return Err(UncoreError::Unsupported(format!("{device} from Zen 4 on")));
@@ -280,8 +280,8 @@ fn device_events(
     terms_of.into_iter().map(event).collect::<Result<_, _>>().map(Some)
 }
 
-fn format_error(device: &str, what: &str) -> UncoreError {
-    UncoreError::Format { unit: device.to_owned(), what: what.to_owned() }
+fn format_error(device: &str, problem: &str) -> UncoreError {
+    UncoreError::Format { unit: device.to_owned(), problem: problem.to_owned() }
 }
 
 impl ControllerType {
@@ -327,19 +327,19 @@ fn plus(one: Option<RawCounter>, other: Option<RawCounter>) -> Option<RawCounter
 }
 
 /// Returns the devices of memory controllers, including devices without known events, for example `6 units,
-/// uncore_imc_0 to uncore_imc_5`. Empty if there are none.
+/// uncore_imc_0 to uncore_imc_5`. Returns an empty text if there are no devices.
 pub fn describe_devices(source: &mut dyn Source) -> String {
     let known = CONTROLLER_TYPES.iter().map(|kind| kind.device.trim_end_matches('_'));
     let prefixes: Vec<&str> = known.chain(UNSUPPORTED.iter().copied()).collect();
     let mut names = source.list(DEVICES).unwrap_or_default();
     names.retain(|name| prefixes.iter().any(|prefix| name.starts_with(prefix)));
-    // Of this interconnect, only the DDR controllers access memory.
+    // Only the DDR controllers of this interconnect access memory.
     names.retain(|name| !name.starts_with("hisi_sccl") || name.contains("ddrc"));
     describe(names)
 }
 
 fn describe(mut names: Vec<String>) -> String {
-    names.sort_unstable_by_key(|name| (name.len(), name.clone())); // imc_2 before imc_10
+    names.sort_unstable_by_key(|name| (name.len(), name.clone())); // imc_2 is sorted before imc_10.
     match names.as_slice() {
         [] => String::new(),
         [one] => one.clone(),

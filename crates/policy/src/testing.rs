@@ -310,7 +310,7 @@ impl PolicyWorld {
     }
 
     fn decide(&mut self, turn: &Turn) -> Plan {
-        let domains = Domains::of(&self.machine, self.policy.domains(), &self.usable);
+        let domains = Domains::select(&self.machine, self.policy.domains(), &self.usable);
         let was_polled = turn.causes.contains(&Cause::Interval);
         if self.level.replace(domains.level()) != Some(domains.level()) && !was_polled {
             self.loads.clear();

@@ -17,7 +17,7 @@ pub struct DomainNames {
 impl DomainNames {
     /// Uses the domains of this level among the usable CPUs. Without a level, sets are named by their CPUs.
     pub fn new(machine: &Machine, level: Option<Level>, usable: &CpuSet) -> Self {
-        let domains = |level| Domains::of(machine, DomainChoice::At(level), usable);
+        let domains = |level| Domains::select(machine, DomainChoice::At(level), usable);
         DomainNames { domains: level.map(domains) }
     }
 

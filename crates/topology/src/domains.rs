@@ -1,4 +1,4 @@
-//! Placement domains: the nodes, LLC domains or cores that a policy places tasks on.
+//! Placement domains: the nodes, LLC domains or cores on which a policy places tasks.
 //!
 //! `auto` selects the coarsest level with at least two usable domains. A laptop has one node and one LLC domain, so its
 //! domains are cores. With a single CPU, no task is placed. Policies for shared caches prefer LLC domains.
@@ -110,7 +110,7 @@ impl FromStr for DomainChoice {
 
 impl Domains {
     /// Computes the domains of a machine among the usable CPUs.
-    pub fn of(machine: &Machine, choice: DomainChoice, usable: &CpuSet) -> Self {
+    pub fn select(machine: &Machine, choice: DomainChoice, usable: &CpuSet) -> Self {
         let domains_at = |level| Domains::at(machine, level, usable);
         match choice {
             DomainChoice::At(level) => domains_at(level),
@@ -123,7 +123,7 @@ impl Domains {
             }
             DomainChoice::Caches => {
                 let caches = Some(domains_at(Level::Llc)).filter(|domains| 2 <= domains.len());
-                caches.unwrap_or_else(|| Domains::of(machine, DomainChoice::Auto, usable))
+                caches.unwrap_or_else(|| Domains::select(machine, DomainChoice::Auto, usable))
             }
         }
     }

@@ -21,7 +21,7 @@ use crate::PerfAttributes;
 
 pub use check::MachineError;
 
-/// The SLIT distance of a node to itself.
+/// SLIT distance of a node to itself.
 pub const DISTANCE_LOCAL: u32 = 10;
 
 /// A consistent, immutable machine.
@@ -46,7 +46,7 @@ pub struct MachineParts {
     pub cores: Vec<Core>,
     /// All present CPUs, including offline CPUs.
     pub cpus: Vec<Cpu>,
-    /// Nodes that this process may allocate memory on.
+    /// Nodes on which this process may allocate memory.
     pub nodes_allowed: NodeSet,
     /// Latencies, bandwidths and frequencies, where known.
     pub perf_attributes: PerfAttributes,

@@ -201,7 +201,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_a_machine_or_an_error(text in "[a-z0-9= ,]{0,40}") {
+        fn any_text_gives_a_machine_or_an_error(text in "[a-z0-9= ,]{0,40}") {
             let _ = Machine::synthetic(&text);
         }
 

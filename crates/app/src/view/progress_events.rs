@@ -49,7 +49,7 @@ impl ProgressReporter {
     /// Creates a reporter. The domain level is automatic until the first turn reports the level.
     pub fn new(header: &Header) -> Self {
         let machine = &header.machine;
-        let auto = Domains::of(machine, DomainChoice::Auto, machine.allowed()).level();
+        let auto = Domains::select(machine, DomainChoice::Auto, machine.allowed()).level();
         ProgressReporter {
             names: header.jobs.iter().map(|job| job.name.clone()).collect(),
             domain_names: DomainNames::new(machine, Some(auto), machine.allowed()),

@@ -315,7 +315,7 @@ impl AttachHost {
 
     fn sample_jobs(&mut self, at: Nanos, sample: &mut Sample) {
         let interval = self.options.interval;
-        let time = SampleTime { at, interval, rest_max: THREAD_SAMPLE_MAX };
+        let time = SampleTime { at, interval, idle_interval_max: THREAD_SAMPLE_MAX };
         let (session, jobs) = (&mut self.session, &mut self.tracker.jobs);
         let sampled = session.sample_threads(time, jobs, sample);
         session.check_affinity(jobs, sampled);

@@ -295,7 +295,7 @@ impl LaunchHost {
 
     fn sample_jobs(&mut self, at: Nanos, sample: &mut Sample) {
         let interval = self.options.interval.unwrap_or(TURN_EVERY_MAX);
-        let time = SampleTime { at, interval, rest_max: TURN_EVERY_MAX };
+        let time = SampleTime { at, interval, idle_interval_max: TURN_EVERY_MAX };
         let sampled = self.session.sample_threads(time, &self.run.jobs, sample);
         if !sampled.changed_jobs.is_empty() {
             self.update_supervisor();

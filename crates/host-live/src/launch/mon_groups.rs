@@ -84,7 +84,7 @@ impl MonGroups {
         if self.domains.is_none() || self.is_full {
             return;
         }
-        let group = MonGroupDir::of(&self.run, &format!("{}-{name}", job.0));
+        let group = MonGroupDir::for_job(&self.run, &format!("{}-{name}", job.0));
         if self.not_removed.contains(&group) {
             self.retry_removals(undo);
             if self.not_removed.contains(&group) {

@@ -363,7 +363,7 @@ fn is_real_time(tid: u32) -> bool {
 fn is_hidden_by_cpuset(state: &AffinityState, thread: &Thread, mask: &CpuSet) -> bool {
     state.assigned_masks().any(|assigned| *assigned == thread.mask)
         && thread.mask != state.base
-        && linux::cpuset::hides("/".as_ref(), thread.id.tid, mask, &state.base)
+        && linux::cpuset::hides_requested_mask("/".as_ref(), thread.id.tid, mask, &state.base)
 }
 
 /// Whether the usable CPUs have changed since the last read. When a CPU goes offline, the kernel replaces the mask of

@@ -4,7 +4,8 @@
 //!
 //! 1. systemd has delegated the unit (`Delegate=yes`, which sets the extended attribute `user.delegate` or
 //!    `trusted.delegate`), or
-//! 2. the cgroup is the topmost visible one, the user is root, and systemd does not manage it (containers, guests), or
+//! 2. the cgroup is the topmost visible cgroup, the user is root, and systemd does not manage it (containers, guests),
+//!   or
 //! 3. the cgroup belongs to the user, the user is not root, and the cgroup is no systemd unit.
 //!
 //! In v2 a cgroup other than the root either has processes or enables controllers for its children. To enable a
@@ -24,7 +25,7 @@ use crate::{fault, procfs};
 #[allow(clippy::struct_excessive_bools, reason = "independent facts, each read once")]
 pub struct CgroupState {
     /// Path and hierarchy version.
-    pub own: CgroupPath,
+    pub cgroup: CgroupPath,
     /// Effective user id of this process.
     pub uid: u32,
     /// UID of the owner of the directory; `None` if unknown.
@@ -43,24 +44,24 @@ pub struct CgroupState {
     pub controllers: String,
     /// Controllers enabled for the children (v2).
     pub enabled: String,
-    /// PID and name of each process in the cgroup that is not a descendant of this process. Read only if processes have
-    /// to be moved.
+    /// PID and name of each process in the cgroup that is not a descendant of this process. Empty if no process has to
+    /// be moved.
     pub foreign: Vec<(u32, String)>,
 }
 
 impl CgroupState {
     /// Reads the state of a cgroup below `root`.
-    pub fn read(root: &Path, own: CgroupPath) -> Self {
-        let dir = files::below(root, &own.dir);
+    pub fn read(root: &Path, cgroup: CgroupPath) -> Self {
+        let dir = files::below(root, &cgroup.dir);
         let text = |name: &str| files::read(&dir.join(name)).unwrap_or_default();
         let is_root = !files::exists(&dir.join("cgroup.type")).unwrap_or(true);
-        // The list is not read if no process has to be moved: a cgroup may have thousands of processes.
-        let moves = own.version == HierarchyVersion::V2 && !is_root;
+        // The processes are not read if no process has to be moved, because a cgroup may have thousands of processes.
+        let must_move = cgroup.version == HierarchyVersion::V2 && !is_root;
         let meta = fault::retry("stat", || Ok(rustix::fs::stat(&dir)?)).ok();
         CgroupState {
             uid: rustix::process::geteuid().as_raw(),
             owner: meta.map(|meta| meta.st_uid),
-            unwritable: unwritable(&dir, own.version),
+            unwritable: unwritable(&dir, cgroup.version),
             is_delegated: is_delegated(&dir),
             // An error other than a missing file counts as "systemd is present".
             has_systemd: files::exists(&root.join("run/systemd/system")).unwrap_or(true),
@@ -68,21 +69,21 @@ impl CgroupState {
             kind: text("cgroup.type"),
             controllers: text("cgroup.controllers"),
             enabled: text("cgroup.subtree_control"),
-            foreign: if moves { foreign(root, &dir) } else { Vec::new() },
-            own,
+            foreign: if must_move { foreign(root, &dir) } else { Vec::new() },
+            cgroup,
         }
     }
 }
 
 /// Returns the delegated cgroup, or the cause of its absence with the remedy.
 pub fn decide(state: &CgroupState) -> Result<DelegatedCgroup, String> {
-    let dir = &state.own.dir;
+    let dir = &state.cgroup.dir;
     let has = |list: &str| list.split_whitespace().any(|name| name == "cpuset");
     check_owner(state)?;
     if let Some(cause) = &state.unwritable {
         return Err(cause.clone());
     }
-    let (version, dir_buf) = (state.own.version, dir.clone());
+    let (version, dir_buf) = (state.cgroup.version, dir.clone());
     let mut delegated = DelegatedCgroup { version, dir: dir_buf, enables: false, moves_in: false };
     if delegated.version == HierarchyVersion::V1 {
         return Ok(delegated);
@@ -90,7 +91,9 @@ pub fn decide(state: &CgroupState) -> Result<DelegatedCgroup, String> {
     if !has(&state.controllers) {
         let cause = match state.is_root {
             true => "the controller cpuset belongs to a v1 hierarchy (--cgroups v1)",
-            false => "the controller cpuset is not enabled for it (systemd: Delegate=cpuset)",
+            false => {
+                "the controller cpuset is not enabled for this cgroup (systemd: Delegate=cpuset)"
+            }
         };
         return Err(format!("{}: {cause}", dir.display()));
     }
@@ -126,22 +129,22 @@ fn check_kind(state: &CgroupState) -> Result<(), String> {
     };
     Err(format!(
         "{} {cause}, so its children cannot have processes; remedy: start evenkeel in a separate cgroup, {}",
-        state.own.dir.display(),
+        state.cgroup.dir.display(),
         remedy(state.uid)
     ))
 }
 
 fn check_owner(state: &CgroupState) -> Result<(), String> {
-    let dir = &state.own.dir;
+    let dir = &state.cgroup.dir;
     let name = dir.display();
     if dir.iter().any(|part| part.to_string_lossy().starts_with("evenkeel-")) {
         return Err(format!("{name} is a cgroup of another evenkeel"));
     }
     // systemd does not manage the v1 hierarchy of cpusets.
-    let is_v2 = state.own.version == HierarchyVersion::V2;
+    let is_v2 = state.cgroup.version == HierarchyVersion::V2;
     let is_systemd = is_v2 && (is_unit(dir) || (state.is_root && state.has_systemd));
     let is_own = match state.uid {
-        0 => state.own.is_top,
+        0 => state.cgroup.is_top,
         uid => state.owner == Some(uid),
     };
     match (state.is_delegated, is_systemd, is_own) {
@@ -192,11 +195,11 @@ fn unwritable(dir: &Path, version: HierarchyVersion) -> Option<String> {
 
 /// Returns the processes of a cgroup that are neither this process nor its descendants.
 fn foreign(root: &Path, dir: &Path) -> Vec<(u32, String)> {
-    let own = std::process::id();
+    let this_pid = std::process::id();
     let all = files::processes(dir).unwrap_or_default();
     let named =
         |pid| (pid, procfs::stat(root, pid).map_or_else(|_| "?".to_owned(), |s| s.comm_text()));
-    all.into_iter().filter(|&pid| !is_descendant(root, pid, own)).map(named).collect()
+    all.into_iter().filter(|&pid| !is_descendant(root, pid, this_pid)).map(named).collect()
 }
 
 /// Returns whether a process is `ancestor` or a descendant of it. True if the process has exited since the list was

@@ -22,16 +22,16 @@ pub struct CgroupPath {
     pub dir: PathBuf,
     /// Mount point of the hierarchy: the topmost visible directory.
     pub mount: PathBuf,
-    /// Whether this is the topmost visible cgroup.
+    /// Whether no parent of the cgroup is visible.
     pub is_top: bool,
 }
 
-/// Returns the cgroup of this process, or the cause of its absence.
+/// Returns the cgroup of this process, or the reason why there is none.
 pub fn own_cgroup(root: &Path, version: HierarchyVersion) -> Result<CgroupPath, String> {
     cgroup_of(root, "self", version)
 }
 
-/// Returns the cgroup of a thread, or the cause of its absence.
+/// Returns the cgroup of a thread, or the reason why there is none.
 pub fn of_thread(root: &Path, tid: u32, version: HierarchyVersion) -> Result<CgroupPath, String> {
     cgroup_of(root, &tid.to_string(), version)
 }

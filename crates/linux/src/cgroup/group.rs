@@ -1,4 +1,4 @@
-//! The cgroup of one job. It binds the memory of the job to nodes.
+//! The cgroup of one job, which binds the memory of the job to nodes.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -29,14 +29,14 @@ impl Cgroup {
         parse(&files::read(&self.path.join("cpuset.mems"))?)
     }
 
-    /// Binds new memory to these nodes. The kernel migrates existing memory before the call returns (v2: always, v1: if
-    /// `moves` is set), which may take seconds.
+    /// Binds new memory to `nodes`. The kernel migrates existing memory before the call returns (v2: always, v1: if
+    /// `migrates` is set), which may take seconds.
     ///
     /// # Errors
     /// The kernel rejects the nodes, or the effective nodes differ (a node may be offline).
-    pub fn set_nodes(&self, nodes: &NodeSet, moves: bool) -> io::Result<()> {
+    pub fn set_nodes(&self, nodes: &NodeSet, migrates: bool) -> io::Result<()> {
         if self.version == HierarchyVersion::V1 {
-            let migrate = if moves { "1" } else { "0" };
+            let migrate = if migrates { "1" } else { "0" };
             files::write(&self.path.join("cpuset.memory_migrate"), migrate)?;
         }
         files::write(&self.path.join("cpuset.mems"), &nodes.to_string())?;

@@ -1,7 +1,7 @@
 //! Cgroups for jobs whose memory is bound to nodes.
 //!
 //! A memory policy binds only the thread that sets it, and a program may replace it. `cpuset.mems` of a cgroup binds
-//! all processes of the cgroup, their children and the page cache that they allocate. It can be changed while the
+//! all processes of the cgroup, their children and the page cache that they allocate. It can also be changed while the
 //! processes run.
 //!
 //! ```text
@@ -105,8 +105,9 @@ impl fmt::Display for CgroupChoice {
 
 /// Chooses a version from the state of the cgroups below `root` (`/` except in tests). Changes nothing.
 pub fn choose(root: &Path, mode: CgroupMode) -> CgroupChoice {
-    let find =
-        |version| own_cgroup(root, version).and_then(|own| decide(&CgroupState::read(root, own)));
+    let find = |version| {
+        own_cgroup(root, version).and_then(|cgroup| decide(&CgroupState::read(root, cgroup)))
+    };
     let only = |version| match find(version) {
         Ok(delegated) => CgroupChoice { delegated: Some(delegated), reason: String::new() },
         Err(reason) => CgroupChoice { delegated: None, reason: format!("{version}: {reason}") },

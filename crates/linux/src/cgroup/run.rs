@@ -1,4 +1,4 @@
-//! The cgroup of a run. It is created before the first cgroup of a job and removed together with its children.
+//! The cgroup of a run, which is created before the first cgroup of a job and removed together with its children.
 //!
 //! The removal needs three values: the delegated cgroup, the name of the run, and whether the run enabled the
 //! controller. `restore` can therefore remove the cgroups of a run that was killed at any point:
@@ -21,7 +21,7 @@ use super::{DelegatedCgroup, HierarchyVersion, files};
 use crate::{affinity, fault, procfs};
 
 /// Name of the cgroup of evenkeel itself.
-const OWN: &str = "own";
+const OWN_DIR: &str = "own";
 /// Interval between attempts to remove a cgroup with exiting processes.
 const EXIT_POLL: Duration = Duration::from_millis(5);
 /// Maximum number of attempts to move all processes (processes may fork between attempts) or to remove a cgroup.
@@ -100,7 +100,7 @@ impl RunCgroups {
     fn prepare_v2(&self) -> Result<(), String> {
         self.check_kind()?;
         if self.delegated.moves_in {
-            let own = self.dir.join(OWN);
+            let own = self.dir.join(OWN_DIR);
             files::mkdir(&own).map_err(|error| cannot("create", &own, &error))?;
             fault::point();
             self.move_processes(&own)?;
@@ -123,7 +123,7 @@ impl RunCgroups {
         match files::read(&self.dir.join("cgroup.type")) {
             Ok(kind) if kind == "domain" => Ok(()),
             Ok(kind) => Err(format!(
-                "cgroups in {} cannot have processes, since it is threaded ({kind})",
+                "cgroups in {} cannot have processes, since this cgroup is threaded ({kind})",
                 self.delegated.dir.display()
             )),
             // The file is missing on old kernels and in tests.

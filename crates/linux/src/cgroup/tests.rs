@@ -70,7 +70,7 @@ fn the_own_cgroup_is_found_and_used_only_if_evenkeel_is_its_writer() {
 
 fn state(version: HierarchyVersion, dir: &str) -> CgroupState {
     CgroupState {
-        own: CgroupPath {
+        cgroup: CgroupPath {
             version,
             dir: dir.into(),
             mount: "/sys/fs/cgroup".into(),
@@ -167,8 +167,8 @@ fn a_delegated_cgroup_that_became_threaded_is_not_changed() {
     // The kernel creates this file with the directory.
     std::fs::create_dir(&dir).expect("the directory is writable");
     std::fs::write(dir.join("cgroup.type"), "domain invalid\n").expect("the directory is writable");
-    let error = groups.prepare_made().expect_err("no process can be moved to it");
-    assert!(error.contains("since it is threaded (domain invalid)"), "{error}");
+    let error = groups.prepare_made().expect_err("no process can be moved to the cgroup");
+    assert!(error.contains("since this cgroup is threaded (domain invalid)"), "{error}");
     groups.remove_all().expect("removed");
     assert_eq!(children(tree.path()), ["other"]);
     assert_eq!(text(tree.path(), "cgroup.subtree_control"), "");

@@ -141,7 +141,7 @@ impl LiveCollectors {
     }
 }
 
-/// The notes about tasks that were returned already.
+/// The kinds of notes that were returned before.
 #[derive(Debug, Default)]
 struct CounterNotes {
     has_reported_rejection: bool,

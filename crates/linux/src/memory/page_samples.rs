@@ -171,7 +171,7 @@ pub(crate) mod tests {
     /// Maps memory and writes to `used_mib` MiB, beginning in the middle.
     pub(crate) fn mapping(bytes: u64, rights: i32, used_mib: u64) -> u64 {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE;
-        // SAFETY: a new mapping; writes stay within it.
+        // SAFETY: the mapping is new, and the writes stay within the mapping.
         unsafe {
             let start = libc::mmap(std::ptr::null_mut(), bytes as usize, rights, flags, -1, 0);
             assert_ne!(start, libc::MAP_FAILED, "{}", io::Error::last_os_error());

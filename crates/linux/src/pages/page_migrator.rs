@@ -196,7 +196,7 @@ impl<M: MovableMemory> ProcessPageMigrator<M> {
         })
     }
 
-    /// Starts with the cost per page measured in the migration of another process.
+    /// Sets the initial cost per page, which was measured in the migration of another process.
     #[must_use]
     pub fn with_batch(self, batch_size: BatchSize) -> Self {
         ProcessPageMigrator { batch: batch_size.for_next(), ..self }
@@ -299,7 +299,7 @@ impl<M: MovableMemory> ProcessPageMigrator<M> {
         self.batch.n_pages_single_call() as u64 * self.memory.page_sizes().0
     }
 
-    /// Returns whether migrate_pages(2) moves the whole process. Decided before the first call.
+    /// Returns whether migrate_pages(2) moves the whole process. The decision is made before the first call.
     fn may_use_migrate_pages(&mut self) -> bool {
         if let Some(known) = self.may_use_migrate_pages {
             return known;
@@ -574,7 +574,7 @@ fn with_remedy(error: &io::Error) -> String {
             "the process may not use the target node: see its cpuset"
         }
         Some(libc::ENOMEM) => "the kernel has no free memory for page migration",
-        _ => "its memory stays where it is",
+        _ => "the remaining memory does not migrate",
     };
     format!("{error}: {advice}")
 }

@@ -1,9 +1,9 @@
 //! The memory of a process, for a migration.
 //!
 //! A process is identified by PID, start time, and a descriptor of its `maps`. The descriptor belongs to the address
-//! space: after exit or execve(2) it reads as empty, even if the PID was reused. The PID could be reused between this
-//! check and a call. Then pages of the other process at the same addresses would migrate. This race is benign: only the
-//! node of these pages changes, for at most one batch.
+//! space: after exit or execve(2) it reads as empty, even if the PID was reused. If the PID is reused between this
+//! check and a call, pages of the other process at the same addresses migrate. This race is benign: only the node of
+//! these pages changes, for at most one batch.
 //!
 //! ```text
 //!   up to 4 GiB    numa_maps: pages by node of each mapping
@@ -53,8 +53,8 @@ impl MigratableMemory {
     /// Opens a process.
     ///
     /// # Errors
-    /// The kind is `NotFound` if the process has exited or the PID is reused; otherwise the mappings cannot
-    /// be read.
+    /// The kind is `NotFound` if the process has exited or the PID is reused. Other errors mean that the mappings
+    /// cannot be read.
     pub fn open(pid: u32, start_time_ticks: u64, reserve_permille: u16) -> io::Result<Self> {
         let root = Path::new("/");
         let maps = procfs::open(&root.join(format!("proc/{pid}/maps")))?;
@@ -91,7 +91,7 @@ impl MigratableMemory {
         let smaps = memory::read_smaps(Path::new("/"), self.pid)?;
         let maps = memory::read_lines(&file("maps"))?;
         let numa = memory::read_lines(&file("numa_maps"))?;
-        let walked = ProcessRanges::of(&maps, &smaps, &numa, request, self.sizes);
+        let walked = ProcessRanges::parse(&maps, &smaps, &numa, request, self.sizes);
         let (mut ranges, after_truncation) = (walked.ranges, walked.after_truncation);
         let sampled = self.sample_all(&after_truncation, request)?;
         self.unlisted = walked.unlisted;
@@ -193,7 +193,7 @@ struct ProcessRanges {
 }
 
 impl ProcessRanges {
-    fn of(
+    fn parse(
         maps: &FileText,
         smaps: &FileText,
         numa: &FileText,
@@ -342,7 +342,7 @@ a0000 default file=/dev/shm/x N0=9 kernelpagesize_kB=4
         };
         let request = PageMigrationRequest { from: None, to: NodeId(1), limit: u64::MAX };
         let (sizes, smaps) = ((4096, 2 << 20), text((SMAPS, true)));
-        let walked = ProcessRanges::of(&text(maps), &smaps, &text(numa), &request, sizes);
+        let walked = ProcessRanges::parse(&text(maps), &smaps, &text(numa), &request, sizes);
         let mut lines = String::new();
         for range in &walked.ranges {
             let (from, to) = (range.start, range.end);
@@ -396,7 +396,7 @@ a0000 default file=/dev/shm/x N0=9 kernelpagesize_kB=4
         use crate::memory::page_samples::tests::{mapping, unmap};
         let (pid, tib) = (std::process::id(), 1u64 << 40);
         let start_time = procfs::stat(Path::new("/"), pid).expect("own line").start_time_ticks;
-        let process = MigratableMemory::open(pid, start_time, 0).expect("this one");
+        let process = MigratableMemory::open(pid, start_time, 0).expect("this process");
         let start = mapping(8 * tib, libc::PROT_READ | libc::PROT_WRITE, 32);
         // No node has this number, so all pages are to be moved.
         let request = PageMigrationRequest { from: None, to: NodeId(1000), limit: u64::MAX };
@@ -406,8 +406,8 @@ a0000 default file=/dev/shm/x N0=9 kernelpagesize_kB=4
         unmap(start, 8 * tib);
         match (sampled, next_page) {
             (Ok(sampled), Ok(_)) => {
-                let sum = |of: fn(&MigrationRange) -> u64| {
-                    sampled.ranges.iter().map(of).sum::<u64>() >> 20
+                let sum = |field: fn(&MigrationRange) -> u64| {
+                    sampled.ranges.iter().map(field).sum::<u64>() >> 20
                 };
                 let (length, to_move) = (sum(MigrationRange::len), sum(|range| range.to_move));
                 assert!((32..=40).contains(&length), "{length} MiB in ranges");

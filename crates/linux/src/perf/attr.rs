@@ -84,7 +84,7 @@ impl Flags {
 }
 
 impl Raw {
-    fn of(attr: &Attr) -> Self {
+    fn new(attr: &Attr) -> Self {
         Raw {
             kind: attr.kind,
             size: size_of::<Raw>() as u32,
@@ -103,7 +103,7 @@ pub fn open(
     target: CounterTarget,
     group: Option<BorrowedFd<'_>>,
 ) -> io::Result<OwnedFd> {
-    call(&Raw { read_format: READ_FORMAT, ..Raw::of(attr) }, target, group)
+    call(&Raw { read_format: READ_FORMAT, ..Raw::new(attr) }, target, group)
 }
 
 /// Opens a disabled counter that becomes readable after each `period` events.
@@ -117,7 +117,7 @@ pub(super) fn open_sampling(
 ) -> io::Result<OwnedFd> {
     let is_clock =
         (attr.kind, attr.config[0]) == TASK_CLOCK && matches!(target, CounterTarget::Cpu(_));
-    let raw = Raw::of(attr);
+    let raw = Raw::new(attr);
     let flags = raw.flags | DISABLED | if is_clock { EXCLUDE_IDLE } else { 0 };
     call(&Raw { flags, sample_period: period, wakeup_events: 1, ..raw }, target, None)
 }
@@ -131,7 +131,7 @@ pub(crate) fn open_addresses(
     precise: u8,
     group: Option<BorrowedFd<'_>>,
 ) -> io::Result<OwnedFd> {
-    let raw = Raw::of(attr);
+    let raw = Raw::new(attr);
     let flags = raw.flags | u64::from(precise & 3) << PRECISE_SHIFT;
     call(&Raw { flags, sample_period: period, sample_type: SAMPLE_ADDRESS, ..raw }, target, group)
 }

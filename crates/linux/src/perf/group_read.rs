@@ -1,4 +1,4 @@
-//! Decoding one `read()` of a group of counters. Pure: bytes in, raw counters out.
+//! Decoding of one `read()` of a group of counters. The functions are pure: bytes in, raw counters out.
 //!
 //! ```text
 //!   u64 number of counters

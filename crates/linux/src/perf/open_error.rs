@@ -34,7 +34,7 @@ impl CounterScope {
     }
 }
 
-/// Describes the restriction of tasks to user mode, with the remedy.
+/// Explains why tasks are counted only in user mode, with the remedy.
 pub fn user_mode_only(paranoid: Option<i32>) -> String {
     let help = match paranoid {
         Some(value) if 1 < value => {

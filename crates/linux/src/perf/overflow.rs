@@ -13,7 +13,6 @@
 //! and a data page. The records are not read. All counters are in one epoll set, which can be polled as one descriptor.
 //! The epoll set reports a readable counter only once (edge-triggered). [`OverflowCounters::any_overflowed`] inspects
 //! the ring buffers without a system call.
-//! ring buffers without a system call.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -83,7 +82,7 @@ impl OverflowCounters {
         let file = attr::open_sampling(attr, target, self.period)?;
         let counter = Counter { ring: RingBuffer::map(file.as_fd(), 1)?, file };
         fault::inject("epoll_ctl")?;
-        // Edge-triggered, because the counter of an exited task reports EPOLLHUP permanently.
+        // The event is edge-triggered, because the counter of an exited task reports EPOLLHUP permanently.
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         epoll::add(&self.set, &counter.file, epoll::EventData::new_u64(0), flags)?;
         counter.arm()?;
@@ -193,7 +192,7 @@ mod tests {
     fn touch(n_pages: usize) {
         let bytes = n_pages * rustix::param::page_size();
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
-        // SAFETY: a new mapping, used and unmapped only here.
+        // SAFETY: the mapping is new, and it is used and unmapped only here.
         unsafe {
             let pages = libc::mmap(
                 std::ptr::null_mut(),

@@ -22,7 +22,7 @@ pub(crate) struct RingBuffer {
 
 /// Offset of `data_head` in `struct perf_event_mmap_page`.
 const DATA_HEAD: usize = 1024;
-/// Offset of `data_tail`.
+/// Offset of `data_tail` in `struct perf_event_mmap_page`.
 const DATA_TAIL: usize = 1032;
 
 impl RingBuffer {
@@ -93,7 +93,7 @@ impl RingBuffer {
     }
 }
 
-/// Replaces EPERM of mmap(2): it means that `perf_event_mlock_kb` is exceeded, not that counting is not permitted.
+/// Explains EPERM of mmap(2): the limit `perf_event_mlock_kb` is exceeded. Counting itself is permitted.
 fn mlock_limit(error: io::Error) -> io::Error {
     match error.raw_os_error() {
         Some(libc::EPERM) => io::Error::new(

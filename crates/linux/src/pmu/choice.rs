@@ -94,7 +94,7 @@ fn of_device(
     PmuGroups { pmu: device.to_owned(), groups: in_groups(events, pmu) }
 }
 
-/// Reads the format of a PMU. Omits malformed terms; encoding an event that needs such a term then fails.
+/// Reads the format of a PMU. Omits malformed terms; [`encode`] rejects events that need these terms.
 pub(crate) fn format_of(source: &mut dyn Source, dir: &str) -> Format {
     let mut format = Format::default();
     for term in source.list(&format!("{dir}/format")).unwrap_or_default() {

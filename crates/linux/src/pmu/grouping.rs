@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   cycles  instructions │ references  misses │ misses by type │ L1d │ stalls  full queue
-//!   └── one parcel ──────┘
+//!   └── one event set ───┘
 //!
 //!   general-purpose counters     ▓ ▓ ▓ ░        a group uses all except one of them
 //!   fixed counters               ▓ ▓            in addition
@@ -31,8 +31,8 @@ pub(super) fn in_groups(events: Events, pmu: &Pmu) -> Vec<Events> {
         usize::try_from(pmu.n_counters).unwrap_or(usize::MAX).saturating_sub(1).max(1);
     let is_fixed = |event| pmu.fixed.contains(&event);
     let mut groups: Vec<Events> = Vec::new();
-    for parcel in parcels(events) {
-        for part in parts(parcel, n_available, is_fixed) {
+    for event_set in event_sets(events) {
+        for part in parts(event_set, n_available, is_fixed) {
             let n_needed = |events: &Events| events.iter().filter(|(q, _)| !is_fixed(*q)).count();
             let n_required = n_needed(&part);
             match groups.iter_mut().find(|group| n_needed(group) + n_required <= n_available) {
@@ -44,8 +44,8 @@ pub(super) fn in_groups(events: Events, pmu: &Pmu) -> Vec<Events> {
     groups
 }
 
-/// Divides the events into parcels. The events of a parcel belong in one group.
-fn parcels(events: Events) -> Vec<Events> {
+/// Divides the events into event sets. The events of a set belong in one group.
+fn event_sets(events: Events) -> Vec<Events> {
     let has_misses = events.iter().any(|(event, _)| *event == CounterEvent::LlcMisses);
     let kind = |event| match event {
         CounterEvent::Cycles | CounterEvent::Instructions => 0,
@@ -64,20 +64,20 @@ fn parcels(events: Events) -> Vec<Events> {
         CounterEvent::MemoryStalls | CounterEvent::QueueFull => 4,
         _ => 5,
     };
-    let mut parcels: [Events; 6] = Default::default();
-    events.into_iter().for_each(|event| parcels[kind(event.0)].push(event));
-    parcels.into_iter().filter(|parcel| !parcel.is_empty()).collect()
+    let mut event_sets: [Events; 6] = Default::default();
+    events.into_iter().for_each(|event| event_sets[kind(event.0)].push(event));
+    event_sets.into_iter().filter(|event_set| !event_set.is_empty()).collect()
 }
 
-/// Splits a parcel into parts that need at most `n_available` general-purpose counters.
+/// Splits an event set into parts that need at most `n_available` general-purpose counters.
 fn parts(
-    parcel: Events,
+    event_set: Events,
     n_available: usize,
     is_fixed: impl Fn(CounterEvent) -> bool,
 ) -> Vec<Events> {
     let mut parts: Vec<Events> = Vec::new();
     let mut n_free = 0;
-    for event in parcel {
+    for event in event_set {
         let n_needed = usize::from(!is_fixed(event.0));
         if parts.is_empty() || n_free < n_needed {
             parts.push(Vec::new());

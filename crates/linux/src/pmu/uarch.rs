@@ -299,7 +299,7 @@ mod tests {
     fn format_of(pmu: &str) -> Format {
         let mut format = Format::default();
         let terms: &[(&str, &str)] = match pmu {
-            // The kernel drivers of these PMUs have the same formats.
+            // The formats are the same as in the kernel drivers of these PMUs.
             "armv8_*" => &[("event", "config:0-15")],
             "*" => &[("generic", "config:0-7")],
             _ => &[

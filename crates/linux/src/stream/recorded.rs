@@ -47,7 +47,7 @@ pub struct Recorded {
     /// The recorded machine.
     pub machine: Machine,
     setup: Reads,
-    now: Reads,
+    current: Reads,
     /// Groups in the order in which they were opened.
     opened: Vec<(GroupSpec, ReadResult<OpenedGroup>)>,
     /// Number and time of the next turn. The first line of this turn has been read.
@@ -90,13 +90,13 @@ pub fn read(path: &Path) -> Result<Recorded, StreamError> {
         header,
         machine,
         setup: Reads::default(),
-        now: Reads::default(),
+        current: Reads::default(),
         opened: Vec::new(),
         next: None,
         lines,
     };
     recorded.read_turn()?;
-    recorded.setup = std::mem::take(&mut recorded.now);
+    recorded.setup = std::mem::take(&mut recorded.current);
     Ok(recorded)
 }
 
@@ -121,7 +121,7 @@ impl Recorded {
     /// A line is invalid.
     pub fn next_turn(&mut self) -> Result<Option<(u64, u64)>, StreamError> {
         let Some(turn) = self.next.take() else { return Ok(None) };
-        self.now = Reads::default();
+        self.current = Reads::default();
         self.read_turn()?;
         Ok(Some(turn))
     }
@@ -143,7 +143,7 @@ impl Recorded {
         match line {
             StreamLine::Turn { .. } => {}
             StreamLine::List { list, names, errno } => {
-                self.now.lists.insert(list, answer(names, errno)?);
+                self.current.lists.insert(list, answer(names, errno)?);
             }
             StreamLine::File { file, text, hex, errno } => {
                 let bytes = match (text, hex) {
@@ -154,7 +154,7 @@ impl Recorded {
                     (None, None) => None,
                     (Some(_), Some(_)) => return Err("the line has both text and hex".to_owned()),
                 };
-                self.now.files.insert(file, answer(bytes, errno)?);
+                self.current.files.insert(file, answer(bytes, errno)?);
             }
             StreamLine::Open { open, task, cpu, events, errno } => {
                 self.add_group(open, target(task, cpu)?, &events, errno);
@@ -162,7 +162,7 @@ impl Recorded {
             StreamLine::Group { group, hex, errno } => {
                 let hex =
                     hex.map(|hex| from_hex(&hex).ok_or("hex has no pairs of hexadecimal digits"));
-                self.now.groups.insert(group, answer(hex.transpose()?, errno)?);
+                self.current.groups.insert(group, answer(hex.transpose()?, errno)?);
             }
         }
         Ok(())
@@ -214,18 +214,21 @@ fn in_larger_group(
     Some(CounterGroup::recorded(*nr, requested.iter().map(id).collect::<Option<_>>()?))
 }
 
-fn found<T: Clone>(now: Option<&ReadResult<T>>, setup: Option<&ReadResult<T>>) -> io::Result<T> {
-    let answer = now.or(setup).cloned().unwrap_or(Err(libc::ENOENT));
+fn found<T: Clone>(
+    current: Option<&ReadResult<T>>,
+    setup: Option<&ReadResult<T>>,
+) -> io::Result<T> {
+    let answer = current.or(setup).cloned().unwrap_or(Err(libc::ENOENT));
     answer.map_err(io::Error::from_raw_os_error)
 }
 
 impl Source for Recorded {
     fn list(&mut self, dir: &str) -> io::Result<Vec<String>> {
-        found(self.now.lists.get(dir), self.setup.lists.get(dir))
+        found(self.current.lists.get(dir), self.setup.lists.get(dir))
     }
 
     fn file(&mut self, path: &str) -> io::Result<Vec<u8>> {
-        found(self.now.files.get(path), self.setup.files.get(path))
+        found(self.current.files.get(path), self.setup.files.get(path))
     }
 
     /// Finds the group by target and events. If several groups match, the last one is used, because TIDs are reused.
@@ -259,7 +262,7 @@ impl Source for Recorded {
         group: &CounterGroup,
         buffer: &'a mut GroupBuffer,
     ) -> io::Result<&'a [u8]> {
-        let bytes = found(self.now.groups.get(&group.nr), None)?;
+        let bytes = found(self.current.groups.get(&group.nr), None)?;
         let read = buffer.get_mut(..bytes.len()).ok_or(io::ErrorKind::InvalidData)?;
         read.copy_from_slice(&bytes);
         Ok(read)
@@ -276,7 +279,7 @@ impl Lines {
         Ok(Lines { path: path.to_owned(), file: BufReader::new(file), number: 0 })
     }
 
-    /// Reads the next line without its newline. A last line without newline was truncated, which is an error.
+    /// Reads the next line without its newline. A last line without newline is an error, because it was truncated.
     fn next(&mut self) -> Result<Option<String>, StreamError> {
         let mut bytes = Vec::new();
         let read = (&mut self.file).take(LINE_BYTES_MAX).read_until(b'\n', &mut bytes);

@@ -1,4 +1,4 @@
-//! Counters of the threads of jobs. They are opened when a thread is found and read when it has run.
+//! Counters of the threads of jobs, which are opened when a thread is found and read when the thread has run.
 //!
 //! The main thread of a job has groups that its descendants inherit, so that children that start and exit between two
 //! samples are counted. Every other thread has its own groups. The values are returned unchanged. The engine subtracts
@@ -21,8 +21,8 @@ use crate::source::Source;
 /// Selection of the counters of tasks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CounterMode {
-    /// The hardware events of each task, together with the software events. Without hardware events, only totals: one
-    /// group of software events per job of a run, or per thread of a watched program, read when the job or the thread
+    /// The hardware and software events of each task. Without hardware events, only totals are counted: one group of
+    /// software events per job of a run, or per thread of a watched program, which is read when the job or the thread
     /// ends. Samples contain CPU time, wait time and migrations from `/proc`, so reading software events in every
     /// sample is not worth its cost.
     #[default]

@@ -25,7 +25,7 @@ pub struct DescriptorBudget {
     free_for_ends: Arc<AtomicU64>,
     /// Whether a request failed because no descriptor was free.
     pub ran_out: bool,
-    /// Initial number of free descriptors, without those of pidfds.
+    /// Initial number of free descriptors, without the descriptors for pidfds.
     pub n_all: u64,
     /// Whether files stay open. Otherwise descriptors are used only for counters.
     keeps_files: bool,

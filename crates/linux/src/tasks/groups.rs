@@ -106,8 +106,8 @@ mod tests {
     }
 
     #[test]
-    fn a_rejected_group_is_an_outcome_and_leaves_no_descriptor_open() {
-        let test = "a_rejected_group_is_an_outcome_and_leaves_no_descriptor_open";
+    fn a_rejected_group_leaves_no_descriptor_open() {
+        let test = "a_rejected_group_leaves_no_descriptor_open";
         run_isolated(module_path!(), test, || {
             open_and_read(0);
             let before = n_open();

@@ -114,7 +114,8 @@ pub struct SampledTasks {
 pub struct TrackedProcess {
     /// Start time, in clock ticks since boot.
     pub start_time_ticks: u64,
-    /// The parent in the same job, until the CPU time of this process is included in the reaped children of the parent.
+    /// The parent in the same job; `None` after the CPU time of this process is included in the reaped children of the
+    /// parent.
     parent: Option<u32>,
     /// Threads that have not exited, in the order of their discovery.
     pub threads: Vec<Thread>,
@@ -153,7 +154,7 @@ pub struct Thread {
     n_samples_idle: u32,
     sampled_at: Option<Nanos>,
     sample_at: Nanos,
-    /// Boxed: most threads sleep, and iterating over small entries is faster.
+    /// The value is boxed, because most threads sleep and iterating over small entries is faster.
     counters: Option<Box<counters::ThreadCounters>>,
 }
 
@@ -182,8 +183,8 @@ impl TaskTotals {
         self.migrations_of_ns = self.migrations_of_ns.saturating_add(more.migrations_of_ns);
     }
 
-    /// Returns the wait time of a job with the CPU time `used`; `None` if tasks that were never sampled used too much
-    /// of it.
+    /// Returns the wait time of a job with the CPU time `used`; `None` if too much of this CPU time was used by tasks
+    /// that were never sampled.
     pub fn wait(&self, used: Nanos) -> Option<Nanos> {
         known(self.wait_ns, self.wait_of_ns, used).map(Nanos)
     }

@@ -17,8 +17,8 @@ const IDLE_SAMPLES: u32 = 3;
 const MIGRATIONS_PERIOD: u32 = 8;
 /// Interval between verifications of the affinity, in samples in which the thread had run.
 const MASKS_PERIOD: u32 = 4;
-/// After this number of samples, new threads and children of a process with one thread and no children are searched in
-/// every second sample; after four times this number, in every fourth sample.
+/// After this number of samples, only every second sample searches a process with one thread and no children for new
+/// threads and children; after four times this number, only every fourth sample.
 const SINGLE_THREAD_SAMPLES: u32 = 4;
 
 /// Time of a sample.
@@ -29,7 +29,7 @@ pub struct SampleTime {
     /// Interval between two samples.
     pub interval: Nanos,
     /// Longest time between two samples of a sleeping thread.
-    pub rest_max: Nanos,
+    pub idle_interval_max: Nanos,
 }
 
 impl SampleTime {
@@ -39,16 +39,16 @@ impl SampleTime {
     }
 
     /// Returns the time of the next sample of a thread: after one interval, or, if the thread was idle, after 2, 4, 8,
-    /// … intervals up to `rest_max`. The time is a multiple of this period, so that sleeping threads are sampled in the
-    /// same turns and other turns can be skipped.
+    /// … intervals up to `idle_interval_max`. The time is a multiple of this period, so that sleeping threads are
+    /// sampled in the same turns and other turns can be skipped.
     fn next(&self, n_samples_idle: u32) -> Nanos {
         let n_intervals = match n_samples_idle.checked_sub(IDLE_SAMPLES) {
             None => return self.at + self.interval,
             Some(n_more) => 2u64 << n_more.min(20),
         };
-        let rest = Nanos(self.interval.0.saturating_mul(n_intervals));
-        let rest = rest.min(self.rest_max.max(self.interval)).0.max(1);
-        Nanos((self.at.0 / rest + 1).saturating_mul(rest))
+        let period = Nanos(self.interval.0.saturating_mul(n_intervals));
+        let period = period.min(self.idle_interval_max.max(self.interval)).0.max(1);
+        Nanos((self.at.0 / period + 1).saturating_mul(period))
     }
 
     /// Returns the time of the previous sample if it is more than one interval ago.
@@ -62,11 +62,11 @@ impl<S: Source> TaskReader<S> {
     /// Samples every thread that is due. `mask` returns the affinity that new processes of a job inherit.
     pub fn sample(
         &mut self,
-        when: SampleTime,
+        time: SampleTime,
         mask: impl Fn(JobId) -> Arc<CpuSet>,
         sampled: &mut SampledTasks,
     ) {
-        self.sample_due(when, false, sampled);
+        self.sample_due(time, false, sampled);
         for (job, pid) in std::mem::take(&mut sampled.active) {
             if self.follows_children {
                 self.credit_unseen((job, pid), sampled);
@@ -78,22 +78,22 @@ impl<S: Source> TaskReader<S> {
     /// Samples every thread of every process for a recording, including idle and new threads. `at` must be larger than
     /// in the previous call.
     pub fn sample_all(&mut self, at: Nanos, sampled: &mut SampledTasks) {
-        let when = SampleTime { at, interval: Nanos(1), rest_max: Nanos::ZERO };
-        self.sample_due(when, true, sampled);
+        let time = SampleTime { at, interval: Nanos(1), idle_interval_max: Nanos::ZERO };
+        self.sample_due(time, true, sampled);
         let processes: Vec<(JobId, u32)> = self.processes.keys().copied().collect();
         for (job, pid) in processes {
             // The start time has identified each known thread.
             self.add_threads(job, pid, &Arc::default(), |_, _| true);
         }
-        self.sample_due(when, true, sampled);
+        self.sample_due(time, true, sampled);
     }
 
-    fn sample_due(&mut self, when: SampleTime, with_idle: bool, sampled: &mut SampledTasks) {
+    fn sample_due(&mut self, time: SampleTime, with_idle: bool, sampled: &mut SampledTasks) {
         let mut empty: Vec<u32> = Vec::new();
         self.next_sample = None;
         for (&(job, pid), process) in &mut self.processes {
-            if when.is_due(process.sample_at) {
-                process.sample((job, pid), when, with_idle, &mut self.files, sampled);
+            if time.is_due(process.sample_at) {
+                process.sample((job, pid), time, with_idle, &mut self.files, sampled);
             }
             if process.threads.is_empty() {
                 empty.push(pid);
@@ -143,12 +143,12 @@ impl<S: Source> TaskReader<S> {
         at: Nanos,
         sampled: &mut SampledTasks,
     ) -> (TaskTotals, Counters) {
-        let when = SampleTime { at, interval: Nanos(1), rest_max: Nanos::ZERO };
+        let time = SampleTime { at, interval: Nanos(1), idle_interval_max: Nanos::ZERO };
         let mut totals = self.past.remove(&job).unwrap_or_default();
         for (&(_, pid), process) in self.processes.range_mut((job, 0)..=(job, u32::MAX)) {
             process.sample_at = Nanos::ZERO;
             process.threads.iter_mut().for_each(|thread| thread.sample_at = Nanos::ZERO);
-            process.sample((job, pid), when, false, &mut self.files, sampled);
+            process.sample((job, pid), time, false, &mut self.files, sampled);
             let threads = process.threads.iter_mut();
             threads.for_each(|thread| thread.read_migrations(pid, &mut self.files));
             totals.add(process.totals());
@@ -165,7 +165,7 @@ impl TrackedProcess {
     fn sample(
         &mut self,
         (job, pid): (JobId, u32),
-        when: SampleTime,
+        time: SampleTime,
         with_idle: bool,
         files: &mut TaskFiles<impl Source>,
         sampled: &mut SampledTasks,
@@ -173,7 +173,7 @@ impl TrackedProcess {
         let n_before = (sampled.tasks.len(), sampled.exited.len());
         let (past, unseen) = (&mut self.past, self.unseen.credited());
         self.threads.retain_mut(|thread| {
-            if !when.is_due(thread.sample_at) {
+            if !time.is_due(thread.sample_at) {
                 return true;
             }
             let Some(times) = thread.read_times(pid, files) else {
@@ -186,8 +186,8 @@ impl TrackedProcess {
                 past.add(thread.totals());
                 return false;
             };
-            let previous_sample_at = when.previous(thread.sampled_at);
-            if thread.record(times, when) || with_idle {
+            let previous_sample_at = time.previous(thread.sampled_at);
+            if thread.record(times, time) || with_idle {
                 // Migrations are needed only for totals, and recordings contain no totals.
                 thread.read_cpu(pid, !with_idle, files);
                 sampled.is_occupied |= thread.read_counters(&mut files.source);
@@ -264,12 +264,12 @@ impl Thread {
     }
 
     /// Records CPU times. Returns whether the thread has run since the last sample.
-    fn record(&mut self, times: Schedstat, when: SampleTime) -> bool {
+    fn record(&mut self, times: Schedstat, time: SampleTime) -> bool {
         let ran = self.times.is_none_or(|known| known.run_ns != times.run_ns);
         self.n_samples_idle = if ran { 0 } else { self.n_samples_idle.saturating_add(1) };
         self.n_samples_ran = self.n_samples_ran.wrapping_add(u32::from(ran));
-        self.sampled_at = Some(when.at);
-        self.sample_at = when.next(self.n_samples_idle);
+        self.sampled_at = Some(time.at);
+        self.sample_at = time.next(self.n_samples_idle);
         self.times = Some(times);
         ran
     }
@@ -406,7 +406,7 @@ mod tests {
 
     fn at_ms(at: u64) -> SampleTime {
         let ms = Nanos::from_millis;
-        SampleTime { at: ms(at), interval: ms(250), rest_max: Nanos::from_secs(2) }
+        SampleTime { at: ms(at), interval: ms(250), idle_interval_max: Nanos::from_secs(2) }
     }
 
     #[test]
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_is_due_at_a_tick_that_is_a_little_early() {
+    fn a_task_is_due_if_the_timer_expires_slightly_early() {
         assert!(at_ms(999).is_due(Nanos::from_millis(1000)));
         assert!(!at_ms(750).is_due(Nanos::from_millis(1000)));
     }

@@ -64,7 +64,7 @@ impl UnseenChildren {
 }
 
 impl<S: Source> TaskReader<S> {
-    /// Adds the CPU time of children that were never sampled to the sample.
+    /// Adds to the sample the CPU time of children that were never sampled.
     pub(super) fn credit_unseen(&mut self, (job, pid): (JobId, u32), sampled: &mut SampledTasks) {
         let unaccounted = self.poll_reaped_children(job, pid).unwrap_or_default();
         if unaccounted != Nanos::ZERO {
@@ -105,7 +105,7 @@ impl<S: Source> TaskReader<S> {
         }
     }
 
-    /// Removes a process that exited. Adds its totals to those of its job and its parent.
+    /// Removes a process that exited, and adds its totals to its job and its parent.
     pub(super) fn remove_exited(&mut self, pid: u32) {
         let Some(job) = self.job_of(pid) else { return };
         let Some(process) = self.processes.get(&(job, pid)) else { return };
@@ -133,7 +133,7 @@ impl<S: Source> TaskReader<S> {
         self.credit(job, pid, Nanos(rest), sampled);
     }
 
-    /// Adds credited CPU time to the sample of the main thread of a process. The sample is created if necessary.
+    /// Adds credited CPU time to the sample of the main thread of a process. Creates the sample if necessary.
     fn credit(&self, job: JobId, pid: u32, unaccounted: Nanos, sampled: &mut SampledTasks) {
         let is_first = |thread: &&super::Thread| thread.id.tid == pid;
         let Some(process) = self.processes.get(&(job, pid)) else { return };

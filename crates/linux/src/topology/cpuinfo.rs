@@ -20,7 +20,7 @@ pub(super) struct CpuInfo {
     pub(super) model: Option<String>,
     /// Vendor of the processor.
     vendor: Option<String>,
-    /// Whether the processor is an AMD processor of family 21 or 22: its modules list two cores as siblings.
+    /// Whether the processor is an AMD processor of family 21 or 22, whose modules list two cores as siblings.
     pub(super) has_amd_modules: bool,
 }
 

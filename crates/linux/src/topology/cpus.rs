@@ -125,21 +125,21 @@ pub(super) fn group(
 ) -> (CpuPartition, CpuSet) {
     let listed: BTreeMap<CpuId, CpuSet> =
         online.iter().map(|cpu| (cpu, listed_by(cpu).and(online))).collect();
-    let mut left = online.clone();
+    let mut ungrouped = online.clone();
     let (mut groups, mut doubted) = (Vec::new(), CpuSet::new());
-    while let Some(first) = left.first() {
+    while let Some(first) = ungrouped.first() {
         let lists_first = |cpu: &CpuId| listed[cpu].contains(first);
-        let mut cpus: CpuSet = listed[&first].and(&left).iter().filter(lists_first).collect();
+        let mut cpus: CpuSet = listed[&first].and(&ungrouped).iter().filter(lists_first).collect();
         cpus.insert(first);
         // An empty list, or a list without the CPU itself, is ignored.
         doubted.extend(cpus.iter().filter(|cpu| !listed[cpu].is_subset(&cpus)));
-        left = left.minus(&cpus);
+        ungrouped = ungrouped.minus(&cpus);
         groups.push(cpus);
     }
     (groups, doubted)
 }
 
-/// Names of the file since Linux 5.4 and before.
+/// Names of the file with the siblings: since Linux 5.4, and in older kernels.
 const NAMES: [&str; 2] = ["core_cpus", "thread_siblings"];
 
 fn listed_siblings(tree: &Tree, info: &CpuInfo, online: &CpuSet) -> BTreeMap<CpuId, CpuSet> {
@@ -170,7 +170,7 @@ fn same_core_id(tree: &Tree, cpu: CpuId, siblings: &CpuSet) -> CpuSet {
     siblings.iter().filter(|&other| core_id(other) == own).collect()
 }
 
-/// Returns the CPUs with the same package and core id, for each CPU.
+/// Returns for each CPU the CPUs with the same package and core id.
 fn from_cpuinfo(info: &CpuInfo) -> BTreeMap<CpuId, CpuSet> {
     let mut cpus_of_core: BTreeMap<(u64, u64), CpuSet> = BTreeMap::new();
     for (&cpu, &core) in &info.core_ids {

@@ -64,8 +64,9 @@ pub fn below(root: &Path) -> Vec<String> {
     let is_inside =
         |next: &str, dir: &str| next.strip_prefix(dir).is_some_and(|rest| rest.starts_with('/'));
     // `/` sorts before digits, so a directory (`cpu1`) directly precedes its content (`cpu1/online`).
-    let kept = |idx: &usize| !found.get(idx + 1).is_some_and(|next| is_inside(next, &found[*idx]));
-    (0..found.len()).filter(kept).map(|idx| found[idx].clone()).collect()
+    let is_leaf =
+        |idx: &usize| !found.get(idx + 1).is_some_and(|next| is_inside(next, &found[*idx]));
+    (0..found.len()).filter(is_leaf).map(|idx| found[idx].clone()).collect()
 }
 
 /// Returns whether a relative path matches a pattern.

@@ -1,6 +1,6 @@
 //! Core kinds: performance and efficiency cores, and their relative capacity.
 //!
-//! The kernel has several sources, but no source exists on every machine:
+//! The kernel has several sources, but no machine has all of them:
 //!
 //! ```text
 //!   cpu_capacity                  relative throughput (Arm; Intel hybrids since 6.12)
@@ -158,7 +158,7 @@ fn name(tree: &Tree, properties: &BTreeMap<CpuId, Properties>) -> BTreeMap<CpuId
     properties.iter().map(|(&cpu, kind)| (cpu, of_kind(kind))).collect()
 }
 
-/// Returns the throughput of each kind, on any scale, from the best source that has all kinds.
+/// Returns the throughput of each kind in an arbitrary unit, from the best source that has all kinds.
 fn speeds(tree: &Tree, properties: &BTreeMap<CpuId, Properties>) -> BTreeMap<Properties, u64> {
     let from =
         |speed: &dyn Fn(CpuId, &Properties) -> Option<u64>| -> Option<BTreeMap<Properties, u64>> {

@@ -177,7 +177,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(100))]
 
     #[test]
-    fn any_tree_is_a_machine_that_can_be_written_and_drawn_or_an_error(
+    fn any_tree_gives_an_error_or_a_machine_that_can_be_written_and_drawn(
         files in proptest::collection::vec((path(), text()), 0..40),
     ) {
         let root = tempfile::tempdir().expect("a directory");

@@ -1,4 +1,4 @@
-//! The directory of undo records. Only its owner can write to the directory.
+//! The directory of undo records, to which only its owner can write.
 //!
 //! The directory is `/run/evenkeel` for root. For other users it is `$XDG_RUNTIME_DIR/evenkeel`, or
 //! `/run/user/UID/evenkeel` if that variable is not set, or a private directory in `/tmp`. Owner and mode are checked,
@@ -78,9 +78,9 @@ impl Dir {
         }))
     }
 
-    /// Opens a directory to read records. Returns `None` if it does not exist. Another user can have created a fallback
-    /// in `/tmp`. Such a directory contains no record of this user, because only a directory of this user is written
-    /// to. Its content is not trusted.
+    /// Opens a directory to read records. Returns `None` if the directory does not exist. Another user can have created
+    /// a fallback in `/tmp`. Such a directory contains no record of this user, because evenkeel writes only to
+    /// directories of its user. Its content is not trusted.
     pub(crate) fn for_reading(path: &Path, is_fallback: bool) -> Result<Option<Self>, UndoError> {
         let is_of_another_user = || {
             // No fault injection: after an error the path counts as unusable, not as created by another user.
@@ -143,7 +143,7 @@ impl Dir {
         let mode = fault::retry("fstat", || Ok(rustix::fs::fstat(&file)?))?.st_mode;
         match FileType::from_raw_mode(mode) {
             FileType::RegularFile => Ok(file),
-            _ => Err(io::Error::other("it is not a regular file; remove it")),
+            _ => Err(io::Error::other("this is not a regular file; remove it")),
         }
     }
 
@@ -206,7 +206,7 @@ mod tests {
         assert!(error.contains("mode 0755") && error.contains("chmod 700"), "{error}");
         symlink(directory("new"), directory("link")).expect("a link");
         assert!(open("link").is_err());
-        assert!(open("absent").expect_err("it does not exist").contains(STATE_VARIABLE));
+        assert!(open("absent").expect_err("the directory does not exist").contains(STATE_VARIABLE));
     }
 
     #[test]

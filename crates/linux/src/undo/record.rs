@@ -32,7 +32,7 @@ pub struct UndoHeader {
     pub run: String,
     /// PID of the process that owns the record.
     pub pid: u32,
-    /// Start time of this process in clock ticks since boot; 0 if unknown.
+    /// Start time of the process that owns the record, in clock ticks since boot; 0 if unknown.
     #[serde(default, alias = "born_ticks")]
     pub start_time_ticks: u64,
     /// Whether evenkeel did not start the processes (`evenkeel watch`). In this case only recorded processes and their

@@ -207,7 +207,7 @@ fn restore_file(
         && !options.dry_run
         && let Err(error) = dir.unlink(name)
     {
-        problems.push(format!("it cannot be removed: {error}"));
+        problems.push(format!("the file cannot be removed: {error}"));
         report.verdict = RestoreVerdict::Kept;
     }
     Ok(Some(report))
@@ -308,7 +308,7 @@ fn read_all(file: &OwnedFd) -> io::Result<Vec<u8>> {
             n_bytes => bytes.extend_from_slice(&piece[..n_bytes]),
         }
         if BYTES_MAX < bytes.len() {
-            return Err(io::Error::other(format!("it is larger than {BYTES_MAX} bytes")));
+            return Err(io::Error::other(format!("the file is larger than {BYTES_MAX} bytes")));
         }
     }
 }
@@ -455,7 +455,8 @@ fn restore_thread(
 /// of the thread and applies it again when the thread is moved back.
 fn is_hidden_by_a_cpuset(root: &Path, id: TaskId, records: &Records, mask: &CpuSet) -> bool {
     let change = records.of_task(id);
-    change.is_some_and(|change| crate::cpuset::hides(root, id.tid, mask, &change.old))
+    change
+        .is_some_and(|change| crate::cpuset::hides_requested_mask(root, id.tid, mask, &change.old))
 }
 
 #[cfg(test)]

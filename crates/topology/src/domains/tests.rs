@@ -18,7 +18,7 @@ fn synthetic(text: &str) -> Machine {
 
 /// Returns the domains that `auto` selects, one per line.
 fn selected(machine: &Machine, usable: &CpuSet) -> String {
-    let domains = Domains::of(machine, DomainChoice::Auto, usable);
+    let domains = Domains::select(machine, DomainChoice::Auto, usable);
     let line = |(idx, domain): (usize, &Domain)| {
         let node = domain.node.map_or("no node".to_owned(), |node| node.to_string());
         format!("{}: {} on {node}\n", domains.label(idx), domain.cpus)
@@ -52,7 +52,7 @@ fn auto_selects_the_coarsest_level_with_two_domains_and_otherwise_cores() {
 fn caches_fall_back_to_auto_if_there_are_fewer_than_two_llc_domains() {
     let level = |text: &str| {
         let machine = synthetic(text);
-        Domains::of(&machine, DomainChoice::Caches, machine.allowed()).level()
+        Domains::select(&machine, DomainChoice::Caches, machine.allowed()).level()
     };
     assert_eq!(level("nodes=2 llcs=2 cores=2"), Level::Llc);
     assert_eq!(level("nodes=2 cores=2"), Level::Llc);
@@ -90,7 +90,7 @@ fn a_node_with_unknown_memory_is_a_domain() {
 
 #[test]
 fn a_set_of_cpus_is_in_one_domain_or_in_none() {
-    let domains = Domains::of(&synthetic("nodes=2 cores=2"), DomainChoice::Auto, &set("0-3"));
+    let domains = Domains::select(&synthetic("nodes=2 cores=2"), DomainChoice::Auto, &set("0-3"));
     assert_eq!(domains.of_set(&set("2-3")), Some(1));
     assert_eq!(domains.of_set(&set("1-2")), None);
     assert_eq!(domains.of_set(&set("")), None);

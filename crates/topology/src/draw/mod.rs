@@ -104,9 +104,7 @@ fn distances(machine: &Machine) -> String {
         return format!("distance from any node to any other: {near} (10 is local)\n");
     }
     if DISTANCE_TABLE_MAX < machine.nodes().len() {
-        return format!(
-            "distances between nodes: {near} to {far} (10 is local; --json has them)\n"
-        );
+        return format!("distances between nodes: {near} to {far} (10 is local; see --json)\n");
     }
     distance_table(machine)
 }
@@ -180,7 +178,7 @@ fn may_use(machine: &Machine) -> String {
 }
 
 fn placement(machine: &Machine) -> String {
-    let domains = Domains::of(machine, DomainChoice::Auto, machine.allowed());
+    let domains = Domains::select(machine, DomainChoice::Auto, machine.allowed());
     match domains.len() {
         0 => "nothing can be placed: this process may use no CPU".to_owned(),
         1 => "nothing can be placed: there is one core to run on".to_owned(),

@@ -1,4 +1,4 @@
-//! Tests of whole drawings. An input is a synthetic machine. ` with ` and the name of a [`change`] may follow.
+//! Tests of whole drawings. An input is a synthetic machine, which ` with ` and the name of a [`change`] may follow.
 
 use super::*;
 use crate::{Machine, MachineParts};
@@ -34,7 +34,8 @@ fn change(name: &str, parts: &mut MachineParts) {
     }
 }
 
-/// Allows CPUs 0 to 2 and node 0. CPU 7 is offline, node 1 has no memory, and the core kinds differ.
+/// Restricts a machine: CPUs 0 to 2 and node 0 are allowed, CPU 7 is offline, node 1 has no memory, and the core kinds
+/// differ.
 fn restrict(parts: &mut MachineParts) {
     parts.cpus.iter_mut().for_each(|cpu| cpu.allowed = cpu.id.0 < 3);
     parts.cpus[7].online = false;

@@ -14,8 +14,7 @@ use crate::{
     MachineParts, MemoryAccess, Node, PerfAttributes, SourcedValue, System,
 };
 
-/// Largest id of a CPU, core, cache or node, which is the limit of CPU and node sets. The limits of the kernel are
-/// lower.
+/// Largest id of a CPU, core, cache or node: the limit of the id sets. The limits of the kernel are lower.
 const ID_MAX: u32 = 65_535;
 
 /// Error in the values of a machine file.

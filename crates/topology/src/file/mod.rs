@@ -13,8 +13,8 @@
 //! ```
 //!
 //! CPU sets are in the list format of Linux. The node, LLC domain and core of a CPU follow from the lists. An entry of
-//! `cpus` may also contain them and must then agree with the lists. `accesses`, `core_kinds`, and `latency` and
-//! `bandwidth` of caches are for the simulator. Each of these values has its source.
+//! `cpus` may name them too; both must agree. `accesses`, `core_kinds`, and `latency` and `bandwidth` of caches are for
+//! the simulator. Each of these values has its source.
 
 mod convert;
 #[cfg(test)]
@@ -42,7 +42,7 @@ pub struct MachineFile {
     /// Name of the machine in output.
     #[serde(default)]
     pub name: String,
-    /// Nodes that this process may allocate memory on, in list format. Default: all.
+    /// Nodes on which this process may allocate memory, in list format. Default: all.
     pub nodes_allowed: Option<String>,
     /// Corrections that the reader made to inconsistent sources, one sentence each.
     #[serde(default)]
@@ -74,19 +74,19 @@ pub struct MachineFile {
     /// from other keys.
     #[serde(default, skip_serializing)]
     pub placement: Ignored,
-    /// Ignored, like `placement`: the metrics and their availability.
+    /// The metrics and their availability; ignored, like `placement`.
     #[serde(default, skip_serializing)]
     pub signals: Ignored,
-    /// Ignored, like `placement`: the microarchitecture of the PMU events.
+    /// The microarchitecture of the PMU events; ignored, like `placement`.
     #[serde(default, skip_serializing)]
     pub uarch: Ignored,
-    /// Ignored, like `placement`: the common name of the microarchitecture.
+    /// The common name of the microarchitecture; ignored, like `placement`.
     #[serde(default, skip_serializing)]
     pub uarch_name: Ignored,
-    /// Ignored, like `placement`: the hardware events.
+    /// The hardware events; ignored, like `placement`.
     #[serde(default, skip_serializing)]
     pub events: Ignored,
-    /// Ignored, like `placement`: the cgroups available to jobs.
+    /// The cgroups available to jobs; ignored, like `placement`.
     #[serde(default, skip_serializing)]
     pub cgroups: Ignored,
 }
@@ -205,7 +205,7 @@ pub struct AccessEntry {
     pub from_node: u32,
     /// The node of the memory.
     pub to_node: u32,
-    /// Latency without other memory traffic.
+    /// Latency of one cache line without other memory traffic.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub latency: Option<Latency>,
     /// Peak bandwidth of all CPUs of `from_node` together.

@@ -75,7 +75,7 @@ fn a_written_machine_is_read_back_equal() {
 }
 
 #[test]
-fn every_part_of_a_machine_is_one_line() {
+fn every_part_of_a_written_machine_is_on_one_line() {
     let machine = Machine::synthetic("cores=2 smt=2").expect("a machine");
     expect![[r##"
         # A machine for evenkeel. CPU sets are in the list format of Linux.
@@ -136,14 +136,14 @@ proptest! {
     }
 
     #[test]
-    fn any_text_is_a_machine_or_one_line(text in "[a-z0-9_=\\[\\]{}\", \n-]{0,80}") {
+    fn any_text_gives_a_machine_or_an_error_of_one_line(text in "[a-z0-9_=\\[\\]{}\", \n-]{0,80}") {
         if let Err(error) = parse_toml(&text, "x.toml") {
             prop_assert!(!error.to_string().contains('\n'), "{}", error);
         }
     }
 
     #[test]
-    fn the_example_with_any_byte_changed_is_a_machine_or_one_line(at in 0..SMALL.len(), new in 32u8..127) {
+    fn the_example_with_a_changed_byte_gives_a_machine_or_an_error_of_one_line(at in 0..SMALL.len(), new in 32u8..127) {
         let mut bytes = SMALL.as_bytes().to_vec();
         bytes[at] = new;
         let text = String::from_utf8(bytes).expect("the example is ASCII");

@@ -23,7 +23,7 @@ pub enum ParseFileError {
     #[error("{}", position_text(.position, .source))]
     Invalid {
         position: Located<&'static str>,
-        /// The error. Boxed to keep `Result`s small.
+        /// The error, boxed to keep `Result`s small.
         source: Box<FileError>,
     },
 }

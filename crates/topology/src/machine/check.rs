@@ -150,7 +150,7 @@ fn check_same_domain<'a, I: std::fmt::Display>(
     let mut owners = lists.filter(|(_, cpus)| cpus.intersects(&core.cpus));
     match (owners.next(), owners.next()) {
         (Some((first, _)), Some((second, _))) => {
-            let problem = format!("is in {first} and in {second}: a core is in one");
+            let problem = format!("is in {first} and in {second}: a core belongs to only one");
             Err(invalid(core.id, "cpus", problem))
         }
         _ => Ok(()),

@@ -261,7 +261,7 @@ impl JobPageMigrator {
 fn hot_pages(sampling: &AddressSampling, pid: u32) -> Vec<(u64, u64)> {
     let is_large =
         || memory::resident("/".as_ref(), pid).is_ok_and(|size| ADDRESS_SAMPLING_MIN <= size);
-    if sampling.is_unknown() || !is_large() {
+    if sampling.is_unsupported() || !is_large() {
         return Vec::new();
     }
     // If the kernel rejects sampling, pages migrate in the order of their addresses.

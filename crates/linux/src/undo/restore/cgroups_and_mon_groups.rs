@@ -101,7 +101,7 @@ pub(super) fn remove_cgroup(
             KernelGroupRestoreAction::Absent
         });
     }
-    // Even without the directory, the parent may still enable the controller for its children.
+    // The parent may still enable the controller for its children if the directory is missing.
     entry(match groups.remove_all() {
         Ok(()) if existed => KernelGroupRestoreAction::Removed,
         Ok(()) => KernelGroupRestoreAction::Absent,
@@ -131,7 +131,9 @@ mod tests {
     #[test]
     fn only_directories_of_a_cgroup_file_system_are_removed() {
         let dir = tempfile::tempdir().expect("a directory");
-        let check = |root: &str, path: &Path| is_cgroup_or_absent(root.as_ref(), path).expect("it");
+        let check = |root: &str, path: &Path| {
+            is_cgroup_or_absent(root.as_ref(), path).expect("the path can be read")
+        };
         assert!(!check("/", dir.path()) && !check("/", "/proc".as_ref()));
         assert!(check("/", &dir.path().join("absent")));
         assert!(check("/root-of-a-test", dir.path()));

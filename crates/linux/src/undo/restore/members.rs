@@ -92,7 +92,8 @@ impl MemberSearch<'_> {
         (job_of, groups)
     }
 
-    /// Assigns each process with the run in its environment to its job, regardless of its parent.
+    /// Assigns each process to the job in its environment, if the environment contains this run. The parent of the
+    /// process is not relevant.
     fn mark_by_environment(
         &self,
         all: &BTreeMap<u32, ProcStat>,

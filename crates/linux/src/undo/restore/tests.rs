@@ -264,7 +264,7 @@ fn an_incomplete_last_line_is_no_damage_and_a_malformed_line_keeps_the_record() 
 }
 
 #[test]
-fn a_record_of_another_version_is_not_damaged() {
+fn a_record_of_another_version_does_not_count_as_damaged() {
     for version in ["0", "3"] {
         let record = format!("{{\"evenkeel_undo\":{version},\"run\":[]}}\n{{\"new\":{{}}}}\n");
         check_file(&record, &RestoreVerdict::Unknown, 0);
@@ -316,7 +316,7 @@ fn a_program_without_an_environment_causes_no_delay() {
     let online = system::online(root).expect("a list");
     let search = MemberSearch { root, header: &header, records: log.records(), online: &online };
     let mut unreadable = UnreadableProcesses::new();
-    assert!(!search.is_undecided(pids.iter().next().expect("one"), &mut unreadable));
+    assert!(!search.is_undecided(pids.iter().next().expect("one process"), &mut unreadable));
     assert!(unreadable.is_empty(), "{unreadable:?}");
     assert_eq!(sleeper.mask(), first);
 }
@@ -334,13 +334,13 @@ fn restore_does_not_wait_for_a_locked_record_of_another_namespace() {
 }
 
 #[test]
-fn only_groups_that_a_killed_run_named_as_its_own_are_removed() {
+fn only_groups_with_a_name_of_the_killed_run_are_removed() {
     let test_dir = TestDir::new();
     let root = tempfile::tempdir().expect("a directory");
     let at = root.path().join("sys/fs/resctrl/mon_groups");
     let mut log = test_dir.log();
     let run = log.run().to_owned();
-    let named = ["0-a", "1-missing"].map(|job| crate::resctrl::MonGroupDir::of(&run, job));
+    let named = ["0-a", "1-missing"].map(|job| crate::resctrl::MonGroupDir::for_job(&run, job));
     for name in [named[0].name(), named[1].name(), "other", "evenkeel-another-0-a"] {
         log.announce_mon_group(name).expect("a line");
     }

@@ -52,7 +52,8 @@ pub fn journal_or_stream(path: &Path) -> Result<Recording, CommandError> {
     let path = journal_path(path);
     let recording = journal::read(&path).map_err(|error| match error {
         JournalError::Line { cause: LineError::NoHeader, .. } => anyhow::anyhow!(
-            "{}:1: neither a journal nor a stream: name the file journal.jsonl of a run, or a stream of evenkeel record",
+            "{}:1: neither a journal nor a stream: specify the file journal.jsonl of a run, or a \
+             stream of evenkeel record",
             path.display()
         ),
         error => error.into(),

@@ -42,7 +42,7 @@ pub struct IdSet<T> {
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum BitmapWords {
     One(u64),
-    /// At least two words.
+    /// Two or more words.
     Many(Vec<u64>),
 }
 
@@ -398,7 +398,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_format_is_that_of_the_kernel() {
+    fn the_list_format_is_the_format_of_the_kernel() {
         for text in ["", "0", "0-3,8", "5,7,9-11", "64-65,1023"] {
             assert_eq!(set(text).to_string(), text);
         }
@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn sets_are_ordered_by_their_words_from_the_lowest_on() {
+    fn sets_are_ordered_by_their_words_lowest_first() {
         let rising = ["", "64", "64,128", "0", "0,128", "0,64", "1", "63", "0-63"];
         let sets: Vec<CpuSet> = rising.iter().map(|text| set(text)).collect();
         let by_words = |set: &CpuSet| set.words().collect::<Vec<_>>();
@@ -443,7 +443,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_set_has_the_inserted_members_without_the_removed_ones(
+        fn a_set_has_the_inserted_members_without_the_removed_members(
             steps in proptest::collection::vec((any::<bool>(), 0u32..400), 0..80),
         ) {
             let (mut made, mut members) = (CpuSet::new(), BTreeSet::new());

@@ -30,11 +30,11 @@ macro_rules! id {
 }
 
 id! {
-    /// A logical CPU, by the number of the kernel. Numbers can have gaps.
+    /// A logical CPU, with the number that the kernel uses. Numbers can have gaps.
     CpuId, "cpu"
 }
 id! {
-    /// A NUMA node, by the number of the kernel. Numbers can have gaps.
+    /// A NUMA node, with the number that the kernel uses. Numbers can have gaps.
     NodeId, "node"
 }
 id! {

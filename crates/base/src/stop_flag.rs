@@ -1,4 +1,4 @@
-//! A flag that requests a long computation to stop.
+//! Flag that stops a long computation.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -69,7 +69,7 @@ pub enum TomlFault {
 pub struct TomlVersion {
     /// The key with the version.
     pub key: &'static str,
-    /// The supported version.
+    /// The only supported version.
     pub supported: u32,
     /// Instruction for converting a file of the previous version.
     pub conversion: Option<&'static str>,
@@ -292,7 +292,7 @@ pub fn describe(value: &Value<'_>) -> String {
     }
 }
 
-/// Returns an integer in base 10, for any base in the file.
+/// Returns an integer in base 10. The file may use another base.
 pub fn decimal(number: &DeInteger<'_>) -> String {
     let value = i128::from_str_radix(number.as_str(), number.radix());
     value.map_or_else(|_| number.as_str().to_owned(), |value| value.to_string())
@@ -347,8 +347,8 @@ pub fn serde_fault(message: &str) -> TomlFault {
 /// Returns `KEY: ` if the text ends with `KEY =`, otherwise an empty text.
 fn key_before(text: &str) -> String {
     let is_bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-    let left = text.trim_end().strip_suffix('=').unwrap_or_default();
-    match left.trim_end().rsplit(|c| !is_bare(c)).next() {
+    let before_equals = text.trim_end().strip_suffix('=').unwrap_or_default();
+    match before_equals.trim_end().rsplit(|c| !is_bare(c)).next() {
         None | Some("") => String::new(),
         Some(key) => format!("{key}: "),
     }
@@ -419,7 +419,7 @@ fn missing(message: &str) -> Option<String> {
     Some(format!("{field} is missing; add it"))
 }
 
-/// Returns the plain name of the type at the start of a part of a serde message.
+/// Returns a plain name for the type at the start of a text of serde.
 fn plain_type(message: &str) -> &str {
     const TYPES: [(&str, &str); 16] = [
         ("integer", "an integer"),

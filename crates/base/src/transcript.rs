@@ -7,8 +7,8 @@
 //!   class 16 is out of range              result, up to the next input
 //! ```
 //!
-//! A test compares a whole file with its transcript. All cases run. The names of the cases with differences are printed
-//! to standard error. With `expect_test`, `UPDATE_EXPECT=1` writes the current results to the file.
+//! A test compares a file with the transcript of its inputs. All cases run. The names of the cases with differences are
+//! printed to standard error. With `expect_test`, `UPDATE_EXPECT=1` writes the current results to the file.
 
 /// Returns the transcript with the current result of each input.
 pub fn transcript(recorded: &str, result: impl Fn(&str) -> String) -> String {

@@ -153,15 +153,15 @@ const TIME_UNITS: [(&str, u128); 8] = [
 
 /// Parses a time: digits, at most one decimal point and an optional unit (default: seconds).
 ///
-/// The computation uses integers only, so a time that was written is read back equal. Digits below one
+/// The computation uses integers only, so a time that is written and read again is unchanged. Digits below one
 /// nanosecond are truncated. The result saturates on overflow.
 pub fn exact_nanos(text: &str) -> Option<u128> {
     let text = text.trim();
     TIME_UNITS.iter().find_map(|&(unit, scale)| decimal(text.strip_suffix(unit)?.trim_end(), scale))
 }
 
-/// Multiplies a plain decimal number by a whole number. Returns `None` if the text is not a plain decimal number.
-/// Saturates on overflow.
+/// Multiplies a plain decimal number by a whole number. Returns `None` if the text is not a plain decimal number. The
+/// result saturates on overflow.
 fn decimal(text: &str, scale: u128) -> Option<u128> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let plain = |digits: &str| digits.bytes().all(|b| b.is_ascii_digit());

@@ -5,7 +5,7 @@ use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
-/// A live run cannot start or continue. An error of a single job is reported as an outcome.
+/// Reason why a live run cannot start or continue. An error of a single job is reported as an outcome.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum LiveError {

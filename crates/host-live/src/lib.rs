@@ -6,7 +6,7 @@
 //!   session   shared by both: wake-ups, tasks, undo record, affinity, memory, collectors
 //! ```
 //!
-//! [`LaunchHost`] and [`AttachHost`] implement [`engine::Host`]. Both restore all settings that they changed. If
+//! [`LaunchHost`] and [`AttachHost`] implement [`engine::Host`]. Both hosts restore all settings that they changed. If
 //! evenkeel is killed, the undo record contains the old value of each changed setting.
 
 mod attach;

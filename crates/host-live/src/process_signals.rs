@@ -72,7 +72,7 @@ mod tests {
         let start = procfs::stat("/".as_ref(), child.id()).expect("it is running").start_time_ticks;
         assert_eq!(send(child.id(), start - 1, Signal::KILL), SignalResult::Done);
         assert_eq!(send(child.id(), start, Signal::TERM), SignalResult::Done);
-        // If SIGKILL had been sent, it would have terminated the child first.
+        // An earlier SIGKILL would have terminated the child.
         assert_eq!(child.wait().expect("own child").signal(), Some(15));
         assert_eq!(send(child.id(), start, Signal::TERM), SignalResult::Done);
     }

@@ -1,7 +1,7 @@
 //! State of a run at the end of a part of its journal, written as the second line of the next part.
 //!
 //! A part must be readable after the earlier parts were removed. A part therefore begins with the progress of every job
-//! and the last values of every task; its samples contain only changes.
+//! and the last values of every task; the following samples contain only changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ use crate::{Header, JobChange, JobHistory};
 pub struct Checkpoint {
     /// Number of the last turn that is included.
     pub turn: u64,
-    /// Time of that turn.
+    /// Time of the last turn that is included.
     pub at: Nanos,
     /// Progress of every job.
     pub jobs: JobHistory,
@@ -29,7 +29,7 @@ pub struct Checkpoint {
     pub load_basis: Option<LoadBasis>,
     /// Signal tier of each value.
     pub signals: Option<Tiers>,
-    /// Functions of the host that are no longer available, as printed.
+    /// Messages about functions of the host that are no longer available.
     pub degraded: Vec<String>,
     tasks: BTreeMap<TaskId, TaskSample>,
     nodes: BTreeMap<NodeId, NodeSample>,
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_values_of_running_tasks_are_kept_and_those_of_exited_tasks_are_not() {
+    fn the_last_values_of_running_tasks_are_kept_and_the_values_of_exited_tasks_are_removed() {
         let mut checkpoint = Checkpoint::default();
         let tasks = vec![task(1, 0, 5), task(2, 0, 5), task(3, 1, 5), task(4, 1, 5)];
         checkpoint.observe_sample(&Sample { tasks, ..Sample::default() });

@@ -20,14 +20,14 @@ pub enum LineError {
     #[error("the file is empty: this is not a journal")]
     Empty,
     #[error(
-        "not a journal: the first line has no journal version; name the file journal.jsonl of a run"
+        "not a journal: the first line has no journal version; specify the file journal.jsonl of a run"
     )]
     NoHeader,
     #[error("this is a stream of evenkeel record, not a journal: evenkeel replay reads it")]
     Stream,
     #[error("{}", base::suggest::other_format("journal", *.found, *.supported))]
     OtherFormat { found: u32, supported: u32 },
-    /// Invalid JSON, a missing field or a field of the wrong type; with the message of the parser.
+    /// Invalid JSON, a missing field or a field of the wrong type. The text is the message of the parser.
     #[error("{0}: the line is damaged or was edited")]
     Broken(String),
     #[error("the field {field} is {found}: expected {expected}")]

@@ -15,7 +15,7 @@ pub struct Header {
     pub tool: String,
     /// Id of the run, unique on a machine.
     pub run_id: String,
-    /// Wall clock at the start, in seconds since 1970 (UTC). The only wall-clock time in a journal.
+    /// Wall clock at the start, in seconds since 1970 (UTC). A journal contains no other wall-clock time.
     pub started_unix_s: u64,
     /// Kind of host: `live`, `watch`, `sim` or `replay`.
     pub host: String,
@@ -29,7 +29,7 @@ pub struct Header {
     pub workload: String,
     /// Base directory of the workload's relative paths.
     pub dir: PathBuf,
-    /// Jobs by number. The journal does not contain their environment, which may contain secrets.
+    /// Jobs by number. The journal does not contain the environment of jobs, which may contain secrets.
     pub jobs: Vec<Job>,
     /// Options of the run, by flag name.
     pub options: BTreeMap<String, String>,
@@ -80,9 +80,9 @@ pub struct RunEnd {
     pub error: Option<String>,
     /// Duration of the run.
     pub wall: Nanos,
-    /// CPU time of evenkeel itself, user and system. Absent in a replay.
+    /// CPU time of evenkeel itself, user and system. The field is absent in a replay.
     pub own_cpu: Option<Nanos>,
-    /// Maximum resident set of evenkeel itself. Absent in a replay.
+    /// Maximum resident set of evenkeel itself. The field is absent in a replay.
     pub own_max_resident: Option<Bytes>,
 }
 

@@ -46,11 +46,11 @@ pub struct JobProgress {
     pub n_starts: u32,
     /// Number of moves (task migrations by the policy) while the job ran.
     pub n_moves: u32,
-    /// CPUs to which evenkeel or another program bound the job. Absent while the job is not bound.
+    /// CPUs to which evenkeel or another program bound the job. The field is absent while the job is not bound.
     pub placed: Option<CpuSet>,
     /// Reason of the last placement by evenkeel.
     pub reason: Option<Reason>,
-    /// Cause why evenkeel no longer places the job. Absent while evenkeel manages the job.
+    /// Reason why evenkeel no longer places the job. The field is absent while evenkeel manages the job.
     pub unmanaged: Option<UnmanagedCause>,
     /// Cause and detail of a failed start.
     pub start_failure: Option<(RejectCause, String)>,
@@ -200,7 +200,7 @@ impl JobHistory {
         Some(JobRecord { target: Target::Job(id), change, request: None })
     }
 
-    /// Adds an attached job. Its number is the next free number or the number of a detached job.
+    /// Adds an attached job. The job has the next free number or the number of a detached job.
     fn attach(&mut self, id: JobId, at: Nanos) -> Option<()> {
         let attached = JobProgress {
             phase: JobPhase::Running,

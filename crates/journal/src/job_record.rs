@@ -12,7 +12,7 @@ use sched::{
 /// One change of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobRecord<'a> {
-    /// The job. A task only in [`JobChange::Rejected`] and [`JobChange::NotCarriedOut`].
+    /// A job. In [`JobChange::Rejected`] and [`JobChange::NotCarriedOut`] the target can also be a task.
     pub target: Target,
     /// The change.
     pub change: JobChange<'a>,
@@ -30,7 +30,7 @@ pub enum JobChange<'a> {
     Unmanaged(&'a UnmanagedCause),
     /// The program was running already and is managed from now on.
     Attached(&'a Job),
-    /// The program is no longer managed. Contains the counters of the time in which it was managed.
+    /// The program is no longer managed. The counters cover the time in which the program was managed.
     Detached(DetachCause, &'a Counters),
     /// The program was started and bound to these CPUs, if any.
     Started(Option<&'a CpuSet>),
@@ -62,7 +62,7 @@ pub enum JobChange<'a> {
     PageMigrationEnded(&'a CompletedPageMigration),
     /// The host rejected the action.
     Rejected(&'a Action, RejectCause, &'a str),
-    /// Only in a replay: the recorded run contains no outcome for the request. Contains the CPUs to which the job was
+    /// The recorded run of a replay contains no outcome for the request. The value is the CPUs to which the job was
     /// bound.
     NotCarriedOut(Option<CpuSet>),
 }

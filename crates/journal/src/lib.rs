@@ -13,7 +13,7 @@
 //! since the start of the run.
 //!
 //! The writer flushes a turn with an event immediately, in one write, so that the lines are complete if evenkeel is
-//! killed. The reader accepts a truncated last line and reports it. Turns without an event, in which no task ran and no
+//! killed. The reader accepts and reports a truncated last line. Turns without an event, in which no task ran and no
 //! decision was made, are buffered for at most two seconds (at four turns per second). A journal that exceeds its size
 //! limit continues in a new part. Each part can be read separately: see [`JournalLimits`].
 //!

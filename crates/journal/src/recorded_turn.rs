@@ -3,7 +3,7 @@
 use engine::{LoadBasis, LoadSample, TurnRecord};
 use sched::{Outcome, Plan, Rejection, Sample, Tiers, Turn};
 
-/// One turn of a journal. It owns the values that a [`TurnRecord`] borrows.
+/// One turn of a journal, with its own copy of the values that a [`TurnRecord`] borrows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RecordedTurn {
     /// Number, time and causes.

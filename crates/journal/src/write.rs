@@ -115,8 +115,8 @@ impl JournalWriter {
         Ok(())
     }
 
-    /// Writes the buffered lines in one call. A failed write closes the journal: a line after a truncated line would be
-    /// read as its continuation.
+    /// Writes the buffered lines in one call. A failed write closes the journal: the reader would join a truncated line
+    /// and the next line.
     fn flush(&mut self) -> io::Result<()> {
         let written = self.file.write_all(&self.buffer);
         self.is_closed |= written.is_err();
@@ -126,15 +126,15 @@ impl JournalWriter {
         written
     }
 
-    /// Continues in a new part. The first lines are written before the part gets the base name.
+    /// Continues the journal in a new part. The first lines are written before the part gets the base name.
     fn rotate(&mut self) -> io::Result<()> {
         let full = self.part.part;
-        let kept = self.limits.n_parts.max(1);
-        self.part = PartNumber { part: full + 1, n_removed: (full + 1).saturating_sub(kept) };
+        let n_kept = self.limits.n_parts.max(1);
+        self.part = PartNumber { part: full + 1, n_removed: (full + 1).saturating_sub(n_kept) };
         self.file = File::create(part_files::unfinished(&self.path))?;
         self.write_header()?;
         part_files::exchange(&self.path, full)?;
-        if let Some(oldest) = (full + 1).checked_sub(kept).filter(|&part| 0 < part) {
+        if let Some(oldest) = (full + 1).checked_sub(n_kept).filter(|&part| 0 < part) {
             std::fs::remove_file(part_files::numbered(&self.path, oldest))?;
         }
         Ok(())

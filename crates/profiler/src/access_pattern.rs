@@ -34,8 +34,8 @@ pub struct AccessPattern {
 }
 
 impl AccessPattern {
-    /// Starts a new segment at windows 1, 2, 4, 8 …. The number of windows is not known in advance; the last such
-    /// window is in the second half of the run.
+    /// Starts a new segment at windows 1, 2, 4, 8 …. The number of windows is not known in advance; the last window
+    /// with a segment is in the second half of the run.
     pub(crate) fn begin_window(&mut self) {
         self.n_windows += 1;
         if self.n_windows.is_power_of_two() {
@@ -49,7 +49,7 @@ impl AccessPattern {
         self.instruction = address;
         if self.is_open {
             self.fetched.push((address, self.data_references.len()));
-            // A segment with few data references ends after this number of instructions.
+            // The number of instructions limits a segment with few data references.
             self.is_open = self.fetched.len() < 16 * N_DOTS;
         }
     }
@@ -96,8 +96,8 @@ const N_ROUNDS_MIN: u32 = 20;
 mod tests {
     use super::*;
 
-    /// A loop that reads two arrays and writes a third, one line per array and iteration.
-    fn a_loop(n_rounds: u64) -> AccessPattern {
+    /// Returns a loop that reads two arrays and writes a third, one line per array and iteration.
+    fn loop_pattern(n_rounds: u64) -> AccessPattern {
         let mut pattern = AccessPattern::default();
         pattern.begin_window();
         for round in 0..n_rounds {
@@ -111,13 +111,17 @@ mod tests {
 
     #[test]
     fn lines_are_counted_per_iteration_of_the_innermost_loop() {
-        assert_eq!(a_loop(100).lines_per_iteration(), Some(3));
-        assert_eq!(a_loop(5).lines_per_iteration(), None, "five iterations do not count as a loop");
+        assert_eq!(loop_pattern(100).lines_per_iteration(), Some(3));
+        assert_eq!(
+            loop_pattern(5).lines_per_iteration(),
+            None,
+            "five iterations do not count as a loop"
+        );
     }
 
     #[test]
     fn a_segment_is_bounded_and_a_later_window_starts_another_segment() {
-        let mut pattern = a_loop(100_000);
+        let mut pattern = loop_pattern(100_000);
         assert_eq!(pattern.data_references().len(), N_DOTS);
         assert_eq!(
             pattern.data_references()[2],

@@ -1,10 +1,11 @@
 //! Phases and miss-ratio curves from windows, with error estimates.
 //!
-//! Two samples cause an error. Lines are sampled: they are divided into eight groups by hash, and the difference
-//! between groups gives a standard error of the mean. It is scaled by the square root of the share of lines that were
-//! not sampled. The run is sampled: the difference between windows gives a second standard error. It is scaled by the
-//! square root of the share of instructions that were not traced. The reported error is twice the root of the sum of
-//! squares. It does not include the correlation between adjacent windows and is therefore too small.
+//! The error has two sources. First, lines are sampled: the lines are divided into eight groups by hash, and the
+//! difference between groups gives a standard error of the mean. This error is scaled by the square root of the share
+//! of lines that were not sampled. Second, the run is sampled: the difference between windows gives a second standard
+//! error. The second error is scaled by the square root of the share of instructions that were not traced. The reported
+//! error is twice the root of the sum of squares. The reported error does not include the correlation between adjacent
+//! windows and is therefore too small.
 
 use program::profile::{CurvePoint, MissRatioCurve, Phase, ProfileValue, ValueSource};
 
@@ -51,7 +52,7 @@ fn point(windows: &[Window], idx: usize, n_instructions: u64, share_covered: f64
     }
 }
 
-/// Removes the largest sizes if the curve is flat there.
+/// Removes the largest sizes while their values are equal.
 fn shortened(mut points: Vec<CurvePoint>) -> Vec<CurvePoint> {
     let same =
         |a: &CurvePoint, b: &CurvePoint| a.misses == b.misses && a.write_backs == b.write_backs;
@@ -152,7 +153,7 @@ mod tests {
         let half = error(0.5).unwrap();
         let none = error(0.0).unwrap();
         assert!((none / half - 2f64.sqrt()).abs() < 1e-9, "{none} {half}");
-        // Standard deviation 1.633, four windows: twice 0.816.
+        // The standard deviation is 1.633. With four windows, the error is twice 0.816.
         assert!((none - 1.633).abs() < 1e-3, "{none}");
         assert_eq!(curve(&windows[..1], 0.5).unwrap().curve.points()[0].error, None);
     }

@@ -9,9 +9,9 @@
 //! * **fixed rate**: R is constant.
 //!
 //! Two details differ from the paper. R is halved instead of lowered by one line at a time, so every weight is an
-//! integer. Earlier counts are not rescaled when R changes, because each use was counted with the weight 1/R of that
-//! time. The correction of the number of references in the paper (SHARDS-adj) assigns the difference to the smallest
-//! distance. Dividing misses by the true number of instructions has the same effect.
+//! integer. Earlier counts are not rescaled when R changes, because each use was counted with the value of 1/R at the
+//! time of the use. The correction of the number of references in the paper (SHARDS-adj) assigns the difference to the
+//! smallest distance. Dividing misses by the true number of instructions has the same effect.
 //!
 //! This pass also counts write-backs. Every cache that evicts a modified line before its next use writes the line
 //! back. A line is dirty in the cache sizes with more than `dirty_above` lines
@@ -56,8 +56,8 @@ const REUSE_DISTANCE_MIN_LINES: u64 = 64;
 /// Cumulative counts. The difference of two tallies describes the interval between them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ReuseTally {
-    /// Uses per group, by the number of cache sizes in which they missed. A use misses in all smaller sizes than the
-    /// first hit.
+    /// Uses per group, by the number of cache sizes in which they missed. A use misses in all sizes up to its reuse
+    /// distance and hits in all larger sizes.
     pub misses: [[u64; N_SIZES + 1]; N_GROUPS],
     /// Write-backs of each size, as differences from one size to the next.
     pub write_backs: [i64; N_SIZES + 1],
@@ -214,7 +214,8 @@ fn written(dirty_above: u64, distance: u64) -> std::ops::Range<usize> {
     n_sizes_up_to(dirty_above)..n_sizes_up_to(distance)
 }
 
-/// Returns the group of a line. It depends on low hash bits, because the high bits are equal for all sampled lines.
+/// Returns the group of a line. The group depends on low hash bits, because the high bits are equal for all sampled
+/// lines.
 fn group(line: u64) -> usize {
     (hash(line) >> 8) as usize % N_GROUPS
 }
@@ -249,7 +250,7 @@ mod tests {
         sums.take(N_SIZES).collect()
     }
 
-    /// Reference model: one LRU cache of `n_lines` lines. Returns misses and write-backs.
+    /// Simulates one LRU cache of `n_lines` lines as a reference model. Returns misses and write-backs.
     fn cache(n_lines: u64, uses: &[(u64, bool)]) -> (u64, i64) {
         let (mut lines, mut misses, mut written): (Vec<(u64, bool)>, u64, i64) = Default::default();
         for &(line, writes) in uses {

@@ -25,7 +25,7 @@ const EMPTY: u64 = u64::MAX;
 #[derive(Clone, Debug)]
 pub struct LruStack {
     pub(crate) table: LineTable,
-    /// Line in each slot.
+    /// Number of the line in each slot.
     slots: Vec<u64>,
     /// Binary indexed tree: number of used slots.
     sums: Vec<u32>,
@@ -44,7 +44,7 @@ impl Default for LruStack {
 }
 
 impl LruStack {
-    /// Records a use of a line. Returns its reuse distance, `None` for a first use.
+    /// Records a use of a line. Returns the reuse distance, or `None` for a first use.
     pub fn touch(&mut self, line: u64) -> Option<u64> {
         self.touch_entry(line).1
     }
@@ -74,7 +74,7 @@ impl LruStack {
             }
             Some(entry) => {
                 let old_slot = entry.slot as usize;
-                // If the most recent line is used again, it keeps its slot.
+                // A repeated use of the most recent line does not change the slot of the line.
                 if old_slot + 1 == slot {
                     self.next = slot;
                     let entry = self.table.get_mut(&line).expect("found just above");
@@ -152,7 +152,7 @@ pub(crate) struct LineEntry {
     pub line: u64,
     /// Slot in the LRU stack.
     pub slot: u32,
-    /// The line is dirty in caches with more lines than this; `u64::MAX` if in none.
+    /// The line is dirty in caches with more lines than this number; `u64::MAX` if the line is dirty in no cache.
     pub dirty_above: u64,
     /// Window of the last use, from 1.
     pub window: u32,

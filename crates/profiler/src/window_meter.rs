@@ -222,7 +222,7 @@ mod tests {
         meter.set_gap(4);
         (0..20).for_each(|nr| meter.take(load(nr * 64)));
         assert_eq!(meter.windows().len(), 2);
-        // The second window had already started; the new gap applies after it.
+        // The second window had already started; the new gap applies after the second window.
         assert_eq!(meter.n_references(), 10);
     }
 
@@ -237,23 +237,23 @@ mod tests {
     }
 
     #[test]
-    fn instructions_in_one_line_are_one_use_and_one_that_spans_two_lines_is_two() {
+    fn instructions_in_one_line_are_one_use_and_an_instruction_in_two_lines_is_two_uses() {
         let mut meter = meter(0, 4, 1, 0);
         [fetch(0), fetch(4), fetch(62), load(1000)]
             .into_iter()
             .for_each(|reference| meter.take(reference));
         let window = &meter.windows()[0];
         assert_eq!((window.n_instructions, window.n_data), (3, 1));
-        // Line 0 twice, line 1, line 15: the second use of line 0 was at distance 0.
+        // The used lines are 0, 0, 1 and 15. The second use of line 0 is at distance 0.
         assert_eq!((window.octaves[0], window.n_first_uses), (1, 3.0));
     }
 
     #[test]
     fn a_short_run_has_one_window_and_an_empty_run_has_none() {
-        let mut one = meter(0, 1000, 20, 0);
-        one.take(load(0));
-        one.finish();
-        assert_eq!(one.windows().len(), 1);
+        let mut short = meter(0, 1000, 20, 0);
+        short.take(load(0));
+        short.finish();
+        assert_eq!(short.windows().len(), 1);
         let mut none = meter(0, 1000, 20, 0);
         none.finish();
         assert!(none.windows().is_empty());

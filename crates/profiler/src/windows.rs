@@ -36,7 +36,7 @@ pub struct WindowPlan {
 }
 
 impl Default for WindowPlan {
-    /// 20 windows of 5 million references.
+    /// Returns a plan of 20 windows of 5 million references.
     fn default() -> Self {
         WindowPlan { skip: 0, window: 5_000_000, n_windows: 20, gap: 0 }
     }

@@ -20,7 +20,7 @@ use linux::{fault, procfs};
 
 /// Maximum number of new PIDs that are read individually. For more PIDs a scan is cheaper.
 const NEW_PIDS_MAX: u32 = 2048;
-/// Time between two scans of /proc without events.
+/// Time between two scans of /proc if process events are not available.
 const SCAN_EVERY: Nanos = Nanos::from_secs(60);
 const SCAN_EVERY_WITH_EVENTS: Nanos = Nanos::from_secs(600);
 const CGROUPS_EVERY: Nanos = Nanos::from_secs(2);
@@ -47,7 +47,7 @@ pub(super) struct Discovery {
 pub(super) struct Discovered {
     /// Events of the kernel, oldest first.
     pub events: Vec<ProcessEvent>,
-    /// New PIDs and TIDs. Some of them may have exited.
+    /// New PIDs and TIDs. Some of these tasks may have exited.
     pub new_pids: Vec<u32>,
     /// Whether a scan of /proc is due.
     pub needs_scan: bool,
@@ -68,7 +68,7 @@ impl Discovery {
         Discovery { source, scan_at: Nanos::ZERO, cgroups_at: Nanos::ZERO }
     }
 
-    /// Name of the source in status files.
+    /// Returns the name of the source in status files.
     pub(super) fn name(&self) -> &'static str {
         match self.source {
             DiscoverySource::Events(_) => "events",
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn the_processes_of_a_cgroup_include_those_of_its_descendants() {
+    fn the_processes_of_a_cgroup_include_the_processes_of_its_descendants() {
         let dir = tempfile::tempdir().expect("a directory");
         let below = dir.path().join("a/b");
         std::fs::create_dir_all(&below).expect("a temporary directory of the test");

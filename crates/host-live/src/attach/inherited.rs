@@ -7,9 +7,9 @@
 //!   released ─► children and descendants with an assigned mask are restored, repeatedly for at least one second
 //! ```
 //!
-//! Discovered children are recorded here. Other descendants are searched when their ancestor is released, and in every
-//! turn of the next second: a fork in progress at the release is not visible yet, and the new child has the earlier
-//! mask. On a busy machine a fork can take longer than an interval.
+//! This module records discovered children. Other descendants are searched when their ancestor is released, and in
+//! every turn of the next second: a fork in progress at the release is not visible yet, and the new child has the
+//! earlier mask. On a busy machine a fork can take longer than an interval.
 //!
 //! A process that started before the first placement of its ancestor has no assigned mask. A mask that evenkeel did not
 //! assign was set by another program.
@@ -30,7 +30,7 @@ use crate::session::{JobAffinities, Session, restore_threads, task_id};
 const LATE_CHILDREN_TIME: Nanos = Nanos::from_secs(1);
 const DESCENDANTS_MAX: usize = 1 << 16;
 
-/// A process that inherited an assigned mask and is not a job.
+/// A process that is not a job and inherited an assigned mask.
 #[derive(Clone, Debug)]
 pub(super) struct InheritedAffinity {
     /// The job of the ancestor.
@@ -142,7 +142,7 @@ impl InheritedMasks {
             session.binder().release(state, false, |pid| self.processes.contains_key(&pid));
         let any_left = self.release_descendants(session, jobs, job) || any_left;
         if let (false, Some(state)) = (any_left, jobs.affinity(job)) {
-            // If the line cannot be written, `restore` finds that all masks are the original ones.
+            // If the line cannot be written, `restore` finds that all masks are restored.
             session.undo.free(&state.name);
         }
         n_restored
@@ -182,7 +182,7 @@ impl InheritedMasks {
         any_left
     }
 
-    /// Searches descendants of recently released processes again, and restores them.
+    /// Searches and restores descendants of recently released processes.
     pub(super) fn release_late_children(
         &mut self,
         session: &mut Session,

@@ -61,7 +61,8 @@ impl AttachedJobs {
         Some(removed)
     }
 
-    /// Makes the ids of detached jobs available for reuse. Call it after the jobs were reported to the engine.
+    /// Makes the ids of detached jobs available for reuse. Call this function after the jobs were reported to the
+    /// engine.
     pub(super) fn reuse_ids(&mut self) {
         self.free.extend(self.detached.drain(..));
     }

@@ -92,7 +92,7 @@ pub struct AttachHost {
     options: AttachOptions,
 }
 
-/// Progress of the end of a watch.
+/// Stage of the end of a watch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum WatchEnd {
     No,
@@ -106,7 +106,7 @@ impl AttachHost {
     /// new processes. A watch that may act restores the changes of killed runs; no other setting is changed.
     ///
     /// # Errors
-    /// Nothing is selected, a selected PID does not exist, or a source that is needed is not available.
+    /// Nothing is selected, a selected PID does not exist, or a required source is not available.
     pub fn new(machine: &Machine, options: AttachOptions) -> Result<Self, AttachError> {
         if options.selection.is_empty() {
             return Err(AttachError::NothingSelected);
@@ -185,7 +185,7 @@ impl AttachHost {
         }
     }
 
-    /// Id of this watch, unique on the machine.
+    /// Returns the id of this watch, unique on the machine.
     pub fn run_id(&self) -> &str {
         &self.session.run
     }
@@ -195,7 +195,8 @@ impl AttachHost {
         self.session.now()
     }
 
-    /// Whether a setting could not be restored after the watch. The undo record is then kept for `evenkeel restore`.
+    /// Whether a setting could not be restored after the watch. In this case the undo record is kept for `evenkeel
+    /// restore`.
     pub fn is_record_kept(&self) -> bool {
         self.session.undo.is_kept()
     }
@@ -205,12 +206,14 @@ impl AttachHost {
         self.was_stopped
     }
 
-    /// Returns the changes of killed runs that were restored at the start. Empty unless the watch may act.
+    /// Returns the changes of killed runs that were restored at the start. Without [`AttachOptions::act`] nothing is
+    /// restored.
     pub fn restored(&self) -> &Restored {
         &self.session.undo.restored
     }
 
-    /// Returns the status. Turns update it when jobs or their affinity change, otherwise at most every five seconds.
+    /// Returns the status. Turns update the status when jobs or their affinity change, otherwise at most every five
+    /// seconds.
     pub fn status(&self) -> Rc<RefCell<WatchStatus>> {
         Rc::clone(&self.status)
     }
@@ -256,7 +259,7 @@ impl AttachHost {
         if self.options.time_limit.is_some_and(|limit| limit <= now) {
             self.request_stop();
         }
-        // Before the first turn no process is known.
+        // Before the first turn the process table is empty.
         if self.end == WatchEnd::No
             && !is_first
             && self.tracker.inspector.have_all_exited(&self.tracker.table)
@@ -366,7 +369,7 @@ impl AttachHost {
         secs * self.tick_hz + nanos * self.tick_hz / 1_000_000_000
     }
 
-    /// Updates the status if it is due, or if jobs or their affinity changed.
+    /// Updates the status if the update is due, or if jobs or their affinity changed.
     fn update_status(&mut self, has_acted: bool) {
         let is_attached_or_detached =
             |event: &JobEvent| matches!(event, JobEvent::Attached(_) | JobEvent::Detached(..));

@@ -22,19 +22,19 @@ pub struct AttachOptions {
     pub cgroup_dirs: Vec<PathBuf>,
     /// Classes of programs by name patterns. The first matching pattern applies.
     pub classes: Vec<(String, Class)>,
-    /// Whether plans are carried out. If not, each action is rejected as a dry run.
+    /// Whether plans are carried out. Otherwise each action is rejected as a dry run.
     pub act: bool,
     /// Period of interval turns.
     pub interval: Nanos,
     /// Time after which the watch ends.
     pub time_limit: Option<Nanos>,
-    /// A job that was not busy for this time is detached.
+    /// Time after which an idle job is detached.
     pub idle_after: Nanos,
     /// Minimum CPU usage, in permille of a CPU, of a process that becomes a job. With 0 every process becomes a job.
     pub busy_permille: u64,
     /// Whether signals that terminate a process are blocked and end the watch.
     pub takes_signals: bool,
-    /// Directories for undo records; `None`: the default directories ([`linux::undo::directories`]).
+    /// Directories for undo records; `None`: the default directories ([`linux::undo::dirs`]).
     pub undo_dirs: Option<Vec<PathBuf>>,
     /// Options of page migration and of memory samples.
     pub memory: MemoryOptions,

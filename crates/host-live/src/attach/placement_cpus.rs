@@ -9,7 +9,7 @@
 //!
 //! All of these values may change during a watch: CPUs go offline, cpuset partitions are isolated, the affinity of
 //! evenkeel changes. Masks are read in every turn (two system calls), the lists in /sys after a change of a mask and
-//! every ten seconds. An unreadable value stays unchanged.
+//! every ten seconds. If a value is unreadable, the previous value remains in use.
 
 use std::path::Path;
 
@@ -233,7 +233,7 @@ mod tests {
         let warning = format!("the CPUs {last} are isolated: nothing is placed on them");
         assert_eq!(update(11), Some(vec![warning]));
         assert_eq!(update(30), None, "it is reported once");
-        // An unreadable value stays unchanged.
+        // If a value is unreadable, the previous value remains in use.
         std::fs::remove_file(cpu.join("isolated")).expect("a temporary directory of the test");
         std::fs::create_dir(cpu.join("isolated")).expect("a temporary directory of the test");
         assert_eq!(update(50), None);

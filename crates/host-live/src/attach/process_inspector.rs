@@ -27,6 +27,8 @@ pub(super) struct ProcessInspector {
 }
 
 impl ProcessInspector {
+    /// Creates an inspector.
+    ///
     /// # Errors
     /// The status of evenkeel cannot be read.
     pub(super) fn new(proc: ProcDir, selection: Selection, acts: bool) -> io::Result<Self> {
@@ -40,7 +42,7 @@ impl ProcessInspector {
         self.acts && !self.own.may_bind(&other)
     }
 
-    /// Whether only PIDs are selected, and all of them have exited with their descendants.
+    /// Whether only PIDs are selected, and these processes and their descendants have exited.
     pub(super) fn have_all_exited(&self, table: &ProcessTable) -> bool {
         let has_exited = |(&pid, &start): (&u32, &u64)| match self.proc.stat(pid) {
             Ok(stat) => stat.start_time_ticks != start || stat.has_exited(),
@@ -102,8 +104,8 @@ impl ProcessInspector {
         })
     }
 
-    /// Inspects a busy process. Returns the reason for its exclusion, if any. `inherited` is an assigned mask that the
-    /// process may have.
+    /// Inspects a busy process. Returns the reason for excluding the process, if any. `inherited` is an assigned mask
+    /// that the process may have.
     ///
     /// # Errors
     /// A value cannot be read. The process must not be changed.
@@ -165,7 +167,7 @@ fn exclusion(pid: u32, stat: &ProcStat, selected: Selected) -> Option<ExclusionR
     }
 }
 
-/// Returns `None` for the errors of an exited thread.
+/// Returns `None` if the error means that the thread has exited.
 fn unless_exited<T>(result: io::Result<T>) -> io::Result<Option<T>> {
     match result {
         Ok(value) => Ok(Some(value)),

@@ -19,13 +19,13 @@ use super::status::ExclusionReason;
 
 /// Maximum time between two samples of a process.
 pub(super) const SAMPLE_EVERY_MAX: Nanos = Nanos::from_secs(30);
-/// Time between two samples of a kernel thread. They only detect its exit.
+/// Time between two samples of a kernel thread, which only detect the exit of the thread.
 const KERNEL_EVERY: Nanos = Nanos::from_secs(600);
 /// A process is busy if it uses at least this share of a CPU between two samples, in permille.
 pub(super) const BUSY_PERMILLE: u64 = 10;
 /// A busy process also uses at least this number of ticks: one tick may be a rounding error of the accounting.
 const BUSY_TICKS: u64 = 2;
-/// Limit of the exponent of the time between two samples.
+/// Maximum exponent `n` of the time between two samples, interval × 2^n.
 const N_IDLE_MAX: u8 = 32;
 
 /// State of a process in the watch.

@@ -1,7 +1,7 @@
 //! Selection of the processes of a watch. A process is selected if one criterion matches and no exclusion matches.
 //!
 //! Names are the first 15 bytes of a program's name, as in `/proc/PID/comm`. Patterns contain `*` (any bytes) and `?`
-//! (one byte). A cgroup includes its descendants. Children of a selected PID are selected too.
+//! (one byte). A cgroup includes its descendants. Children of a selected PID are also selected.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -76,8 +76,9 @@ impl Selection {
     /// Whether only cgroups are selected, so that `cgroup.procs` lists all selected processes.
     pub fn only_cgroups(&self) -> bool {
         let Criteria { users, commands, cgroups } = &self.included;
-        let others = self.all || !self.pids.is_empty() || !users.is_empty() || !commands.is_empty();
-        !others && !cgroups.is_empty()
+        let has_other_criteria =
+            self.all || !self.pids.is_empty() || !users.is_empty() || !commands.is_empty();
+        !has_other_criteria && !cgroups.is_empty()
     }
 
     /// Whether only PIDs are selected. After the exit of these processes and their children, no process can be

@@ -44,7 +44,7 @@ pub struct ManagedProcess {
     pub start_time_ticks: u64,
     /// Time at which the process became a job.
     pub since: Nanos,
-    /// Affinity before evenkeel set it.
+    /// Affinity before the first placement.
     pub before: CpuSet,
     /// Affinity that evenkeel set.
     pub placed: Option<CpuSet>,
@@ -52,7 +52,7 @@ pub struct ManagedProcess {
     pub is_unmanaged: bool,
 }
 
-/// Processes that are excluded for one reason.
+/// Processes that are excluded for the same reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ExcludedProcesses {
     /// Number of the processes.
@@ -91,7 +91,7 @@ pub enum ExclusionReason {
     RealTime,
     /// The affinity or cpuset of the process differs from that of the init process.
     OwnAffinity,
-    /// The process set a memory policy. Its pages do not migrate; its threads are placed.
+    /// The process set a memory policy. The pages of the process do not migrate; its threads are placed.
     OwnMemoryPolicy,
     /// The kernel does not permit a change.
     NotPermitted,
@@ -113,7 +113,7 @@ impl ExclusionReason {
         ExclusionReason::NotPermitted,
     ];
 
-    /// The name in status files.
+    /// Returns the name in status files.
     pub fn name(self) -> &'static str {
         self.name_and_text().0
     }

@@ -29,14 +29,14 @@ pub(super) struct Tracker {
     pub inherited: InheritedMasks,
     pub cpus: PlacementCpus,
     pub classes: Vec<(String, Class)>,
-    /// An idle job is detached after this time.
+    /// Time after which an idle job is detached.
     pub idle_after: Nanos,
     /// Time of the last discovery.
     pub now: Nanos,
 }
 
 impl Tracker {
-    /// Discovers processes, and samples those that are due.
+    /// Discovers processes, and samples due processes.
     pub(super) fn update(&mut self, session: &mut Session, now: Nanos) {
         self.inherited.release_late_children(session, &self.jobs, now);
         self.discover(session, now);

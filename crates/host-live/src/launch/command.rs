@@ -32,7 +32,7 @@ const NICE_MIN: i32 = -20;
 pub(super) struct LaunchContext {
     /// Id of the run, which is in the environment of each job.
     pub run: String,
-    /// Directory that relative paths of the workload refer to; absolute.
+    /// Base directory of relative paths in the workload, as an absolute path.
     pub dir: PathBuf,
     /// Directory for the output of jobs.
     pub output_dir: PathBuf,
@@ -207,7 +207,7 @@ fn own_executable() -> PathBuf {
     named.unwrap_or_else(|| "/proc/self/exe".into())
 }
 
-/// Raises the priority of this thread if the options request it and the kernel permits it. Returns the nice value of
+/// If the options request it and the kernel permits it, raises the priority of this thread. Returns the nice value of
 /// jobs.
 fn raise_priority(options: &LaunchOptions) -> Option<i32> {
     let inherited = system::own_nice();

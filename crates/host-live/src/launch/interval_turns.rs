@@ -6,9 +6,9 @@
 //!   turn      |     |           |           |     the tick after an overflow, or after two seconds
 //! ```
 //!
-//! If permitted, the counters count whole CPUs, including other programs and evenkeel. Otherwise they count each known
-//! thread of the jobs; a new thread is counted from the next turn on. If the kernel rejects a counter later, the loop
-//! falls back to a turn at every tick.
+//! If permitted, the counters count whole CPUs, including other programs and evenkeel. Otherwise the counters count
+//! each known thread of the jobs; a new thread is counted from the next turn on. If the kernel rejects a counter later,
+//! the loop falls back to a turn at every tick.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;

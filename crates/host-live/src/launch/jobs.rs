@@ -45,7 +45,7 @@ pub(super) struct RunningJob {
     pub exited: Option<Nanos>,
     /// Resource usage of the exited orphans of the job.
     pub orphans_used: ChildUsage,
-    /// Whether a stop by the terminal has been reported.
+    /// Whether a stop because of terminal access has been reported.
     pub has_warned_stopped: bool,
 }
 
@@ -145,8 +145,8 @@ impl JobTable {
         !is_awaited(&entry.job) && 0 < self.n_awaited && will_restart
     }
 
-    /// Marks a job as finished. Returns whether it was the last job that the run waits for; jobs that restart then end
-    /// too.
+    /// Marks a job as finished. Returns whether no unfinished job remains that the run waits for. In this case jobs
+    /// that restart also end.
     pub(super) fn set_finished(&mut self, job: JobId) -> bool {
         let entry = self.entry(job);
         entry.state = JobRunState::Finished;
@@ -164,11 +164,11 @@ impl JobTable {
         let is_outside = |pid: &u32| {
             linux::procfs::stat("/".as_ref(), *pid).is_ok_and(|stat| stat.group != group)
         };
-        let others = session.tasks.processes_of(job).filter(|(pid, _)| is_outside(pid));
-        let others: Vec<_> = others.map(|(pid, it)| (pid, it.start_time_ticks)).collect();
+        let outside = session.tasks.processes_of(job).filter(|(pid, _)| is_outside(pid));
+        let outside: Vec<_> = outside.map(|(pid, it)| (pid, it.start_time_ticks)).collect();
         for signal in [signal, Signal::CONT] {
             process_signals::send_to_group(group, signal);
-            for &(pid, start_time_ticks) in &others {
+            for &(pid, start_time_ticks) in &outside {
                 process_signals::send(pid, start_time_ticks, signal);
             }
         }

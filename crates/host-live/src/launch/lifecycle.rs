@@ -25,10 +25,11 @@ use super::timer_queue::{POLL_EVERY, TimedEvent, TimerQueue};
 use crate::process_signals;
 use crate::session::{JobAffinities, Session};
 
-/// Minimum time between two starts of a job that restarts. Limits the fork rate of a program that fails immediately.
+/// Minimum time between two starts of a job that restarts. This limits the fork rate of a program that fails
+/// immediately.
 const RESTART_MIN: Nanos = Nanos::from_millis(100);
 
-/// Progress of the end of a run.
+/// Stage of the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RunStop {
     No,
@@ -141,10 +142,10 @@ impl Lifecycle {
         let (remaining, mut parts) = self.split(session);
         any |= remaining.kill(&mut parts, requested_at);
         if any {
-            // A process in uninterruptible sleep exits later. The kill is repeated, because it may fork before its
-            // exit.
-            let again = now + self.grace.saturating_add(POLL_EVERY);
-            self.timers.add(again, TimedEvent::Kill { requested_at });
+            // A process in uninterruptible sleep exits later. The kill is repeated, because the process may fork before
+            // its exit.
+            let next_kill = now + self.grace.saturating_add(POLL_EVERY);
+            self.timers.add(next_kill, TimedEvent::Kill { requested_at });
         }
     }
 
@@ -161,7 +162,7 @@ impl Lifecycle {
         }
     }
 
-    /// Lists the processes of a running job again. Returns its main process.
+    /// Lists the processes of a running job again. Returns the PID of the main process.
     fn refresh(&mut self, session: &mut Session, job: JobId) -> Option<u32> {
         let state = self.jobs.affinity(job)?;
         let mask = Arc::clone(state.inherited_mask());

@@ -22,7 +22,7 @@ use topology::Machine;
 use crate::errors::Warnings;
 use crate::session::UndoRecord;
 
-/// State of the cgroup of the run. It contains the cgroups of the jobs.
+/// State of the cgroup of the run, which contains the cgroups of the jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RunCgroup {
     /// No job has needed the cgroup yet.
@@ -90,8 +90,8 @@ impl MemoryCgroups {
         is_bound && self.has_effect && self.run.is_some()
     }
 
-    /// Creates the cgroup of a job that is about to start, if its memory is bound. Returns the open `cgroup.procs`; the
-    /// main process writes to it to join the cgroup.
+    /// Creates the cgroup of a job that is about to start, if its memory is bound. Returns the open `cgroup.procs`. The
+    /// main process joins the cgroup by a write to this file.
     pub(super) fn begin(
         &mut self,
         job: JobId,

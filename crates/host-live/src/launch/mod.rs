@@ -189,7 +189,7 @@ impl LaunchHost {
         }
     }
 
-    /// Makes this process the subreaper, so that orphans of jobs are reparented to it and not to the init process.
+    /// Makes evenkeel the subreaper, so that orphans of jobs are reparented to evenkeel and not to the init process.
     fn become_subreaper(&mut self) {
         let own = rustix::process::getpid();
         if rustix::process::set_child_subreaper(Some(own)).is_err() {
@@ -201,7 +201,7 @@ impl LaunchHost {
         }
     }
 
-    /// Returns why no job is placed in this run: the undo record cannot be written.
+    /// Returns the reason why no job is placed in this run, or `None` if the undo record can be written.
     pub fn not_placed_because(&self) -> Option<String> {
         let error = self.session.undo.missing_because()?;
         Some(format!("jobs are not placed: the undo record cannot be written: {error}"))
@@ -212,12 +212,13 @@ impl LaunchHost {
         &self.session.undo.restored
     }
 
-    /// Whether a setting could not be restored after the run. The undo record is then kept for `evenkeel restore`.
+    /// Whether a setting could not be restored after the run. In this case the undo record is kept for `evenkeel
+    /// restore`.
     pub fn is_record_kept(&self) -> bool {
         self.session.undo.is_kept()
     }
 
-    /// Id of this run, unique on the machine.
+    /// Returns the id of this run, unique on the machine.
     pub fn run_id(&self) -> &str {
         &self.context.run
     }
@@ -302,7 +303,8 @@ impl LaunchHost {
         }
         self.session.check_affinity(&mut self.run.jobs, sampled);
         if self.session.is_slow_sample_due(at) {
-            // While no job runs, only processes that were never sampled can leave orphans, so the check is rare.
+            // While no job uses CPU time, only processes that were never sampled can leave orphans, so the check is
+            // rare.
             if std::mem::take(&mut self.may_have_orphans) || self.orphans_at <= at {
                 self.orphans_at = at + ORPHANS_EVERY_MAX;
                 self.run.take_orphans(&mut self.session);

@@ -1,4 +1,4 @@
-//! Resctrl monitoring groups, one per job: they count the memory traffic of the tasks of the job.
+//! Resctrl monitoring groups, one per job. A group counts the memory traffic of the tasks of its job.
 //!
 //! ```text
 //!   undo record ─► mkdir ─► fork ─► PID into `tasks` ─► children inherit the group
@@ -6,7 +6,7 @@
 //!   exit of the job ─► rmdir ─► undo record
 //! ```
 //!
-//! A processor has few RMIDs (monitoring ids). If all are in use, further jobs have no group and their traffic is
+//! A processor has few RMIDs (monitoring ids). If all RMIDs are in use, further jobs have no group and their traffic is
 //! absent. The next group is created after another group was removed. Errors of groups never prevent a job from
 //! starting.
 
@@ -88,7 +88,7 @@ impl MonGroups {
         if self.not_removed.contains(&group) {
             self.retry_removals(undo);
             if self.not_removed.contains(&group) {
-                return; // The group stays in the undo record until it is removed.
+                return; // The undo record contains the group until the group is removed.
             }
         }
         // Without an undo record nothing is changed.
@@ -174,8 +174,8 @@ impl MonGroups {
         }
     }
 
-    /// Returns the bytes that the tasks of a job transferred since its start, in all domains. Call it before the group
-    /// is removed.
+    /// Returns the bytes that the tasks of a job transferred since its start, in all domains. Call this function before
+    /// the group is removed.
     pub(super) fn traffic_of(&mut self, job: JobId) -> Option<Bytes> {
         let MonGroup { dir, base } = self.by_job.get(&job)?;
         let (dir, base) = (dir.clone(), *base);
@@ -185,8 +185,8 @@ impl MonGroups {
     /// Returns the sum of the bytes in all domains, or `None` if the counter of a domain cannot be read.
     fn read_total(&mut self, dir: &MonGroupDir) -> Option<u64> {
         let domains = self.domains.as_ref()?.read_group(&mut self.source, dir);
-        let known = domains.iter().map(|(_, traffic)| Some(traffic.total_bytes?.value));
-        let totals = known.collect::<Option<Vec<u64>>>()?;
+        let bytes = domains.iter().map(|(_, traffic)| Some(traffic.total_bytes?.value));
+        let totals = bytes.collect::<Option<Vec<u64>>>()?;
         (!totals.is_empty()).then(|| totals.iter().sum())
     }
 }
@@ -254,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn the_group_of_a_job_exists_from_its_start_to_its_exit_and_is_on_record() {
+    fn the_group_of_a_job_exists_from_its_start_to_its_exit_and_is_recorded() {
         let mut test = test_machine();
         test.begin(0);
         test.begin(1);
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn a_group_that_cannot_be_removed_yet_stays_on_record_when_its_job_starts_again() {
+    fn a_group_that_cannot_be_removed_yet_is_still_recorded_when_its_job_starts_again() {
         let mut test = test_machine();
         test.begin(0);
         let faults = fault::FaultPlan { seed: 1, permille: 1000 };
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_rmid_is_reported_once_and_retried_when_one_is_free() {
+    fn a_missing_rmid_is_reported_once_and_a_group_is_created_when_an_rmid_is_free() {
         let mut test = test_machine();
         test.begin(0);
         test.groups.create = |_, _| GroupCreation::NoFreeRmid;
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn after_any_failed_call_every_group_is_on_record() {
+    fn after_any_failed_call_every_group_is_recorded() {
         for seed in 0..60 {
             let mut test = test_machine();
             let faults = fault::FaultPlan { seed, permille: 300 };

@@ -21,7 +21,7 @@ pub struct LaunchOptions {
     pub fail_fast: bool,
     /// Whether the jobs are killed when evenkeel is killed.
     pub kill_on_exit: bool,
-    /// Directory for the output of jobs, `NAME.out` and `NAME.err`. Created if it does not exist.
+    /// Directory for the output of jobs, `NAME.out` and `NAME.err`. The directory is created if it does not exist.
     pub output_dir: PathBuf,
     /// Time after which the run is stopped.
     pub time_limit: Option<Nanos>,
@@ -37,7 +37,7 @@ pub struct LaunchOptions {
     pub is_sole_parent: bool,
     /// Mode of the counters of tasks.
     pub counters: CounterMode,
-    /// Directories for undo records; `None`: the default directories ([`linux::undo::directories`]).
+    /// Directories for undo records; `None`: the default directories ([`linux::undo::dirs`]).
     pub undo_dirs: Option<Vec<PathBuf>>,
     /// Use of cgroups for jobs with bound memory.
     pub cgroups: linux::cgroup::CgroupMode,

@@ -98,7 +98,7 @@ impl RemainingProcesses {
         self.processes.contains_key(&pid)
     }
 
-    /// Whether a process of an earlier run of this job is still running.
+    /// Whether a process of an earlier run of this job is running.
     pub(super) fn has_processes_of(&self, job: JobId) -> bool {
         self.processes.values().any(|process| process.job == Some(job))
     }
@@ -113,7 +113,7 @@ impl RemainingProcesses {
         self.abandoned.insert(pid);
     }
 
-    /// Terminates all processes of a job except the main process. Returns their number.
+    /// Terminates all processes of a job except the main process. Returns the number of terminated processes.
     pub(super) fn terminate_remaining_of(
         &mut self,
         parts: &mut RunParts<'_>,
@@ -128,7 +128,7 @@ impl RemainingProcesses {
                 Ok(stat)
                     if stat.start_time_ticks != process.start_time_ticks || stat.has_exited() => {}
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                // An unreadable process receives the signal too.
+                // An unreadable process also receives the signal.
                 Ok(_) | Err(_) => remaining.push((pid, process.start_time_ticks)),
             }
         }
@@ -160,7 +160,7 @@ impl RemainingProcesses {
     }
 
     /// Kills the processes with an exit request of this instant or earlier. Stops waiting for processes of other users.
-    /// Returns whether a process had such a request.
+    /// Returns whether a process was killed or abandoned.
     pub(super) fn kill(&mut self, parts: &mut RunParts<'_>, requested_at: Nanos) -> bool {
         let is_requested = |process: &RemainingProcess| process.exit_requested <= requested_at;
         let all = self.processes.iter().filter(|(_, process)| is_requested(process));
@@ -175,7 +175,7 @@ impl RemainingProcesses {
         !pids.is_empty()
     }
 
-    /// Handles the exit of a remaining process. Its children have been reparented to evenkeel.
+    /// Handles the exit of a remaining process. The children of the process have been reparented to evenkeel.
     pub(super) fn exited(&mut self, parts: &mut RunParts<'_>, pid: u32) {
         let Some(process) = self.processes.remove(&pid) else { return };
         if let Some(pidfd) = &process.pidfd {
@@ -218,7 +218,7 @@ impl RemainingProcesses {
         }
     }
 
-    /// Polls processes without a pidfd. Returns whether any of them is running.
+    /// Polls processes without a pidfd. Returns whether such a process is running.
     pub(super) fn poll(&mut self, parts: &mut RunParts<'_>) -> bool {
         let without = |(pid, it): (&u32, &RemainingProcess)| it.pidfd.is_none().then_some(*pid);
         let pids: Vec<u32> = self.processes.iter().filter_map(without).collect();
@@ -294,7 +294,7 @@ impl RemainingProcesses {
         attempts.1 < EXEC_ATTEMPTS
     }
 
-    /// Reaps an orphan. Its resource usage is added to its job while the job runs.
+    /// Reaps an orphan. While its job runs, the resource usage of the orphan is added to the job.
     fn reap(&mut self, parts: &mut RunParts<'_>, job: Option<JobId>, pid: u32) {
         let exit = child_exit::try_reap(pid).ok().flatten();
         self.unassigned.remove(&pid);
@@ -344,12 +344,12 @@ impl RemainingProcesses {
         if unassigned.is_empty() {
             return;
         }
-        let text = match unassigned.len() {
-            1 => "1 process without a known job: it".to_owned(),
-            n => format!("{n} processes without a known job: they"),
+        let (text, owner) = match unassigned.len() {
+            1 => ("1 process without a known job: it".to_owned(), "its"),
+            n => (format!("{n} processes without a known job: they"), "their"),
         };
         parts.session.warn(format!(
-            "terminated {text} left the process group of its job and cleared the environment"
+            "terminated {text} left the process group of {owner} job and cleared the environment"
         ));
         parts.session.turn.causes.insert(Cause::Ended); // One more turn reports the warning.
         let now = parts.session.now();

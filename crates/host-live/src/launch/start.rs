@@ -82,7 +82,7 @@ impl Starter<'_> {
         for job in due {
             let child = match &mut batch {
                 Ok(batch) => self.fork(job, plan, batch),
-                Err(error) => Err(format!("no pipe: {}", kernel_message(error))),
+                Err(error) => Err(format!("cannot create a pipe: {}", kernel_message(error))),
             };
             match child {
                 Ok(child) => forked.push(child),

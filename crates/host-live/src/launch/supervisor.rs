@@ -12,9 +12,14 @@
 //!   done                 the last line: the run has ended, and no process is killed
 //! ```
 //!
-//! The supervisor then sends SIGKILL until none of these processes is left: processes with the id of the run in their
-//! environment, listed processes with the listed start time, all members of a listed group that contains such a
-//! process, and their descendants. PIDs are reused: a listed group without such a process belongs to another program.
+//! The supervisor then sends SIGKILL until none of these processes is left:
+//!
+//! - processes with the id of the run in their environment,
+//! - listed processes with the listed start time,
+//! - all members of a listed group that contains one of the processes above,
+//! - all descendants of the processes above.
+//!
+//! PIDs are reused: a listed group without any of these processes belongs to another program.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, BufRead, Write};
@@ -32,7 +37,7 @@ use rustix::process::Signal;
 
 use crate::process_signals;
 
-/// The hidden subcommand of evenkeel that runs [`supervise`]. The id of the run follows.
+/// The hidden subcommand of evenkeel that runs [`supervise`]. The argument of the subcommand is the id of the run.
 pub const SUPERVISOR_ARGUMENT: &str = "supervise-jobs";
 
 const DONE: &str = "done";
@@ -77,7 +82,7 @@ impl Supervisor {
         self.write(&format!("-group {group}\n"));
     }
 
-    /// Sets the list of all known processes of jobs.
+    /// Updates the list of known processes of jobs in the supervisor.
     pub(super) fn set_processes(&mut self, processes: BTreeSet<ProcessKey>) {
         let exited = self.reported.difference(&processes).map(|process| ('-', process));
         let new = processes.difference(&self.reported).map(|process| ('+', process));
@@ -163,7 +168,7 @@ impl ListedProcesses {
         }
     }
 
-    /// Selects the processes to kill among the running ones.
+    /// Selects the running processes that are killed.
     fn members(
         &self,
         all: &BTreeMap<u32, ProcStat>,
@@ -212,8 +217,8 @@ mod tests {
             let words: Vec<&str> = line.split_whitespace().collect();
             let [pid, start, group, parent] = [0, 1, 2, 3].map(|idx| words[idx]);
             let zeros = "0 ".repeat(13);
-            let rest = "0 ".repeat(20);
-            let text = format!("{pid} (x) S {parent} {group} 1 {zeros}1 0 {start} {rest}");
+            let tail = "0 ".repeat(20);
+            let text = format!("{pid} (x) S {parent} {group} 1 {zeros}1 0 {start} {tail}");
             let stat = linux::proc_stat::parse_stat(text.as_bytes()).expect("a line");
             let pid: u32 = pid.parse().expect("a number");
             assert_eq!(stat.start_time_ticks, start.parse::<u64>().expect("a number"), "{text}");

@@ -3,7 +3,7 @@
 //!
 //! A mask is *assigned* if evenkeel set it. A mask that another program set is never overwritten, so a mask counts as
 //! assigned only if it is the last recorded mask of the thread. A new thread copies the mask of its parent at fork.
-//! Until the mask of the new thread has been read once, it may be any earlier mask of the job.
+//! Until the mask of the new thread has been read once, the mask may be any earlier mask of the job.
 
 use std::sync::Arc;
 
@@ -25,11 +25,11 @@ pub(crate) struct AffinityState {
     pub base: Arc<CpuSet>,
     /// The mask that a plan set; `None` while the job is not placed.
     pub placed: Option<Arc<CpuSet>>,
-    /// `base`, then the masks that evenkeel set and that threads of the job may still have.
+    /// Masks that threads of the job may have: first `base`, then masks that evenkeel set.
     pub masks: Vec<Arc<CpuSet>>,
     /// Whether another program changed the affinity, or the kernel rejected a change.
     pub is_unmanaged: bool,
-    /// Whether single threads were placed separately from the job.
+    /// Whether a plan placed threads separately from the job.
     pub has_placed_threads: bool,
 }
 
@@ -51,12 +51,12 @@ impl AffinityState {
         1 < self.masks.len()
     }
 
-    /// The mask that a new process of the job inherits at fork.
+    /// Returns the mask that a new process of the job inherits at fork.
     pub(crate) fn inherited_mask(&self) -> &Arc<CpuSet> {
         self.placed.as_ref().unwrap_or(&self.base)
     }
 
-    /// The current and earlier masks that plans set.
+    /// Returns the current and earlier masks that plans set.
     pub(crate) fn assigned_masks(&self) -> impl Iterator<Item = &Arc<CpuSet>> {
         self.masks.iter().skip(1)
     }
@@ -66,7 +66,7 @@ impl AffinityState {
         self.masks.retain(|mask| mask != target);
         self.masks.push(Arc::clone(target));
         if MASKS_MAX < self.masks.len() {
-            self.masks.remove(1); // The first is `base`.
+            self.masks.remove(1); // The first mask is `base`.
         }
     }
 }

@@ -98,7 +98,7 @@ impl Binder<'_> {
         self.bind_each(state, &target, None, &[entry])
     }
 
-    /// Binds every thread of a job that does not have the mask yet. Returns the number of bound threads. If
+    /// Binds every thread of a job with another mask than `target`. Returns the number of bound threads. If
     /// `first_decides` is set, an error of the main thread is an error of the job.
     fn bind_threads(
         &mut self,
@@ -231,9 +231,9 @@ impl Binder<'_> {
     }
 
     /// Restores the mask that a job had before it was placed. Returns the number of changed threads, and whether a
-    /// thread could not be restored. In the second case the undo record is kept. If all threads were restored and
-    /// `removes_job` is set, the job is removed from the record. `is_tracked` returns whether the caller restores a
-    /// recorded process that the task reader does not read.
+    /// thread could not be restored. If a thread could not be restored, the undo record is kept. If all threads were
+    /// restored and `removes_job` is set, the job is removed from the record. `is_tracked` returns whether the caller
+    /// restores a recorded process that the task reader does not read.
     pub(crate) fn release(
         &mut self,
         state: &mut AffinityState,
@@ -290,9 +290,9 @@ impl Binder<'_> {
         !is_known && is_running()
     }
 
-    /// Restores threads that are in the undo record but unknown to the task reader and to the caller, because they could
-    /// not be read. Returns whether such a thread has or may have an assigned mask. The record is then kept, so that
-    /// `restore` finds the thread and its children.
+    /// Restores threads that are in the undo record but unknown to the task reader and to the caller, because they
+    /// could not be read. Returns whether such a thread has or may have an assigned mask. The record is then kept, so
+    /// that `restore` finds the thread and its children.
     fn release_lost(&mut self, state: &AffinityState, is_tracked: impl Fn(u32) -> bool) -> bool {
         let threads = self.tasks.threads_of(state.job);
         let known: BTreeSet<TaskId> = threads.map(|(_, thread)| thread.id).collect();
@@ -353,7 +353,7 @@ impl Binder<'_> {
 
 const NOT_PERMITTED: &str = "another user's process: binding it needs CAP_SYS_NICE";
 
-/// Whether a thread has a real-time or deadline class. True if the class cannot be read.
+/// Whether a thread has a real-time or deadline class. If the class cannot be read, the thread counts as real-time.
 fn is_real_time(tid: u32) -> bool {
     system::scheduling_class(tid).map_or(true, ProcStat::is_real_time)
 }

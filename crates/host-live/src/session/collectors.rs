@@ -1,6 +1,6 @@
 //! System-wide values: free memory per node, memory controllers, caches, pressure.
 //!
-//! Node memory is reported when it changes. The other sources and their periods are described in
+//! The memory of a node is reported when it changes. The other sources and their periods are described in
 //! [`linux::collectors`].
 
 use std::os::fd::OwnedFd;
@@ -17,7 +17,7 @@ use topology::Machine;
 /// The system-wide sources of a session.
 pub(crate) struct Collectors {
     nodes: Vec<NodeFile>,
-    /// Absent in a watch without a machine description.
+    /// Memory controllers, caches and pressure. `None` in a watch without a machine description.
     system: Option<LiveCollectors>,
 }
 

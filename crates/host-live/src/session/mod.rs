@@ -63,7 +63,7 @@ pub(crate) enum JobSource {
     Attached,
 }
 
-/// The affinity of all running jobs. Implemented by both job sources.
+/// Access to the affinity of all running jobs. Both job sources implement this trait.
 pub(crate) trait JobAffinities {
     fn affinity(&self, job: JobId) -> Option<&AffinityState>;
     fn affinity_mut(&mut self, job: JobId) -> Option<&mut AffinityState>;
@@ -193,7 +193,7 @@ impl Session {
         Ok(woken)
     }
 
-    /// Returns the buffer of [`Session::wait`] and [`Session::poll`].
+    /// Stores the buffer of [`Session::wait`] and [`Session::poll`] for reuse.
     pub(crate) fn recycle(&mut self, woken: Vec<Wakeup>) {
         self.turn.woken = woken;
     }
@@ -272,7 +272,7 @@ impl Session {
         self.slow_at <= at
     }
 
-    /// Takes the slow samples. All threads must have been read before, so that changes can be confirmed.
+    /// Takes the slow samples. Before the call, all threads must have been read, so that changes can be confirmed.
     pub(crate) fn sample_slow(&mut self, at: Nanos, running: &[JobId], sample: &mut Sample) {
         self.slow_at = at + SLOW_EVERY;
         self.undo.confirm_all();
@@ -360,20 +360,20 @@ impl Session {
         pidfd.filter(|file| self.wakeups.watch(file, pid).is_ok())
     }
 
-    /// Removes a process. Its threads are reported as exited.
+    /// Removes a process, and reports the threads of the process as exited.
     pub(crate) fn remove_process(&mut self, pid: u32) {
         let mut exited = self.tasks.remove_process(pid);
         self.turn.pending.exited.append(&mut exited);
     }
 
-    /// Lowers the limit of descriptors to the value at the start.
+    /// Lowers RLIMIT_NOFILE to the value at the start.
     pub(crate) fn lower_descriptor_limit(&self) {
         system::lower_descriptors(self.limit);
     }
 }
 
-/// Calls `step` until every fork that was in progress at the start of the call has finished. Blocks the event loop, so
-/// it is called only after the last turn.
+/// Calls `step` until every fork that was in progress at the start of the call has finished. The function blocks the
+/// event loop and is called only after the last turn.
 pub(crate) fn while_forks_are_hidden(
     parents: impl IntoIterator<Item = u32>,
     mut step: impl FnMut(),
@@ -400,7 +400,7 @@ pub(crate) fn restore_threads(
     let restored = tids.into_iter().map(|tid| match mask_before(tid) {
         Ok(Some(before)) => linux::affinity::set(tid, &before).is_ok() || has_exited(tid),
         Ok(None) => true,
-        Err(_) => has_exited(tid), // The process can have other threads.
+        Err(_) => has_exited(tid), // Only this thread may have exited.
     });
     // After an error the remaining threads are also restored.
     restored.fold(true, |all, restored| all & restored)

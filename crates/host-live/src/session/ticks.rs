@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_stay_on_their_grid_and_missed_ticks_are_skipped() {
+    fn ticks_are_multiples_of_the_interval_and_missed_ticks_are_skipped() {
         let mut ticks = Ticks::new(Nanos(250));
         assert_eq!(ticks.next(), Nanos(250));
         ticks.skip_to(Nanos(251));

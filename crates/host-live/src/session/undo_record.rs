@@ -38,8 +38,8 @@ impl UndoRecord {
         self.log.as_ref().ok().map(Log::records)
     }
 
-    /// Records the affinity that the next child of the job will set. Call it before fork(2). Returns the number of the
-    /// change.
+    /// Records the affinity that the next child of the job will set. Call this function before fork(2). Returns the
+    /// number of the change.
     pub(crate) fn announce(
         &mut self,
         job: &str,
@@ -49,16 +49,16 @@ impl UndoRecord {
         self.log()?.announce(job, old, new).map_err(failed)
     }
 
-    /// Records the PID of the child. Call it after fork(2). If the line cannot be written, `restore` identifies the
-    /// child by its environment.
+    /// Records the PID of the child. Call this function after fork(2). If the line cannot be written, `restore`
+    /// identifies the child by its environment.
     pub(crate) fn name_child(&mut self, change: u64, child: TaskEntry) {
         if let Ok(log) = &mut self.log {
             let _ = log.name_child(change, child);
         }
     }
 
-    /// Records a change of the masks of running threads from `now` to `new`; `restore` sets `old`. Call it before
-    /// sched_setaffinity(2).
+    /// Records a change of the masks of running threads from `now` to `new`; `restore` sets `old`. Call this function
+    /// before sched_setaffinity(2).
     pub(crate) fn set(
         &mut self,
         job: &str,
@@ -78,7 +78,7 @@ impl UndoRecord {
         }
     }
 
-    /// Confirms all changes. Call it after every thread that was forked during the changes has been read.
+    /// Confirms all changes. Call this function after every thread that was forked during the changes has been read.
     pub(crate) fn confirm_all(&mut self) {
         for change in std::mem::take(&mut self.unconfirmed) {
             self.confirm(change);
@@ -131,7 +131,7 @@ impl UndoRecord {
 
     /// Closes the record. Removes the file unless a setting could not be restored.
     pub(crate) fn close(&mut self) {
-        let closed = Err("the run is over".to_owned());
+        let closed = Err("the run has ended".to_owned());
         if let Ok(log) = std::mem::replace(&mut self.log, closed) {
             self.is_kept = log.is_kept();
             // If the file cannot be removed, the next run of evenkeel finds a record without changes and removes it.

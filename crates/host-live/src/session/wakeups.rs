@@ -30,7 +30,7 @@ pub(crate) enum Wakeup {
     Exited(u32),
     /// The helper thread has sent a result.
     Helper,
-    /// A counter may have overflowed. Sent once per call of [`Wakeups::watch_overflows`].
+    /// A counter may have overflowed. The wake-up is sent once per call of [`Wakeups::watch_overflows`].
     Overflow,
 }
 
@@ -89,7 +89,7 @@ impl Wakeups {
         now.saturating_sub(*self.start.get_or_insert(now))
     }
 
-    /// Adds a process. Its exit wakes the loop once.
+    /// Adds a process. The exit of the process wakes the loop once.
     pub(crate) fn watch(&self, process: impl AsFd, pid: u32) -> io::Result<()> {
         fault::inject("epoll_ctl")?;
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ONESHOT;
@@ -113,13 +113,13 @@ impl Wakeups {
         }
     }
 
-    /// Removes a process. Call it before the descriptor of the process is closed: a child between fork and exec may
-    /// have a copy, which would keep the descriptor in the epoll instance.
+    /// Removes a process. Call this function before the descriptor of the process is closed: a child between fork and
+    /// exec may have a copy, which would keep the descriptor in the epoll instance.
     pub(crate) fn unwatch(&self, process: impl AsFd) {
         let _ = epoll::delete(&self.epoll, process);
     }
 
-    /// Waits for events until an instant (`None`: without a limit), and appends them.
+    /// Waits for events until an instant (`None`: without a limit), and appends the wake-ups.
     pub(crate) fn wait(
         &mut self,
         until: Option<Nanos>,
@@ -172,8 +172,8 @@ impl Wakeups {
     }
 }
 
-/// Signals that request the end of a run. Their default action would terminate evenkeel before it restores its
-/// changes.
+/// Signals that request the end of a run. The default action of these signals would terminate evenkeel before the
+/// restoration of its changes.
 const TERMINATING: [Signal; 8] = [
     Signal::SIGINT,
     Signal::SIGQUIT,

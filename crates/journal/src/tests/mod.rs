@@ -52,7 +52,7 @@ fn error_of(path: &Path) -> String {
     with_causes(&first).replace(&dir, "DIR")
 }
 
-/// An error with its causes on one line.
+/// Returns an error with its causes on one line.
 fn with_causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
@@ -190,9 +190,10 @@ fn the_oldest_parts_are_removed_and_a_checkpoint_keeps_their_final_state() {
     let mut recording = read(&path).expect("a journal");
     assert_eq!(recording.n_parts_missing(), writer.n_parts_removed());
     let checkpoint = recording.checkpoint().expect("a checkpoint").clone();
-    let rest: Vec<RecordedTurn> = recording.by_ref().map(|turn| turn.expect("a turn")).collect();
-    let n_removed = written.len() - rest.len();
-    assert_eq!(rest, written[n_removed..]);
+    let remaining: Vec<RecordedTurn> =
+        recording.by_ref().map(|turn| turn.expect("a turn")).collect();
+    let n_removed = written.len() - remaining.len();
+    assert_eq!(remaining, written[n_removed..]);
     assert_eq!(checkpoint.turn, n_removed as u64 - 1);
     assert_eq!(checkpoint, checkpoint_after(&header(), &written[..n_removed]));
 }

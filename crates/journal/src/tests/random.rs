@@ -110,7 +110,7 @@ pub(crate) fn header() -> Header {
     }
 }
 
-/// A turn with random content.
+/// Returns a turn with random content.
 pub(crate) fn random_turn(number: u64, rng: &mut Rng) -> RecordedTurn {
     RecordedTurn {
         turn: Turn {
@@ -133,7 +133,7 @@ pub(crate) fn random_turn(number: u64, rng: &mut Rng) -> RecordedTurn {
     }
 }
 
-/// An integer with a random number of bits.
+/// Returns an integer with a random number of bits.
 fn big(rng: &mut Rng) -> u64 {
     rng.next_u64() >> rng.below(64)
 }
@@ -163,7 +163,7 @@ random! {
     i32: |rng| rng.below(256) as i32;
     u64: big;
     usize: |rng| rng.below(1000) as usize;
-    // The maximum value is equal to no limit.
+    // The maximum value means that there is no limit.
     Bytes: |rng| if rng.below(4) == 0 { Action::NO_LIMIT } else { Bytes(big(rng)) };
     Nanos: |rng| Nanos(big(rng));
     JobId: |rng| JobId(rng.below(3) as u32);

@@ -15,11 +15,12 @@ use topology::Level;
 
 use crate::{JobPhase, LineError, RunStatus};
 
-/// A value and its encoding in a line.
+/// Conversion of a value to and from its encoding in a line.
 pub(crate) trait Encoded<F>: Sized {
     fn encode(&self) -> F;
 
-    /// `codes` are the reason codes of the header. [`line_types`] adds the name of the field to an error.
+    /// Decodes a field. `codes` are the reason codes of the header. [`line_types`] adds the name of the field to an
+    /// error.
     fn decode(field: F, codes: &[ReasonCode]) -> Result<Self, LineError>;
 }
 

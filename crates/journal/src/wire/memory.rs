@@ -38,7 +38,7 @@ line_types! {
         since_ns: u64 = since,
     }
 
-    /// A completed page migration. The owner is the job that owns the memory.
+    /// A completed page migration. `owner` is the job that owns the memory.
     CompletedPageMigrationLine for CompletedPageMigration {
         flatten target: TargetField = target,
         owner: u32 = job,

@@ -97,7 +97,7 @@ impl Encoded<ReasonField> for Reason {
         ReasonField { code: self.code.name().to_owned(), values: ReasonValues(values.collect()) }
     }
 
-    /// The template of the code is taken from the header.
+    /// Decodes a reason. The template of the code is taken from the header.
     fn decode(field: ReasonField, codes: &[ReasonCode]) -> Result<Self, LineError> {
         let code = codes.iter().find(|code| code.name() == field.code).cloned();
         let code = code.ok_or_else(|| {

@@ -192,7 +192,7 @@ impl<'de> Visitor<'de> for CountersByName {
         f.write_str("counters by event name")
     }
 
-    /// Unknown events are ignored.
+    /// Reads counters by event name. Ignores unknown events.
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<CountersField, A::Error> {
         let mut counters = Counters::NONE;
         while let Some((name, field)) = map.next_entry::<String, RawCounterField>()? {

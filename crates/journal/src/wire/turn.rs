@@ -98,7 +98,7 @@ impl Encoded<SignalTiersField> for Tiers {
         all.map(|(name, tier)| (name.into(), tier.encode())).collect()
     }
 
-    /// Unknown events are ignored.
+    /// Decodes the tiers. Ignores unknown events.
     fn decode(field: SignalTiersField, codes: &[ReasonCode]) -> Result<Self, LineError> {
         let mut tiers = Tiers::default();
         for (name, tier) in field {
@@ -168,7 +168,7 @@ impl TurnLine {
                 requests: Encoded::decode(self.requests, codes)?,
                 notes: Encoded::decode(self.notes, codes)?,
                 abort: Encoded::decode(self.abort, codes)?,
-                quiescent: false, // `quiescent` is not recorded: it concerns only the host.
+                quiescent: false, // `quiescent` is not recorded, because only the host uses it.
             },
             rejected: Encoded::decode(self.rejected, codes)?,
             outcomes: Encoded::decode(self.outcomes, codes)?,

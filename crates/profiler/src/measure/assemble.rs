@@ -27,7 +27,7 @@ pub struct WholeRun {
     pub wall: Option<Nanos>,
     /// Instructions of the whole run, if they were counted.
     pub n_instructions: Option<u64>,
-    /// Cycles per instruction on the command line.
+    /// Cycles per instruction from the option `--cpi`.
     pub cpi_declared: Option<f64>,
 }
 

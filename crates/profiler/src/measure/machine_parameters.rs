@@ -18,7 +18,7 @@ pub struct MachineParameters {
     pub assumed: Vec<String>,
 }
 
-/// Cache sizes of a common server. They apply if sysfs contains no cache sizes.
+/// Cache sizes of a common server. These sizes apply if sysfs contains no cache sizes.
 const LLC_ASSUMED: Bytes = Bytes::from_mib(32);
 const PRIVATE_ASSUMED: Bytes = Bytes::from_mib(1);
 
@@ -116,13 +116,16 @@ mod tests {
     fn missing_cache_sizes_are_assumed_and_reported() {
         let unknown = MachineParameters::read(Path::new("/nonexistent"), None, None, None);
         assert_eq!((unknown.llc, unknown.frequency, unknown.assumed.len()), (LLC_ASSUMED, None, 2));
-        let given = MachineParameters::read(
+        let configured = MachineParameters::read(
             Path::new("/nonexistent"),
             Some(Bytes(1)),
             Some(Bytes(2)),
             Some(1e9),
         );
-        assert_eq!((given.llc, given.private, given.frequency), (Bytes(1), Bytes(2), Some(1e9)));
-        assert!(given.assumed.is_empty());
+        assert_eq!(
+            (configured.llc, configured.private, configured.frequency),
+            (Bytes(1), Bytes(2), Some(1e9))
+        );
+        assert!(configured.assumed.is_empty());
     }
 }

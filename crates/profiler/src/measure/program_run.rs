@@ -41,7 +41,7 @@ const STDERR_BYTES_MAX: usize = 4096;
 pub(super) struct ExecSpec<'a> {
     /// Path of the executable.
     pub program: PathBuf,
-    /// Arguments, including argv[0].
+    /// Arguments, including `argv[0]`.
     pub args: Vec<OsString>,
     /// Standard input; `None` is /dev/null.
     pub input: Option<&'a Path>,
@@ -67,7 +67,7 @@ pub enum StopCause {
 pub struct ProgramRun {
     /// Cause of the end of the run.
     pub stop_cause: StopCause,
-    /// Exit status and resource usage. Only valid for [`StopCause::Exited`].
+    /// Exit status and resource usage. The values are valid only for [`StopCause::Exited`].
     pub reaped: ChildExit,
     /// Wall time.
     pub wall: Duration,
@@ -85,14 +85,14 @@ impl LogPipe {
     pub(super) fn new() -> anyhow::Result<Self> {
         let flags = rustix::pipe::PipeFlags::CLOEXEC;
         let (reader, writer) = rustix::pipe::pipe_with(flags).context("cannot create a pipe")?;
-        // The call fails if pipe-max-size is lower. With a smaller pipe the run is only slower.
+        // The call fails if pipe-max-size is lower. A smaller pipe only makes the run slower.
         let _ = rustix::pipe::fcntl_setpipe_size(&reader, PIPE_BYTES);
         rustix::io::ioctl_fionbio(&reader, true).context("cannot prepare a pipe")?;
         Ok(LogPipe { reader, writer })
     }
 
-    /// Returns the write end, which the program inherits. Its descriptor number is above 2, because in a Rust program
-    /// descriptors 0 to 2 are open.
+    /// Returns the write end, which the program inherits. The number of the descriptor is above 2, because descriptors
+    /// 0 to 2 are open in a Rust program.
     pub(super) fn writer(&self) -> anyhow::Result<OwnedFd> {
         self.writer.try_clone().context("cannot prepare a pipe")
     }
@@ -103,13 +103,14 @@ pub(super) type LogReader<'t> = &'t mut dyn FnMut(&[u8]) -> bool;
 
 /// Sampler of a running program.
 pub(super) trait Observer {
-    /// Starts the sampling. Called while the process is stopped, before it executes the program.
+    /// Starts the sampling. The process is stopped and has not executed the program yet.
     fn start(&mut self, pid: u32) -> anyhow::Result<()>;
-    /// Takes a sample. Called every [`SAMPLE_INTERVAL`], and once between the exit and the reaping of the process.
+    /// Takes a sample. [`run_observed`] calls this function every [`SAMPLE_INTERVAL`], and once between the exit and
+    /// the reaping of the process.
     fn sample(&mut self);
 }
 
-/// Like [`run`], with an observer. The program must first stop itself with SIGSTOP.
+/// Runs a program like [`run`], with an observer. The program must first stop itself with SIGSTOP.
 pub(super) fn run_observed(
     spec: &ExecSpec<'_>,
     until: Instant,
@@ -234,7 +235,7 @@ impl Child {
         Ok(())
     }
 
-    /// Like [`Child::follow`], with a sample every [`SAMPLE_INTERVAL`].
+    /// Follows the program like [`Child::follow`], with a sample every [`SAMPLE_INTERVAL`].
     fn follow_observed(
         &mut self,
         until: Instant,
@@ -265,8 +266,8 @@ impl Child {
         files.extend(log.map(|(reader, _)| PollFd::new(reader, PollFlags::IN)));
         // A pipe that the program closed early is always readable. The sleep limits the polling rate.
         std::thread::sleep(READ_INTERVAL);
-        let left = until.saturating_duration_since(Instant::now()).min(Duration::from_secs(1));
-        wait_for(&mut files, left)
+        let remaining = until.saturating_duration_since(Instant::now()).min(Duration::from_secs(1));
+        wait_for(&mut files, remaining)
     }
 
     /// Reads standard error. Stores only the end.

@@ -205,8 +205,9 @@ pub fn trace(
     Ok(TracedRun { meter, parser, run })
 }
 
-/// Sets the gap between windows so that all of them fit into the run. The length of the run is estimated from its
-/// instruction count, but is at most what the tracer can process in the remaining time.
+/// Sets the gap between windows so that all windows fit into the run. The length of the run is estimated from its
+/// instruction count. The estimate is limited to the number of references that the tracer can process in the remaining
+/// time.
 fn spread_windows(meter: &mut WindowMeter, options: &TraceOptions, spent: Duration) {
     /// Minimum number of references before the speed of the tracer is estimated.
     const N_REFERENCES_MIN: u64 = 2_000_000;
@@ -214,9 +215,9 @@ fn spread_windows(meter: &mut WindowMeter, options: &TraceOptions, spent: Durati
     if n < N_REFERENCES_MIN {
         return;
     }
-    let left = options.until.saturating_duration_since(Instant::now()).as_secs_f64();
+    let remaining_secs = options.until.saturating_duration_since(Instant::now()).as_secs_f64();
     // Keeps 10 % in reserve, because the speed changes with the program phase.
-    let reached = n as f64 * (1.0 + 0.9 * left / spent.as_secs_f64().max(1e-3));
+    let reached = n as f64 * (1.0 + 0.9 * remaining_secs / spent.as_secs_f64().max(1e-3));
     let per_instruction = n as f64 / (meter.n_instructions() as f64).max(1.0);
     let whole = options.n_instructions.map_or(0.0, |count| count as f64 * per_instruction);
     meter.set_gap(meter.plan().gap_over(reached.min(whole) as u64));

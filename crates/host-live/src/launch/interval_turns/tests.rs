@@ -22,8 +22,8 @@ impl Policy for Idle {
     }
 }
 
-/// Returns the times and causes of the first `enough` turns of a run of one job. Page faults of its threads cause the
-/// overflows. Returns `None` if page faults cannot be counted.
+/// Returns the times and causes of the first `enough` turns of a run of one job. Page faults of the threads of the job
+/// cause the overflows. Returns `None` if page faults cannot be counted.
 fn turns_of(shell: &str, every: u64, enough: usize) -> Option<Vec<(Nanos, Vec<Cause>)>> {
     let dir = tempfile::tempdir().expect("a directory");
     let text = format!("[[job]]\nname = \"a\"\nshell = '{shell}'\n");
@@ -70,7 +70,7 @@ fn turns_of(shell: &str, every: u64, enough: usize) -> Option<Vec<(Nanos, Vec<Ca
 const OVERFLOW: [Cause; 2] = [Cause::Interval, Cause::Overflow];
 
 #[test]
-fn page_faults_lead_to_turns_and_without_them_there_is_one_turn_in_two_seconds() {
+fn page_faults_cause_turns_and_a_job_without_page_faults_has_a_turn_every_two_seconds() {
     // After each fork, the shell has page faults on the pages that it writes.
     let Some(busy) = turns_of("while :; do (:); done", 50, 6) else { return };
     // Some turns may have no overflow: on a busy machine the shell may not run for two seconds.

@@ -125,7 +125,9 @@ impl<'w> Files<'w> {
         let output = output.display();
         let is_output = |path: &Path| file_id(path).as_ref() == Some(&output_id);
         if job.input.as_ref().is_some_and(|input| is_output(&self.dir.join(input))) {
-            return Err(format!("output {output} is its input too, and would be truncated first"));
+            return Err(format!(
+                "output {output} is also its input, and would be truncated before the job reads it"
+            ));
         }
         if is_output(&job.origin.file) {
             return Err(format!("output {output} is the workload file, which would be truncated"));
@@ -139,7 +141,7 @@ impl<'w> Files<'w> {
         }
     }
 
-    /// Finds an output that is the program of a job. Called after all jobs were checked.
+    /// Finds an output that is the program of a job. Call this function after all jobs were checked.
     pub(super) fn overwritten_program(&self) -> Option<(&'w Job, String)> {
         let mut outputs = self.outputs.iter();
         let (_, job) = outputs.find(|(id, _)| self.program_ids.contains(id))?;
@@ -201,7 +203,8 @@ fn check_access(path: &Path, access: Access) -> Result<(), String> {
     accessat(CWD, path, access, AtFlags::EACCESS).map_err(|error| kernel_message(&error.into()))
 }
 
-/// Opens a regular file for writing without changing it. For other kinds of files only the permission is checked.
+/// Checks that a regular file can be opened for writing. The file does not change. For other kinds of files only the
+/// permission is checked.
 fn try_to_write(path: &Path, meta: &Metadata) -> io::Result<()> {
     if !meta.is_file() {
         return Ok(accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS)?);

@@ -1,6 +1,6 @@
 //! Checks a workload before anything is started: files, CPUs and nodes of each job.
 //!
-//! The checks change nothing on the machine.
+//! The checks leave no change on the machine.
 
 mod files;
 mod runnable;
@@ -11,7 +11,7 @@ use topology::Machine;
 
 use files::Files;
 
-/// Checks from its first bytes whether the kernel can execute a file.
+/// Checks from the first bytes of a file whether the kernel can execute the file.
 ///
 /// # Errors
 /// The problem, and what to do.
@@ -19,7 +19,7 @@ pub fn check_runnable(path: &std::path::Path) -> Result<(), String> {
     runnable::check(path)
 }
 
-/// A job that cannot run here, with its line in the workload.
+/// A job that cannot run on this machine, with its line in the workload.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{origin}: job {job:?}: {problem}")]
 pub struct PreflightError {
@@ -31,7 +31,7 @@ pub struct PreflightError {
     pub problem: String,
 }
 
-/// Checks whether every job of a workload can start here.
+/// Checks whether every job of a workload can start on this machine.
 ///
 /// # Errors
 /// The first job that cannot start.
@@ -70,7 +70,7 @@ fn check_cpus_and_nodes(job: &Job, machine: &Machine) -> Result<(), String> {
         let cpus = machine.cpus_of_nodes(nodes).and(machine.allowed());
         let cpus = job.cpus.as_ref().map_or_else(|| cpus.clone(), |own| cpus.and(own));
         if cpus.is_empty() {
-            return Err(format!("it may use no CPU of nodes {nodes}"));
+            return Err(format!("it is not allowed to use any CPU of nodes {nodes}"));
         }
     }
     match &job.memory {

@@ -1,4 +1,4 @@
-//! Checks from the first bytes of a file whether the kernel can execute it.
+//! Checks from the first bytes of a file whether the kernel can execute the file.
 //!
 //! ```text
 //!   \x7fELF …       a program: the ELF machine must match, and its dynamic loader must exist
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use crate::errors::kernel_message;
 use crate::launch::programs::check_program;
 
-/// The part of a file that the kernel reads (`BINPRM_BUF_SIZE`).
+/// Number of bytes of a file that the kernel reads (`BINPRM_BUF_SIZE`).
 const HEAD_BYTES: usize = 256;
 
 /// Checks an executable file. The error contains what to do.
@@ -71,9 +71,9 @@ fn check_script(line: &[u8]) -> Result<(), String> {
 /// The fields of an ELF header that the kernel checks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct ElfHeader {
-    /// 1 for 32 and 2 for 64 bits.
+    /// 1 for 32 bits, 2 for 64 bits.
     class: u8,
-    /// 1 for little, 2 for big endian.
+    /// 1 for little endian, 2 for big endian.
     order: u8,
     /// The processor architecture (`e_machine`).
     machine: u16,
@@ -170,8 +170,8 @@ fn has_registered_formats() -> bool {
     names.any(|name| name != "register" && name != "status")
 }
 
-/// Whether further binary formats may be registered. True if the list cannot be read: in a container, programs for
-/// other processors may run although binfmt_misc is not mounted.
+/// Whether further binary formats may be registered. If the list cannot be read, the result is true: in a container,
+/// programs for other processors may run although binfmt_misc is not mounted.
 fn may_have_registered_formats() -> bool {
     let is_readable = !Path::new(FORMATS).exists() || Path::new(FORMATS).join("status").exists();
     has_registered_formats() || !is_readable
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_truncated_or_invalid_header_is_no_program() {
+    fn a_truncated_or_invalid_header_is_rejected() {
         let mut whole = [0; 64];
         whole[..6].copy_from_slice(b"\x7fELF\x02\x01");
         (whole[16], whole[18], whole[56]) = (3, 62, 1);

@@ -6,8 +6,8 @@
 //!   samples         └─ sample ─ pause: 99 × its CPU time ─ sample ─┘
 //! ```
 //!
-//! The thread sleeps until a request arrives or its next work is due. When the request channel closes, it stops all
-//! page migrations and returns.
+//! The thread sleeps until a request arrives or its next work is due. When the request channel closes, the thread stops
+//! all page migrations and returns.
 
 use std::collections::VecDeque;
 use std::io;
@@ -32,7 +32,7 @@ use super::{HelperRequest, HelperResult, JobProcess, MemoryConfig, ProcessPages}
 const PAUSE_MAX: Nanos = Nanos::from_secs(2);
 /// Limits of a full sample. If a process is too large for this time, the sample contains a part of its pages.
 const FULL: SampleEffort = SampleEffort::within(Nanos::from_millis(10));
-/// Limits of a sample that only detects changes. Most of its pages are those of the previous sample, so fewer pages
+/// Limits of a sample that only detects changes. Most of its pages were also in the previous sample, so fewer pages
 /// suffice. The memory policy is not read here but before pages migrate.
 const CHECK: SampleEffort =
     SampleEffort { time: Nanos::from_millis(1), n_samples: 512, is_check: true };
@@ -87,8 +87,8 @@ struct Work {
 
 /// Handles requests until the request channel closes.
 pub(super) fn run(requests: &Receiver<HelperRequest>, results: ResultSender, config: MemoryConfig) {
-    // With CAP_SYS_NICE, migrate_pages(2) would also move pages that other processes map. If the capability cannot be
-    // dropped, the thread did not have it.
+    // With CAP_SYS_NICE, migrate_pages(2) would also move pages that other processes map. An error means that the
+    // thread does not have the capability.
     let _ = move_pages::drop_cap_sys_nice();
     let mut work = Work {
         results,

@@ -122,7 +122,7 @@ pub(crate) struct ProcessPages {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemoryConfig {
     pub options: MemoryOptions,
-    /// Time between two samples of jobs; `None` if they are not sampled periodically.
+    /// Time between two samples of jobs; `None` without periodic samples.
     pub interval: Option<Nanos>,
     /// Nice value of the helper: the value of the jobs. The event loop has a higher priority.
     pub nice: Option<i32>,
@@ -242,8 +242,12 @@ impl SessionMemory {
 
     fn helper(&mut self, wakeups: &Wakeups) -> Result<&mut Helper, CauseAndDetail> {
         if self.helper.is_none() {
-            let failed =
-                |error| (RejectCause::Unsupported, format!("no memory helper thread: {error}"));
+            let failed = |error| {
+                (
+                    RejectCause::Unsupported,
+                    format!("cannot start the memory helper thread: {error}"),
+                )
+            };
             self.helper = Some(Helper::start(wakeups, self.config).map_err(failed)?);
         }
         Ok(self.helper.as_mut().expect("it is running"))
@@ -261,7 +265,7 @@ impl SessionMemory {
         self.helper.as_ref().is_some_and(|helper| helper.n_migrating != 0)
     }
 
-    /// Ends the helper thread and its page migrations. Discards their results.
+    /// Ends the helper thread and its page migrations. Discards the results.
     pub(crate) fn end(&mut self) {
         self.helper = None;
     }
@@ -276,7 +280,7 @@ impl SessionMemory {
         self.is_enabled && !is_sampling && self.sample_at <= at
     }
 
-    /// Restarts the sampling of a job. Called after a placement, because new pages may be on another node.
+    /// Restarts the sampling of a job. Call this function after a placement, because new pages may be on another node.
     pub(crate) fn resample(&mut self, job: JobId) {
         self.schedule.restart(job);
     }
@@ -336,7 +340,7 @@ impl SessionMemory {
         }
     }
 
-    /// Adds a sample to the sample of the next turn, unless the process has exited.
+    /// Adds the memory of a process to the sample of the next turn, unless the process has exited.
     fn take_sample(
         &mut self,
         tasks: &TaskReader,

@@ -10,8 +10,8 @@
 //! ```
 //!
 //! The cost of a full sample grows with the number of pages, and the nodes of most pages rarely change. A check
-//! therefore reads only some pages of a large process, and all pages of a small one. If a check shows a change, a full
-//! sample follows. After eight checks a full sample is taken in any case, because a check does not read the memory
+//! therefore reads only some pages of a large process, and all pages of a small process. If a check shows a change, a
+//! full sample follows. After eight checks a full sample is taken in any case, because a check does not read the memory
 //! policy. After a placement or a page migration the schedule starts again. Changes of less than a sixteenth of the
 //! memory are smaller than the error of a sample and are ignored.
 
@@ -28,7 +28,7 @@ pub(super) const SAMPLE_EVERY: Nanos = Nanos::from_secs(2);
 const SAMPLE_EVERY_MAX: Nanos = Nanos::from_secs(30);
 /// Memory counts as changed if more than the resident size divided by this number was added or removed.
 const CHANGED_PART: u64 = 16;
-/// Maximum number of checks between two full samples. At the longest interval this is about four minutes.
+/// Maximum number of checks between two full samples. At the maximum interval, eight checks take about four minutes.
 const N_CHECKS_MAX: u32 = 8;
 
 /// Number of pages that a sample reads.
@@ -36,7 +36,7 @@ const N_CHECKS_MAX: u32 = 8;
 pub(crate) enum SampleDepth {
     /// As many pages as the time limit of a full sample allows.
     Full,
-    /// Only enough pages to detect a change.
+    /// As many pages as are required to detect a change.
     Check,
 }
 
@@ -51,9 +51,9 @@ pub(super) struct SampleSchedule {
 #[derive(Debug)]
 struct ProcessSchedule {
     job: JobId,
-    /// The last full sample that showed a change.
+    /// The last full sample with a change.
     last: Footprint,
-    /// The last check that showed a change, if no later check had the result of a full sample.
+    /// The last check that showed a change. `None` if checks and full samples agree.
     checked: Option<ChangedCheck>,
     /// Whether the last check showed a change.
     is_suspect: bool,
@@ -84,12 +84,12 @@ struct Footprint {
 }
 
 impl SampleSchedule {
-    /// A process is sampled at most once per interval.
+    /// Creates an empty schedule. A process is sampled at most once per interval.
     pub(super) fn new(interval: Nanos) -> Self {
         SampleSchedule { every: SAMPLE_EVERY.max(interval), processes: BTreeMap::new() }
     }
 
-    /// Returns the due processes among the running ones. Removes processes that do not run.
+    /// Returns the running processes with a due sample. Removes processes that do not run.
     pub(super) fn take_due(
         &mut self,
         running: Vec<JobProcess>,
@@ -132,7 +132,7 @@ impl SampleSchedule {
         !is_check
     }
 
-    /// Discards the last samples of a job. Called when the job was placed or its pages migrate.
+    /// Discards the last samples of a job. Call this function when the job was placed or its pages migrate.
     pub(super) fn restart(&mut self, job: JobId) {
         self.processes.retain(|_, schedule| schedule.job != job);
     }
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_temporary_change_does_not_hide_a_permanent_one() {
+    fn a_temporary_change_does_not_hide_a_permanent_change() {
         // Memory changes before the check at 6 s and changes back before the full sample at 7 s.
         let grows =
             |second| if second == 6 || 10 <= second { mib(1280, 640) } else { mib(640, 640) };

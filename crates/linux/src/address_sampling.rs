@@ -39,7 +39,7 @@ const LOADS_PER_SAMPLE: u64 = 50_021;
 const OPERATIONS_PER_SAMPLE: u64 = 1 << 18;
 /// Data pages of the ring buffer of a thread: space for 4096 samples of 16 bytes.
 const RING_PAGES: usize = 16;
-/// Maximum number of sampled threads of a process. Their samples represent all threads.
+/// Maximum number of sampled threads of a process. The samples of these threads represent all threads.
 const THREADS_MAX: usize = 16;
 /// Size of a range, as an exponent of two: 64 KiB.
 const RANGE_BITS: u32 = 16;

@@ -6,7 +6,7 @@ use base::{Bytes, Nanos};
 
 use crate::fault;
 
-/// A child that exited and was reaped. Its usage includes the children that it has reaped.
+/// A child that exited and was reaped. The resource usage includes the children that it has reaped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ChildExit {
     /// Exit status or signal.

@@ -17,7 +17,7 @@ use crate::memory;
 
 /// Interval between two polls for children.
 pub const POLL_INTERVAL: Duration = Duration::from_millis(10);
-/// Latency of a small process (guessed). It includes the wait time for a CPU during fork(2).
+/// Latency of a small process, including the wait time for a CPU during fork(2). Guessed.
 const LATENCY_MIN: Duration = Duration::from_millis(50);
 /// Additional latency per GiB of the parent: ten times the 10 ms of current kernels (guessed).
 const LATENCY_PER_GIB: Duration = Duration::from_millis(100);

@@ -1,8 +1,8 @@
 //! Child processes that existed before this process started its first child.
 //!
 //! A process keeps its children across execve(2), and a shell may execute the last command of a line without a fork.
-//! Background jobs of the user may therefore be children of evenkeel. They are recorded at the start and never receive
-//! a signal from evenkeel.
+//! Background jobs of the user may therefore be children of evenkeel. evenkeel records these children at the start and
+//! never sends a signal to them.
 
 use std::collections::BTreeSet;
 

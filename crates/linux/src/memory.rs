@@ -188,7 +188,7 @@ fn walk(root: &Path, pid: u32) -> io::Result<NumaSample> {
     Ok(NumaSample { nodes, permille, has_own_policy, ..NumaSample::default() })
 }
 
-/// Computes the memory by node, and the share with exact kinds in permille.
+/// Computes the memory by node, and the share of the memory with exact kinds in permille.
 fn add_up(
     numa: &FileText,
     smaps: &FileText,
@@ -203,7 +203,7 @@ fn add_up(
         let pages = mapping.nodes.iter().fold(0u64, |sum, (_, n)| sum.saturating_add(*n));
         let bytes = pages.saturating_mul(mapping.page_size);
         all = all.saturating_add(bytes);
-        // The kind of a file mapping is known from `numa_maps`.
+        // `numa_maps` contains the kind of a file mapping.
         let is_inexact = block.is_none() && mapping.kind == numa_maps::MappingKind::Anonymous;
         inexact = inexact.saturating_add(if is_inexact { bytes } else { 0 });
     }

@@ -52,7 +52,8 @@ impl Prepared {
     }
 }
 
-/// Returns whether the kernel supports weighted interleaving. Its weights are system-wide and are not changed.
+/// Returns whether the kernel supports weighted interleaving. evenkeel does not change the weights, which are
+/// system-wide.
 pub fn has_weighted(root: &Path) -> bool {
     let path = root.join("sys/kernel/mm/mempolicy/weighted_interleave");
     fault::retry("stat", || std::fs::metadata(&path)).is_ok_and(|meta| meta.is_dir())

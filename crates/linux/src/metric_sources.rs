@@ -351,7 +351,7 @@ mod tests {
         );
         let faults = answer(TriedEvent::Faults, 2, false, true);
         assert!(faults.starts_with("Yes: perf_event_open, page faults only, in user mode only"));
-        // Debian's kernels have this value of perf_event_paranoid.
+        // Debian's kernels set perf_event_paranoid to 3.
         assert_eq!(
             answer(TriedEvent::Faults, 3, false, false),
             "No: perf_event_paranoid is 3: set it to 2 or less, or give CAP_PERFMON"

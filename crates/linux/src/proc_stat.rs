@@ -1,7 +1,7 @@
 //! `/proc/PID/stat` and `/proc/PID/task/TID/stat`: one line of fields, see proc(5).
 //!
-//! This is the only parser of that line. It does not allocate, because live runs read the line of every task that has
-//! run since the last sample.
+//! This is the only parser of that line. The parser does not allocate, because live runs read the line of every task
+//! that has run since the last sample.
 //!
 //! ```text
 //!   5779 (a) b (x) S 5778 5770 5771 0 -1 …      field 1 the number, 2 the name, 3 the state, …

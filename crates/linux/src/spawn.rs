@@ -126,7 +126,7 @@ pub enum SpawnStage {
     Exec,
 }
 
-/// A child that failed before exec. It has exited and was reaped.
+/// A child that failed before exec, exited and was reaped.
 #[derive(Debug)]
 pub struct SpawnFailure {
     /// PID.
@@ -202,7 +202,7 @@ impl SpawnBatch {
             pid => {
                 self.n_forked += 1;
                 // Parent and child both call setpgid, so that the process group exists before one of them continues.
-                // EACCES after exec means that the child was first. SAFETY: no pointers.
+                // EACCES means that the child has already called exec. SAFETY: no pointers.
                 unsafe { libc::setpgid(pid, pid) };
                 Ok(pid.unsigned_abs())
             }
@@ -309,14 +309,14 @@ fn number(error: &io::Error) -> i32 {
 /// As for [`become_program`].
 unsafe fn send_report(report: RawFd, code: u32, error: i32) {
     let words = [std::process::id(), code, error.cast_unsigned()];
-    // No fault injection: the report describes an earlier call. If it cannot be written, the parent has
-    // exited; the exit status of the child shows the failure too.
+    // No fault injection: the report describes an earlier call. If the report cannot be written, the parent has exited;
+    // the exit status of the child shows the failure too.
     // SAFETY: the pointer is to a local array of REPORT_BYTES bytes.
     unsafe { libc::write(report, words.as_ptr().cast(), REPORT_BYTES) };
 }
 
-/// Moves the child to the cgroup of the request, if there is one. Returns whether the cgroup binds the memory of the
-/// child. If the move fails, the child sends a report and continues.
+/// Moves the child to the cgroup of the request, if the request has a cgroup. Returns whether the cgroup binds the
+/// memory of the child. If the move fails, the child sends a report and continues.
 ///
 /// # Safety
 /// As for [`become_program`].

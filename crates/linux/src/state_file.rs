@@ -1,8 +1,9 @@
 //! State files: a running evenkeel writes its state to a file in the directory of its undo record, for `evenkeel
 //! status`.
 //!
-//! Other users cannot write to the directory ([`crate::undo::directories`]). A state file is replaced atomically
-//! (rename). It contains the PID and start time of its writer, so that a reader can detect that the writer has exited.
+//! Other users cannot write to the directory ([`crate::undo::dirs`]). A state file is replaced atomically (rename). The
+//! content includes PID and start time of the writer, so that a reader can detect that the writer has exited.
+//! exited.
 
 use std::io;
 use std::path::{Path, PathBuf};

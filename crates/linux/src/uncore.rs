@@ -79,7 +79,7 @@ struct ControllerType {
 /// The first type that has a device on the machine is used. Further types would count the same transfers again.
 ///
 /// Sources: Documentation/ABI and the `events` directories of the Intel drivers. The AMD drivers have no named events.
-/// Their events are those of tools/perf/pmu-events/arch/x86/amdzen4/memory-controller.json (`umc_cas_cmd`), and before
+/// The AMD events are from tools/perf/pmu-events/arch/x86/amdzen4/memory-controller.json (`umc_cas_cmd`), and before
 /// Zen 4 `dram_channel_data_controller_0` to `_7` of the data fabric (as built into perf 6.1).
 const CONTROLLER_TYPES: &[ControllerType] = &[
     ControllerType {

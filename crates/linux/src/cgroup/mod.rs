@@ -1,8 +1,8 @@
 //! Cgroups for jobs whose memory is bound to nodes.
 //!
 //! A memory policy binds only the thread that sets it, and a program may replace it. `cpuset.mems` of a cgroup binds
-//! all processes of the cgroup, their children and the page cache that they allocate. It can also be changed while the
-//! processes run.
+//! all processes of the cgroup, their children and the page cache that they allocate. `cpuset.mems` can also be changed
+//! while the processes run.
 //!
 //! ```text
 //!   DELEGATED/               the cgroup in which evenkeel was started, if `decide` permits its use

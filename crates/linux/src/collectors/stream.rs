@@ -110,7 +110,7 @@ pub fn identity_of(source: &mut dyn Source) -> CpuIdentity {
 /// Opens software events, which every machine has, to test the permissions: kernel and user mode, or user mode only.
 ///
 /// # Errors
-/// Neither mode is permitted: cause and remedy.
+/// Neither mode is permitted. The text contains cause and remedy.
 pub fn counting_rights(source: &mut dyn Source) -> Result<Flags, String> {
     let mut rejected = None;
     for flags in [Flags::default(), Flags { user_only: true, ..Flags::default() }] {

@@ -28,7 +28,7 @@ use crate::move_pages::UNWRITTEN;
 
 /// Pages queried in one call: 16 MiB of base pages.
 const WINDOW: u64 = 4096;
-/// Maximum number of windows queried in one step. It bounds the duration of a step.
+/// Maximum number of windows queried in one step, which bounds the duration of a step.
 const WINDOWS_PER_STEP: usize = 64;
 /// Maximum number of consecutive attempts after a temporary error.
 const TRIES: u32 = 8;
@@ -66,8 +66,8 @@ pub trait MovableMemory {
     fn page_sizes(&self) -> (u64, u64);
     /// Returns the monotonic time.
     fn now(&mut self) -> Nanos;
-    /// Returns the CPU time of the calling thread. It excludes the time in which a call waits for a CPU, or for other
-    /// CPUs to drain their per-CPU page lists.
+    /// Returns the CPU time of the calling thread, without the time in which a call waits for a CPU, or for other CPUs
+    /// to drain their per-CPU page lists.
     fn cpu_time(&mut self) -> Nanos;
 }
 

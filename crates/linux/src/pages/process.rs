@@ -176,7 +176,7 @@ impl MigratableMemory {
 #[derive(Debug, Default)]
 struct Sampled {
     ranges: Vec<MigrationRange>,
-    /// Resident bytes on any node.
+    /// Resident bytes on all nodes.
     resident: u64,
 }
 
@@ -184,7 +184,7 @@ struct Sampled {
 #[derive(Debug, Default, PartialEq, Eq)]
 struct ProcessRanges {
     ranges: Vec<MigrationRange>,
-    /// Resident bytes on any node.
+    /// Resident bytes on all nodes.
     resident: u64,
     /// Bytes to be moved at unknown addresses.
     unlisted: u64,

@@ -115,7 +115,7 @@ fn check_version(line: &str) -> Result<(), String> {
 }
 
 impl Recorded {
-    /// Proceeds to the next turn. Returns its number and time, or `None` at the end of the stream.
+    /// Proceeds to the next turn. Returns number and time of the turn, or `None` at the end of the stream.
     ///
     /// # Errors
     /// A line is invalid.

@@ -107,7 +107,7 @@ fn core_types(tree: &Tree) -> Vec<(CoreType, CpuSet)> {
 }
 
 /// Equalizes slightly different maximum frequencies of CPUs with the same core type and base frequency. If the base
-/// frequency is known, the difference is turbo, so the capacities of these CPUs are equalized too.
+/// frequency is known, turbo is the cause of the difference, so the capacities of these CPUs are equalized too.
 fn equalize_favoured(properties: &mut BTreeMap<CpuId, Properties>) {
     let groups: BTreeSet<(Option<CoreType>, Option<u64>)> =
         properties.values().map(|properties| (properties.core_type, properties.base_khz)).collect();

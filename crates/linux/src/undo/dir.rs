@@ -80,7 +80,7 @@ impl Dir {
 
     /// Opens a directory to read records. Returns `None` if the directory does not exist. Another user can have created
     /// a fallback in `/tmp`. Such a directory contains no record of this user, because evenkeel writes only to
-    /// directories of its user. Its content is not trusted.
+    /// directories of its user. The content of such a directory is not trusted.
     pub(crate) fn for_reading(path: &Path, is_fallback: bool) -> Result<Option<Self>, UndoError> {
         let is_of_another_user = || {
             // No fault injection: after an error the path counts as unusable, not as created by another user.

@@ -90,7 +90,7 @@ impl Log {
         };
         let first = json(&log.header);
         if let Err(error) = log.append(&first) {
-            // The file is empty. If it cannot be removed here, `restore` removes it.
+            // The file is empty. If the file cannot be removed here, `restore` removes it.
             let _ = log.dir.unlink(&log.name);
             return Err(error);
         }
@@ -173,7 +173,7 @@ impl Log {
         &self.records
     }
 
-    /// Marks the file to stay after the run, because a setting could not be restored. The next start or `evenkeel
+    /// Leaves the file in place after the run, because a setting could not be restored. The next start or `evenkeel
     /// restore` tries again.
     pub fn keep(&mut self) {
         self.is_kept = true;

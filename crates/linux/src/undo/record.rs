@@ -1,8 +1,8 @@
 //! The lines of an undo record, and the state that results from them.
 //!
 //! The writer applies each line to its own [`Records`]. `restore` applies the lines of a file to empty [`Records`].
-//! Both therefore have the same state. `restore` also reads version 1 (its keys are aliases), so that after an upgrade
-//! masks changed by the previous version can be restored.
+//! Writer and `restore` therefore have the same state. `restore` also reads version 1 (its keys are aliases), so that
+//! after an upgrade masks changed by the previous version can be restored.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;

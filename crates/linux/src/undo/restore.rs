@@ -79,7 +79,7 @@ pub enum RestoreVerdict {
     Unknown,
 }
 
-/// The result for the threads of one process that had the same state.
+/// The result for all threads of one process that had the same state.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Name of the job.

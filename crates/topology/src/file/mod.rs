@@ -91,7 +91,7 @@ pub struct MachineFile {
     pub cgroups: Ignored,
 }
 
-/// The version of a file. It is read before the other keys, because another version may have other keys.
+/// The version of a file, which is read before the other keys, because another version may have other keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 pub struct FormatVersion {
     /// See [`MachineFile`].

@@ -308,8 +308,8 @@ fn a_program_without_an_environment_causes_no_delay() {
     while environ(root, sleeper.0.id()).expect("alive") == Environ::InExec {
         std::thread::yield_now();
     }
-    // The process has a recorded mask and started after the record. Its empty environment shows that it belongs to no
-    // job.
+    // The process has a recorded mask and started after the record. The empty environment of the process shows that it
+    // belongs to no job.
     let header = UndoHeader::new("boot".into(), "namespace".into(), 0, log.run().into(), 1);
     let pids =
         BTreeMap::from([(sleeper.0.id(), procfs::stat(root, sleeper.0.id()).expect("alive"))]);

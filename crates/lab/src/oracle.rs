@@ -57,13 +57,13 @@ pub enum OracleError {
     Replay,
 }
 
-/// Whether a text names the oracle.
+/// Returns whether a text names the oracle.
 pub fn is_named(spec: &str) -> bool {
     let rest = spec.trim().strip_prefix(NAME).map(str::trim_start);
     rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('['))
 }
 
-/// Maximum number of placements that the oracle simulates; `None` if the text names another policy.
+/// Returns the maximum number of placements that the oracle simulates; `None` if the text names another policy.
 ///
 /// # Errors
 /// An unknown parameter, or an invalid value.

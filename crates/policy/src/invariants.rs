@@ -58,7 +58,8 @@ const VARIANTS: [&str; 27] = [
 /// new. Each stay of two or three turns adds one interval.
 const CONVERGENCE_TURNS: u64 = 80;
 
-/// A machine and a policy: a registered one or a variant, whose name, without parameters, is accepted by `includes`.
+/// Returns a machine and a policy: a registered one or a variant, whose name, without parameters, is accepted by
+/// `includes`.
 fn machine_and_policy(
     includes: impl Fn(&str) -> bool,
 ) -> impl Strategy<Value = (&'static str, &'static str)> {

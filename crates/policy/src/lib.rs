@@ -41,7 +41,7 @@ use declaration::{split, unknown_policy};
 pub use divided::{NoThreshold, Threshold, calibrate};
 pub use trial::{JUDGED_BETTER, JUDGED_NO_BETTER, JUDGED_WORSE, TRIES_AGAIN, with_trials};
 
-/// All policies, in the order of the documentation.
+/// Returns all policies, in the order of the documentation.
 pub fn registry() -> &'static [&'static PolicyInfo] {
     &[
         &linux::INFO,
@@ -70,7 +70,7 @@ pub fn build(spec: &str, seed: u64) -> Result<Box<dyn Policy>, PolicyError> {
     find(split(spec)?.0)?.build(spec, seed)
 }
 
-/// The declaration of a policy, by its name.
+/// Returns the declaration of a policy, by its name.
 ///
 /// # Errors
 /// No such policy.

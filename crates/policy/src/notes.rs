@@ -116,7 +116,7 @@ fn add_numa_balancing(snapshot: &Snapshot<'_>, plan: &mut Plan) {
     }
 }
 
-/// The note that no job can be placed, if none can.
+/// Returns the note that no job can be placed, if none can.
 pub(crate) fn nothing_to_place(snapshot: &Snapshot<'_>) -> Option<Reason> {
     if snapshot.usable_cpus.len() <= 1 {
         return Some(Reason::new(NOTHING_TO_PLACE));

@@ -46,7 +46,7 @@ impl JobsPerCpu {
         }
     }
 
-    /// The `n` of these CPUs with the fewest jobs, ties by number; all if there are at most `n`.
+    /// Returns the `n` of these CPUs with the fewest jobs, ties by number; all if there are at most `n`.
     pub fn least_loaded(&self, cpus: &CpuSet, n: u32) -> CpuSet {
         let key = |&cpu: &CpuId| (self.n_jobs.get(cpu.index()).copied().unwrap_or(0), cpu);
         if n <= 1 {
@@ -58,7 +58,7 @@ impl JobsPerCpu {
     }
 }
 
-/// Whether a placed job lost CPUs that it needs, and must be placed again.
+/// Returns whether a placed job lost CPUs that it needs, and must be placed again.
 ///
 /// A job with at least as many usable CPUs as threads is not placed again.
 pub(crate) fn has_lost_cpus(job: &JobView<'_>, usable: &CpuSet) -> bool {
@@ -72,8 +72,8 @@ pub(crate) fn has_lost_cpus(job: &JobView<'_>, usable: &CpuSet) -> bool {
     n_left < placed.len().min(job.job.threads as usize)
 }
 
-/// Whether a job is placed on several domains, because it has more threads than a domain has CPUs. Such a job loads
-/// all of these domains, and no migration changes that.
+/// Returns whether a job is placed on several domains, because it has more threads than a domain has CPUs. Such a job
+/// loads all of these domains, and no migration changes that.
 pub(crate) fn spans_domains(snapshot: &Snapshot<'_>, job: &JobView<'_>) -> bool {
     let Some(placed) = job.placed else { return false };
     // Fast path: called for every job in every turn.
@@ -84,8 +84,8 @@ pub(crate) fn spans_domains(snapshot: &Snapshot<'_>, job: &JobView<'_>) -> bool 
     !usable.is_empty() && snapshot.domains.of_set(&usable).is_none()
 }
 
-/// The other usable CPUs of the node of `cpus`, for a job that needs more CPUs. If the CPUs have no node: all other
-/// CPUs that the job may use.
+/// Returns the other usable CPUs of the node of `cpus`, for a job that needs more CPUs. If the CPUs have no node: all
+/// other CPUs that the job may use.
 pub(crate) fn other_cpus_of_node(
     snapshot: &Snapshot<'_>,
     job: &JobView<'_>,
@@ -99,12 +99,12 @@ pub(crate) fn other_cpus_of_node(
     all.and(snapshot.usable_cpus).minus(cpus)
 }
 
-/// Whether there are at least two CPUs, and domains.
+/// Returns whether there are at least two CPUs, and domains.
 pub(crate) fn can_place(snapshot: &Snapshot<'_>) -> bool {
     1 < snapshot.usable_cpus.len() && !snapshot.domains.is_empty()
 }
 
-/// The first of some names, and the number of the others.
+/// Returns the first of some names, and the number of the others.
 pub(crate) fn some_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     const N_NAMES: usize = 8;
     let names: Vec<&str> = names.collect();
@@ -115,12 +115,12 @@ pub(crate) fn some_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     list
 }
 
-/// A value in permille as a decimal number: `0.250`.
+/// Returns a value in permille as a decimal number: `0.250`.
 pub(crate) fn permille_text(permille: u64) -> String {
     format!("{}.{:03}", permille / 1000, permille % 1000)
 }
 
-/// The label of a set of CPUs: `cpu 3`, `cpus 0-3`.
+/// Returns the label of a set of CPUs: `cpu 3`, `cpus 0-3`.
 pub(crate) fn cpus_label(cpus: &CpuSet) -> String {
     match cpus.first().filter(|first| cpus.last() == Some(*first)) {
         Some(only) => format!("cpu {}", only.0),
@@ -128,12 +128,12 @@ pub(crate) fn cpus_label(cpus: &CpuSet) -> String {
     }
 }
 
-/// Number of usable nodes with memory.
+/// Returns the number of usable nodes with memory.
 pub(crate) fn n_nodes_with_memory(snapshot: &Snapshot<'_>) -> usize {
     snapshot.machine.nodes_with_memory().len()
 }
 
-/// The node that a job's memory policy names, if it is a single one.
+/// Returns the node that a job's memory policy names, if it is a single one.
 pub(crate) fn declared_node(job: &JobView<'_>) -> Option<NodeId> {
     let nodes = match job.job.memory.as_ref()? {
         MemoryPolicy::Bind(nodes) | MemoryPolicy::Preferred(nodes) => nodes,

@@ -76,7 +76,7 @@ impl Rules for Random {
 }
 
 impl Random {
-    /// Whether all jobs are placed again in this turn; if so, the time until the next redraw starts.
+    /// Returns whether all jobs are placed again in this turn; if so, the time until the next redraw starts.
     fn is_time(&mut self, snapshot: &Snapshot<'_>) -> bool {
         let Some(every) = self.config.every else { return false };
         let is_time = snapshot.turn.causes.contains(&Cause::Interval)
@@ -120,7 +120,7 @@ impl Random {
         plan.request(job.job.id, Action::Place(cpus), reason);
     }
 
-    /// A CPU for each thread: of the domain, then of all others that the job may use.
+    /// Returns a CPU for each thread: of the domain, then of all others that the job may use.
     fn draw_cpus(&mut self, job: &JobView<'_>, in_domain: &CpuSet) -> CpuSet {
         let mut drawn = CpuSet::new();
         for cpus in [in_domain.clone(), job.allowed.minus(in_domain)] {

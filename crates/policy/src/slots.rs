@@ -89,12 +89,12 @@ fn job_slot<'s>(job: &'s JobView<'s>, is_lost: bool) -> MovableJob<'s> {
 }
 
 impl MovableJob<'_> {
-    /// Whether a job has these CPUs already.
+    /// Returns whether a job has these CPUs already.
     pub fn keeps(&self, cpus: &CpuSet) -> bool {
         self.is_bound && self.job.placed.is_some_and(|placed| placed == cpus)
     }
 
-    /// The CPUs of the job, if they became unusable.
+    /// Returns the CPUs of the job, if they became unusable.
     pub fn lost_cpus(&self) -> Option<&CpuSet> {
         let is_lost = self.job.state == JobState::Running && self.now.is_none();
         self.job.placed.filter(|_| is_lost)
@@ -102,7 +102,7 @@ impl MovableJob<'_> {
 }
 
 impl DomainSlots {
-    /// Slots in which only the fixed jobs are.
+    /// Creates the slots in which only the fixed jobs are.
     pub fn of(snapshot: &Snapshot<'_>, jobs: &PlacementJobs<'_>) -> Self {
         let cores: Vec<u32> =
             snapshot.domains.iter().map(|(_, d)| n_cores(snapshot.machine, &d.cpus)).collect();
@@ -122,7 +122,7 @@ impl DomainSlots {
         self.list[idx].slots
     }
 
-    /// Number of taken slots; larger than the number of slots if the domain is overcommitted.
+    /// Returns the number of taken slots; larger than the number of slots if the domain is overcommitted.
     pub fn taken(&self, idx: usize) -> u32 {
         self.list[idx].taken
     }
@@ -132,7 +132,7 @@ impl DomainSlots {
         slots.saturating_sub(taken)
     }
 
-    /// Number of slots that a job would take in a domain; 0 if it may not run there.
+    /// Returns the number of slots that a job would take in a domain; 0 if it may not run there.
     pub fn needed(&self, snapshot: &Snapshot<'_>, job_slot: &MovableJob<'_>, idx: usize) -> u32 {
         let cpus = &snapshot.domains.get(idx).cpus;
         // Fast path: most jobs may use all CPUs.
@@ -143,12 +143,12 @@ impl DomainSlots {
         job_slot.threads.min(n_cores(snapshot.machine, &possible).saturating_mul(self.layers))
     }
 
-    /// Whether a job may run on a domain.
+    /// Returns whether a job may run on a domain.
     pub fn allows(snapshot: &Snapshot<'_>, job_slot: &MovableJob<'_>, idx: usize) -> bool {
         snapshot.domains.get(idx).cpus.intersects(job_slot.job.allowed)
     }
 
-    /// Whether a domain has enough free slots for a job.
+    /// Returns whether a domain has enough free slots for a job.
     pub fn fits(&self, snapshot: &Snapshot<'_>, job_slot: &MovableJob<'_>, idx: usize) -> bool {
         DomainSlots::allows(snapshot, job_slot, idx)
             && self.needed(snapshot, job_slot, idx) <= self.free(idx)
@@ -171,7 +171,7 @@ impl DomainSlots {
         scaled(a, b).cmp(&scaled(b, a))
     }
 
-    /// The domain with the smallest share of taken slots; ties: the domain of the job, then the lowest number.
+    /// Returns the domain with the smallest share of taken slots; ties: the domain of the job, then the lowest number.
     pub fn least_occupied(
         &self,
         job_slot: &MovableJob<'_>,
@@ -193,7 +193,7 @@ pub(crate) struct CpuOccupancy {
     on_core: Vec<u32>,
 }
 
-/// The CPUs of each movable job in the domain that it is mapped to.
+/// Returns the CPUs of each movable job in the domain that it is mapped to.
 pub(crate) fn assign_cpus(
     snapshot: &Snapshot<'_>,
     jobs: &PlacementJobs<'_>,
@@ -226,7 +226,7 @@ pub(crate) fn assign_cpus(
     chosen
 }
 
-/// Number of jobs per core of each domain if all are spread evenly.
+/// Returns the number of jobs per core of each domain if all are spread evenly.
 fn limits(snapshot: &Snapshot<'_>, jobs: &PlacementJobs<'_>, domains: &[usize]) -> Vec<u32> {
     let mut full = DomainSlots::of(snapshot, jobs);
     for (job_slot, &idx) in jobs.movable.iter().zip(domains) {
@@ -240,7 +240,7 @@ fn possible(snapshot: &Snapshot<'_>, job_slot: &MovableJob<'_>, idx: usize) -> C
     snapshot.domains.get(idx).cpus.and(job_slot.job.allowed)
 }
 
-/// The CPUs that a job already has in a domain, if they are enough for its threads.
+/// Returns the CPUs that a job already has in a domain, if they are enough for its threads.
 fn kept(snapshot: &Snapshot<'_>, job_slot: &MovableJob<'_>, idx: usize) -> Option<CpuSet> {
     let is_there = job_slot.is_bound && job_slot.now == Some(idx);
     let cpus = job_slot.job.placed.filter(|_| is_there)?.and(snapshot.usable_cpus);
@@ -258,7 +258,7 @@ impl CpuOccupancy {
         CpuOccupancy { core_of, on_cpu: vec![0; n_cpus], on_core: vec![0; n_cores] }
     }
 
-    /// Whether a CPU has no job.
+    /// Returns whether a CPU has no job.
     pub fn is_free(&self, cpu: CpuId) -> bool {
         self.n_jobs_on(cpu).1 == 0
     }
@@ -283,7 +283,7 @@ impl CpuOccupancy {
         self.core_of.get(cpu.index()).copied().flatten()
     }
 
-    /// Number of jobs on the core of a CPU, and on the CPU.
+    /// Returns the number of jobs on the core of a CPU, and on the CPU.
     pub fn n_jobs_on(&self, cpu: CpuId) -> (u32, u32) {
         let on_cpu = self.on_cpu.get(cpu.index()).copied().unwrap_or(0);
         let on_core = self.core(cpu).and_then(|core| self.on_core.get(core.index()).copied());
@@ -295,7 +295,7 @@ impl CpuOccupancy {
         self.occupancy_with(cpus).0 <= limit
     }
 
-    /// CPUs of a domain for a job: its current ones, unless others have fewer jobs.
+    /// Returns the CPUs of a domain for a job: its current ones, unless others have fewer jobs.
     fn choose(&mut self, snapshot: &Snapshot<'_>, job_slot: &MovableJob<'_>, idx: usize) -> CpuSet {
         let possible = possible(snapshot, job_slot, idx);
         let n_required = job_slot.threads as usize;
@@ -315,7 +315,7 @@ impl CpuOccupancy {
         ))
     }
 
-    /// Occupancy of some CPUs with one more job: of the most occupied core, then the sum.
+    /// Returns the occupancy of some CPUs with one more job: of the most occupied core, then the sum.
     fn occupancy_with(&mut self, cpus: &CpuSet) -> (u32, u32) {
         self.add(cpus);
         let n_jobs = || cpus.iter().map(|cpu| self.n_jobs_on(cpu).0);
@@ -324,7 +324,7 @@ impl CpuOccupancy {
         occupancy
     }
 
-    /// The `n` of some CPUs with the fewest jobs, one by one: each selected CPU occupies its core.
+    /// Returns the `n` of some CPUs with the fewest jobs, one by one: each selected CPU occupies its core.
     pub fn least_occupied(&self, cpus: &CpuSet, n: usize) -> CpuSet {
         if n <= 1 {
             let best = cpus.iter().min_by_key(|&cpu| (self.n_jobs_on(cpu), cpu));
@@ -343,7 +343,7 @@ impl CpuOccupancy {
     }
 }
 
-/// Number of cores of some CPUs; a CPU with an unknown core counts as one.
+/// Returns the number of cores of some CPUs; a CPU with an unknown core counts as one.
 pub(crate) fn n_cores(machine: &Machine, cpus: &CpuSet) -> u32 {
     let is_first = |cpu: &CpuId| {
         let core = machine.cpu(*cpu).and_then(|cpu| machine.core(cpu.core?));

@@ -157,7 +157,7 @@ impl RoundRobin {
 /// LLC domains of a node, with the number of cells in each.
 type CellsPerLlc = Vec<(Option<LlcId>, usize)>;
 
-/// The round-robin order: domains split into LLC domains, sorted so that consecutive entries are on different
+/// Returns the round-robin order: domains split into LLC domains, sorted so that consecutive entries are on different
 /// nodes first, then on different caches.
 fn cells(snapshot: &Snapshot<'_>) -> Vec<Cell> {
     let mut cells: Vec<((usize, usize, usize), Cell)> = Vec::new();
@@ -177,7 +177,7 @@ fn cells(snapshot: &Snapshot<'_>) -> Vec<Cell> {
     cells.into_iter().map(|(_, cell)| cell).collect()
 }
 
-/// The position of the entry with this id; a new entry if there is none.
+/// Returns the position of the entry with this id; a new entry if there is none.
 fn position_or_push<I: PartialEq, T: Default>(list: &mut Vec<(I, T)>, id: I) -> usize {
     list.iter().position(|(other, _)| *other == id).unwrap_or_else(|| {
         list.push((id, T::default()));
@@ -185,7 +185,7 @@ fn position_or_push<I: PartialEq, T: Default>(list: &mut Vec<(I, T)>, id: I) -> 
     })
 }
 
-/// A domain, or its LLC domains if it has several.
+/// Returns a domain, or its LLC domains if it has several.
 fn pieces(snapshot: &Snapshot<'_>, idx: usize, domain: &topology::Domain) -> Vec<Cell> {
     let whole = Cell {
         label: snapshot.domains.label(idx),

@@ -41,7 +41,7 @@ pub(crate) fn plans(machine: &str, policy: &str, script: &str) -> String {
     testkit::play(&mut PolicyWorld::new(machine, policy), script)
 }
 
-/// Time and text of every request in printed plans.
+/// Returns the time and text of every request in printed plans.
 pub(crate) fn requests(output: &str) -> impl Iterator<Item = (&str, &str)> {
     output.lines().filter(|line| !line.contains(" note: ") && !line.contains(" abort ")).flat_map(
         |line| {
@@ -358,7 +358,7 @@ impl PolicyWorld {
         limits.fold(self.usable.clone(), |left, limit| left.and(&limit))
     }
 
-    /// The lines of a plan. Consecutive requests with the same reason share a line.
+    /// Returns the lines of a plan. Consecutive requests with the same reason share a line.
     fn lines(&self, plan: &Plan) -> Vec<String> {
         let reason_text = |reason: &sched::Reason| {
             let sentence = reason.to_string();

@@ -31,7 +31,7 @@ testkit::case_files! {
     missing_text: required_signals;
 }
 
-/// The policy that a text names, or the error.
+/// Returns the policy that a text names, or the error.
 fn policy_text(_: &str, spec: &str, _: &str) -> String {
     let mut text = match build(spec, 1) {
         Ok(policy) => {
@@ -51,7 +51,7 @@ fn policy_text(_: &str, spec: &str, _: &str) -> String {
     text
 }
 
-/// The signal that a policy lacks for a job: `POLICY [class=N] [profile=curve,speed,accesses]`.
+/// Returns the signal that a policy lacks for a job: `POLICY [class=N] [profile=curve,speed,accesses]`.
 fn missing_text(_: &str, words: &str, _: &str) -> String {
     let (spec, _) = words.split_once(' ').unwrap_or((words, ""));
     let job = job(field(words, "class").map(parse), field(words, "profile"));
@@ -62,7 +62,7 @@ fn missing_text(_: &str, words: &str, _: &str) -> String {
     }
 }
 
-/// A job with a class and a profile that has these parts.
+/// Returns a job with a class and a profile that has these parts.
 fn job(class: Option<u8>, profile: Option<&str>) -> program::Job {
     let command = program::Command::Shell("true".to_owned());
     let mut job = program::Job::new(base::JobId(0), "x".to_owned(), command);
@@ -95,7 +95,7 @@ fn with_a_complete_profile_no_policy_lacks_a_signal() {
     }
 }
 
-/// A text with a parameter and values of others that give it an effect.
+/// Returns a text with a parameter and values of others that give it an effect.
 fn with_effect(info: &PolicyInfo, param: &Param, value: &str) -> String {
     let mut given = format!("{}={value}", param.name);
     for condition in param.no_effect_with {
@@ -114,7 +114,7 @@ fn with_effect(info: &PolicyInfo, param: &Param, value: &str) -> String {
     format!("{}[{given}]", info.name)
 }
 
-/// Values of a parameter: all names, or `word` of [`Values::Or`] and the limits of a range.
+/// Returns the values of a parameter: all names, or `word` of [`Values::Or`] and the limits of a range.
 fn sample_values(values: &Values) -> Vec<String> {
     let both = |texts: [String; 2]| texts.to_vec();
     match values {

@@ -33,7 +33,7 @@ record! {
 }
 
 impl Calibration {
-    /// One JSON object, documented in `docs/report-fields.md` and `docs/calibrate.schema.json`, without a line
+    /// Returns one JSON object, documented in `docs/report-fields.md` and `docs/calibrate.schema.json`, without a line
     /// feed at the end.
     ///
     /// # Errors

@@ -53,13 +53,13 @@ impl Axis {
         Axis { from: 0.0, to: step * (highest / step).ceil(), start: pixels.0, end: pixels.1 }
     }
 
-    /// The coordinate of a value. Values outside are drawn at the ends.
+    /// Returns the coordinate of a value. Values outside are drawn at the ends.
     pub fn coordinate(&self, value: f64) -> f64 {
         let share = (value - self.from) / (self.to - self.from);
         self.start + share.clamp(0.0, 1.0) * (self.end - self.start)
     }
 
-    /// About `n` round values, and their number of digits after the point.
+    /// Returns about `n` round values, and their number of digits after the point.
     pub fn ticks(&self, n: usize) -> (Vec<f64>, usize) {
         let step = round_step((self.to - self.from) / n.max(1) as f64);
         let digits = (-step.log10().floor()).clamp(0.0, 6.0) as usize;
@@ -200,7 +200,7 @@ impl Chart {
         self.svg
     }
 
-    /// The chart in a box that scrolls on narrow screens.
+    /// Returns the chart in a box that scrolls on narrow screens.
     pub fn end_wide(self) -> String {
         format!("<div class=\"wide\" tabindex=\"0\">{}</div>", self.end())
     }
@@ -226,7 +226,7 @@ impl RowLayout {
         chart
     }
 
-    /// Middle of a row.
+    /// Returns the middle of a row.
     pub fn y(&self, row: usize) -> f64 {
         self.top + self.row * (row as f64 + 0.5)
     }
@@ -236,7 +236,7 @@ impl RowLayout {
     }
 }
 
-/// A table of cells coloured by value; the cells are `td` elements.
+/// Draws a table of cells coloured by value; the cells are `td` elements.
 pub(crate) fn heat_table<'a>(
     class: &str,
     heads: impl IntoIterator<Item = &'a str>,
@@ -261,7 +261,7 @@ pub(crate) fn heat(share: f64, is_good: bool) -> String {
     format!("--h:{:.0}%;--s:var(--{side})", share.min(1.0) * FULL_PERCENT)
 }
 
-/// Charts with captions, next to each other.
+/// Draws charts with captions, next to each other.
 pub(crate) fn panels(panels: impl Iterator<Item = (String, String)>) -> String {
     let panels: String = panels.map(|(caption, chart)| captioned(&caption, &chart)).collect();
     format!("<div class=\"panels\">{panels}</div>")

@@ -44,7 +44,7 @@ pub enum FieldUnit {
 }
 
 impl FieldUnit {
-    /// The unit in documentation; empty for none.
+    /// Returns the unit in documentation; empty for none.
     pub fn words(self) -> &'static str {
         match self {
             FieldUnit::Plain => "",
@@ -86,7 +86,7 @@ pub enum JsonType {
 
 /// A type of a field.
 pub trait Described {
-    /// Type of the field in JSON.
+    /// Returns the type of the field in JSON.
     fn shape() -> JsonType;
 }
 
@@ -163,7 +163,7 @@ macro_rules! names {
         }
 
         impl $name {
-            /// The name in JSON and in text.
+            /// Returns the name in JSON and in text.
             pub fn name(self) -> &'static str {
                 match self {
                     $($name::$variant => $name_in_json,)*

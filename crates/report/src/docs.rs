@@ -14,7 +14,7 @@ use crate::model::Report;
 use crate::status::Status;
 use crate::study::StudyResult;
 
-/// The page of all fields, in Markdown.
+/// Returns the page of all fields, in Markdown.
 pub fn fields_page() -> String {
     let mut page = String::from(
         "# Report fields\n\n\
@@ -63,7 +63,7 @@ pub fn fields_page() -> String {
     page
 }
 
-/// The JSON schemas (2020-12): the file in `docs/`, and its content.
+/// Returns the JSON schemas (2020-12): the file in `docs/`, and its content.
 pub fn schemas() -> [(&'static str, Value); 4] {
     [
         ("report", Report::shape(), "Report", "Report of an evenkeel run"),
@@ -87,7 +87,7 @@ fn schema_of(shape: JsonType, root: &str, title: &str) -> Value {
     })
 }
 
-/// All distinct records of a shape, the outermost first.
+/// Returns all distinct records of a shape, the outermost first.
 fn records(shape: JsonType) -> Vec<(&'static str, &'static [FieldDescription])> {
     let mut found = Vec::new();
     let mut known = BTreeSet::new();
@@ -121,7 +121,7 @@ fn add_records(page: &mut String, shape: JsonType) {
     }
 }
 
-/// The meaning of a field and, if it is a word, of each word.
+/// Returns the meaning of a field and, if it is a word, of each word.
 fn meaning(field: &FieldDescription) -> String {
     let mut shape = (field.shape)();
     while let JsonType::Maybe(inner) | JsonType::List(inner) = shape {

@@ -34,7 +34,7 @@ impl DomainNames {
         format!("{} on {}", cpu_phrase(cpus), domains.label(idx))
     }
 
-    /// The domains, if their level is known.
+    /// Returns the domains, if their level is known.
     pub fn domains(&self) -> Option<&Domains> {
         self.domains.as_ref()
     }

@@ -5,22 +5,22 @@ use base::gb_per_s;
 /// The text of an absent value.
 pub const ABSENT: &str = "-";
 
-/// Nanoseconds as seconds with three digits: `12.250`.
+/// Formats nanoseconds as seconds with three digits: `12.250`.
 pub fn seconds(nanos: u64) -> String {
     format!("{}.{:03}", nanos / 1_000_000_000, nanos / 1_000_000 % 1000)
 }
 
-/// Nanoseconds in a suitable unit, as [`base::Nanos`] prints them: `12.25 s`, `3 min 20 s`, `1.5 ms`.
+/// Formats nanoseconds in a suitable unit, as [`base::Nanos`] prints them: `12.25 s`, `3 min 20 s`, `1.5 ms`.
 pub fn duration(nanos: u64) -> String {
     base::Nanos(nanos).to_string()
 }
 
-/// Bytes in a binary unit: `32.0 MiB`.
+/// Formats bytes in a binary unit: `32.0 MiB`.
 pub fn bytes(bytes: u64) -> String {
     base::Bytes(bytes).to_string()
 }
 
-/// A count in groups of three: `12 345`.
+/// Formats a count in groups of three: `12 345`.
 pub fn count(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::with_capacity(digits.len() * 4 / 3);
@@ -33,12 +33,12 @@ pub fn count(count: u64) -> String {
     text
 }
 
-/// A count with its noun, as [`base::counted_noun`], but in groups of three: `1 234 policies`.
+/// Formats a count with its noun, as [`base::counted_noun`], but in groups of three: `1 234 policies`.
 pub fn counted(n: usize, one: &str) -> String {
     format!("{} {}", count(n as u64), base::noun(n == 1, one))
 }
 
-/// A rate with a prefix: `1.2 k`, `3.4 M`, `12 G`.
+/// Formats a rate with a prefix: `1.2 k`, `3.4 M`, `12 G`.
 pub fn rate(value: f64) -> String {
     const PREFIXES: [&str; 5] = ["", " k", " M", " G", " T"];
     let mut value = value;
@@ -51,7 +51,7 @@ pub fn rate(value: f64) -> String {
     format!("{value:.digits$}{}", PREFIXES[idx])
 }
 
-/// A share of 1 in percent, with enough digits to distinguish it from zero.
+/// Formats a share of 1 in percent, with enough digits to distinguish it from zero.
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
     match percent {
@@ -63,42 +63,42 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// A value or the text of an absent one.
+/// Formats a value or the text of an absent one.
 pub fn or_absent<T>(value: Option<T>, format: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| ABSENT.to_owned(), format)
 }
 
-/// A number with this many digits after the point.
+/// Formats a number with this many digits after the point.
 pub fn fixed(value: f64, digits: usize) -> String {
     format!("{value:.digits$}")
 }
 
-/// A difference with its sign and this many digits after the point: `+1.2`.
+/// Formats a difference with its sign and this many digits after the point: `+1.2`.
 pub fn signed(value: f64, digits: usize) -> String {
     format!("{value:+.digits$}")
 }
 
-/// A ratio, such as a slowdown: three digits after the point.
+/// Formats a ratio, such as a slowdown: three digits after the point.
 pub fn ratio(value: f64) -> String {
     fixed(value, 3)
 }
 
-/// A value per instruction or per thousand instructions: two digits after the point.
+/// Formats a value per instruction or per thousand instructions: two digits after the point.
 pub fn per_instruction(value: f64) -> String {
     fixed(value, 2)
 }
 
-/// A bandwidth: `12.3 GB/s`.
+/// Formats a bandwidth: `12.3 GB/s`.
 pub fn bandwidth(bytes_per_s: f64) -> String {
     format!("{} GB/s", gb_per_s(bytes_per_s))
 }
 
-/// A number with four significant digits, at most three of them after the point.
+/// Formats a number with four significant digits, at most three of them after the point.
 pub fn four_digits(value: f64) -> String {
     fixed(value, n_decimals(value))
 }
 
-/// Number of digits after the point for four significant digits, at most three.
+/// Returns the number of digits after the point for four significant digits, at most three.
 pub fn n_decimals(value: f64) -> usize {
     match value {
         value if value < 10.0 => 3,
@@ -116,12 +116,12 @@ pub fn ci(ends: Option<&[f64]>, digits: usize, separator: &str) -> Option<String
     }
 }
 
-/// A relative difference in percent with its sign: `+3.1 %`.
+/// Formats a relative difference in percent with its sign: `+3.1 %`.
 pub fn signed_percent(share: f64) -> String {
     format!("{} %", signed(100.0 * share, 1))
 }
 
-/// Seconds since 1970 as `2026-11-21 21:03:17 UTC`.
+/// Formats seconds since 1970 as `2026-11-21 21:03:17 UTC`.
 fn wall_clock(unix_s: u64) -> String {
     let (days, second) = (unix_s / 86_400, unix_s % 86_400);
     let (year, month, day) = date(days);

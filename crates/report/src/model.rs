@@ -300,7 +300,7 @@ record! {
 }
 
 impl Report {
-    /// One JSON object, documented in `docs/report-fields.md` and `docs/report.schema.json`, without a line
+    /// Returns one JSON object, documented in `docs/report-fields.md` and `docs/report.schema.json`, without a line
     /// feed at the end.
     ///
     /// # Errors
@@ -309,21 +309,21 @@ impl Report {
         serde_json::to_string_pretty(self)
     }
 
-    /// Whether no job failed and the run was neither stopped nor aborted.
+    /// Returns whether no job failed and the run was neither stopped nor aborted.
     pub fn all_well(&self) -> bool {
         let finished = matches!(self.run.status, None | Some(RunStatusName::Finished));
         self.totals.n_failed == 0 && finished
     }
 
-    /// Whether the CPU time of any job is known: the kernel reports it for jobs that evenkeel started
-    /// and that ended.
+    /// Returns whether the CPU time of any job is known: the kernel reports it for jobs that evenkeel started and that
+    /// ended.
     pub(crate) fn has_cpu_times(&self) -> bool {
         self.jobs.is_empty() || self.jobs.iter().any(|job| job.user_ns.is_some())
     }
 }
 
 impl Totals {
-    /// Number of attached jobs, which another program started and which were managed until they detached.
+    /// Returns the number of attached jobs, which another program started and which were managed until they detached.
     pub(crate) fn n_attached(&self) -> u64 {
         let others = [self.n_done, self.n_failed, self.n_stopped, self.n_unfinished];
         self.n_jobs.saturating_sub(others.into_iter().fold(0, u64::saturating_add))

@@ -48,7 +48,7 @@ impl Document<'_> {
         )
     }
 
-    /// The bar at the top. The colour switch needs scripts.
+    /// Returns the bar at the top. The colour switch needs scripts.
     fn bar(&self) -> String {
         let link = |(anchor, text): &(String, String)| format!("<a href=\"#{anchor}\">{text}</a>");
         let links: String = self.links.iter().map(link).collect();
@@ -77,17 +77,17 @@ impl Document<'_> {
     }
 }
 
-/// Links of the navigation bar.
+/// Returns the links of the navigation bar.
 pub(crate) fn links(links: &[(&str, &str)]) -> Vec<(String, String)> {
     links.iter().map(|(anchor, text)| ((*anchor).to_owned(), (*text).to_owned())).collect()
 }
 
-/// A section with a heading; `lead` and `content` are escaped.
+/// Returns a section with a heading; `lead` and `content` are escaped.
 pub(crate) fn card(id: &str, heading: &str, lead: &str, content: &str) -> String {
     card_with_header(id, heading, "", lead, content)
 }
 
-/// A section with further elements next to its heading.
+/// Returns a section with further elements next to its heading.
 pub(crate) fn card_with_header(
     id: &str,
     heading: &str,
@@ -102,12 +102,12 @@ pub(crate) fn card_with_header(
     )
 }
 
-/// The number of entries of a section, next to its heading.
+/// Returns the number of entries of a section, next to its heading.
 pub(crate) fn count_badge(text: &str) -> String {
     format!("<span class=\"count\">{text}</span>")
 }
 
-/// The first section: heading, chips and content. Only the content is escaped.
+/// Returns the first section: heading, chips and content. Only the content is escaped.
 pub(crate) fn hero(eyebrow: &str, heading: &str, chips: &str, content: &str) -> String {
     let (eyebrow, heading) = (escape(eyebrow), escape(heading));
     format!(
@@ -120,7 +120,7 @@ pub(crate) fn chip(label: &str, value: &str) -> String {
     format!("<li class=\"chip\">{label} <b>{}</b></li>", escape(value))
 }
 
-/// A notice that qualifies the values of the page. The class is empty, `warn` or `bad`.
+/// Returns a notice that qualifies the values of the page. The class is empty, `warn` or `bad`.
 pub(crate) fn callout(class: &str, head: &str, text: &str) -> String {
     let (head, text) = (escape(head), escape(text));
     format!("<div class=\"callout {class}\"><b>{head}</b><span>{text}</span></div>\n")
@@ -135,23 +135,23 @@ pub(crate) fn facts<L: AsRef<str>, T: AsRef<str>>(facts: &[(L, T)]) -> String {
     format!("<dl class=\"facts\">{}</dl>", facts.iter().map(fact).collect::<String>())
 }
 
-/// A key value; all parts are escaped.
+/// Returns a key value; all parts are escaped.
 pub(crate) fn tile(label: &str, value: &str, below: &str) -> String {
     format!("<div class=\"tile\"><dt>{label}</dt><dd>{value}</dd>{below}</div>")
 }
 
-/// A verdict: its sign and its word, in the colour of its class.
+/// Returns a verdict: its sign and its word, in the colour of its class.
 pub(crate) fn verdict((sign, class): (&str, &str), word: &str) -> String {
     format!("<span class=\"verdict {class}\">{sign} {}</span>", escape(word))
 }
 
-/// The entries of a legend, escaped.
+/// Returns the entries of a legend, escaped.
 pub(crate) fn legend(entries: impl IntoIterator<Item = String>) -> String {
     let entries: String = entries.into_iter().map(|entry| format!("<li>{entry}</li>")).collect();
     format!("<ul class=\"legend\">{entries}</ul>")
 }
 
-/// Text instead of a chart or a table without data.
+/// Returns the text instead of a chart or a table without data.
 pub(crate) fn empty(text: &str) -> String {
     format!("<p class=\"empty\">{text}</p>")
 }

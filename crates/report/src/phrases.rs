@@ -10,7 +10,7 @@ use sched::{
 use crate::domain_names::cpu_phrase;
 use crate::format::{bytes, seconds};
 
-/// The source of the loads, as a sentence.
+/// Returns the source of the loads, as a sentence.
 pub fn tier_phrase(tier: SignalTier) -> &'static str {
     match tier {
         SignalTier::Counters => "loads are last-level cache misses, counted per task",
@@ -45,7 +45,7 @@ pub fn detached_phrase(cause: DetachCause) -> &'static str {
     }
 }
 
-/// A requested action: `place on core 1`.
+/// Returns a requested action: `place on core 1`.
 pub fn action_phrase(action: &Action, place: impl Fn(&CpuSet) -> String) -> String {
     match action {
         Action::Place(cpus) => format!("place on {}", place(cpus)),
@@ -145,7 +145,7 @@ pub fn exit_phrase(exit: &JobExit) -> String {
     }
 }
 
-/// The resource usage of a program. Values that were not measured are omitted.
+/// Returns the resource usage of a program. Values that were not measured are omitted.
 pub fn usage_phrase(exit: &JobExit) -> String {
     let mut phrases = vec![format!(
         "{} s of CPU time ({} user, {} system)",
@@ -168,7 +168,7 @@ pub fn usage_phrase(exit: &JobExit) -> String {
     phrases.join(", ")
 }
 
-/// The command of a job, as one line for a shell.
+/// Returns the command of a job, as one line for a shell.
 pub fn command_line(command: &Command) -> String {
     match command {
         Command::Program { program, args } => {

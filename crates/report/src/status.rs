@@ -115,7 +115,7 @@ names! {
 }
 
 impl Status {
-    /// Text of at most `width` columns.
+    /// Returns the text of at most `width` columns.
     pub fn to_text(&self, width: usize) -> String {
         let state = &self.state;
         let writer = format!("process {}, {}", state.pid, age(self.age_s));
@@ -174,7 +174,7 @@ impl InstanceState {
         lines
     }
 
-    /// The target CPUs, if they are known.
+    /// Returns the target CPUs, if they are known.
     fn targets(&self) -> Option<String> {
         let targets = match self.target_cpus.as_deref()? {
             "" => "no CPU",

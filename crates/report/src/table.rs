@@ -56,7 +56,7 @@ const GAP: usize = 2;
 const FIRST_COLUMN_MIN: usize = 8;
 
 impl TableCell {
-    /// A number with its sort key.
+    /// Returns a number with its sort key.
     pub fn number<T: ToString + Copy>(value: Option<T>, format: impl FnOnce(T) -> String) -> Self {
         let key = Some(value.map_or(String::new(), |value| value.to_string()));
         TableCell { key, ..TableCell::from(value.map_or(ABSENT.to_owned(), format)) }
@@ -106,7 +106,7 @@ impl From<&str> for TableCell {
 }
 
 impl ReportTable {
-    /// A table with these headers and without rows.
+    /// Creates a table with these headers and without rows.
     pub fn new<L: Into<String>>(heads: impl IntoIterator<Item = (L, Align)>) -> Self {
         let head = |(label, align): (L, Align)| {
             let (label, tooltip) = (label.into(), String::new());
@@ -116,7 +116,7 @@ impl ReportTable {
         ReportTable { heads, rows: Vec::new(), has_row_heads: false, indent: 0, folds_last: false }
     }
 
-    /// One row per record. The headers are the labels of the fields, with their meanings as tooltips.
+    /// Returns one row per record. The headers are the labels of the fields, with their meanings as tooltips.
     pub(crate) fn of_records<'a, T: 'a>(
         fields: &[FieldDescription],
         columns: &[RecordColumn<T>],
@@ -165,7 +165,7 @@ impl ReportTable {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
-    /// A scrollable table, whose columns can be sorted if the class contains `sortable`.
+    /// Returns a scrollable table, whose columns can be sorted if the class contains `sortable`.
     pub fn to_html(&self, id: &str, class: &str) -> String {
         let head = |head: &ColumnHeader| {
             let label = escape(&head.label);
@@ -245,7 +245,7 @@ impl ReportTable {
         blocks.join("\n")
     }
 
-    /// Some columns of all rows, below their bottom-aligned headers.
+    /// Returns some columns of all rows, below their bottom-aligned headers.
     fn block(&self, rows: &[Vec<String>], columns: &[usize], widths: &[usize]) -> String {
         let head = |column: &usize| {
             let head = fold(&self.heads[*column].label, widths[*column], "", 0);
@@ -267,7 +267,7 @@ impl ReportTable {
         lines.map(|cells| self.line(&cells, columns, widths)).collect()
     }
 
-    /// The headers and the rows, without control characters.
+    /// Returns the headers and the rows, without control characters.
     fn printable_lines(&self) -> Vec<Vec<String>> {
         let last = self.heads.len().saturating_sub(1);
         let cell = |(idx, cell): (usize, &TableCell)| match self.folds_last && idx == last {
@@ -295,7 +295,7 @@ impl ReportTable {
         folded.lines().enumerate().map(line).collect()
     }
 
-    /// One line with the cells of these columns.
+    /// Returns one line with the cells of these columns.
     fn line(&self, cells: &[String], columns: &[usize], widths: &[usize]) -> String {
         let cell = |(cell, &column): (&String, &usize)| {
             let cell = cut(cell, widths[column]);

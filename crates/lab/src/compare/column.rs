@@ -80,7 +80,7 @@ impl Column {
         Ok(Column { text, spec, variant })
     }
 
-    /// Whether the policy is the oracle.
+    /// Returns whether the policy is the oracle.
     pub fn is_oracle(&self) -> bool {
         oracle::is_named(&self.spec)
     }
@@ -116,7 +116,7 @@ impl MachineVariant {
     }
 }
 
-/// All columns of some lists.
+/// Returns all columns of some lists.
 ///
 /// # Errors
 /// The first invalid column, or a column that repeats another.
@@ -132,7 +132,7 @@ pub fn columns<'a>(lists: impl IntoIterator<Item = &'a str>) -> Result<Vec<Colum
     if columns.is_empty() { Err(ColumnError::None) } else { Ok(columns) }
 }
 
-/// The parts between commas and semicolons outside brackets, without empty ones.
+/// Returns the parts between commas and semicolons outside brackets, without empty ones.
 fn split(list: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0usize;
     let parts = list.split(move |c| {

@@ -86,7 +86,7 @@ pub struct ControllerTraffic {
 }
 
 impl RunMetrics {
-    /// Time of a job from its first start to its last end, in seconds.
+    /// Returns the time of a job from its first start to its last end, in seconds.
     pub fn job_s(&self, idx: usize) -> Option<f64> {
         let times = self.jobs.get(idx)?;
         Some(times.end?.saturating_sub(times.start?).as_secs_f64())
@@ -101,7 +101,7 @@ impl RunMetrics {
         }
     }
 
-    /// The time of a job that exits once, on its own. Other jobs have none.
+    /// Returns the time of a job that exits once, on its own. Other jobs have none.
     pub fn time_of(&self, idx: usize, job: &Job) -> Option<Nanos> {
         let times = self.jobs.get(idx).filter(|_| job.ending == Ending::Exit)?;
         Some(times.end?.saturating_sub(times.start?))
@@ -117,14 +117,14 @@ pub struct MetricsRecorder {
 }
 
 impl MetricsRecorder {
-    /// A recorder for a run of `n_jobs` jobs.
+    /// Creates a recorder for a run of `n_jobs` jobs.
     pub fn new(n_jobs: usize) -> Self {
         let jobs = vec![JobTimes::default(); n_jobs];
         let metrics = RunMetrics { jobs, ..RunMetrics::default() };
         MetricsRecorder { metrics, nodes: BTreeMap::new() }
     }
 
-    /// The metrics; migrated memory is that of the policy's requests.
+    /// Returns the metrics; migrated memory is that of the policy's requests.
     pub fn into_metrics(self) -> RunMetrics {
         let controllers = self.nodes.into_iter().map(|(node, (_, [read_bytes, written_bytes]))| {
             ControllerTraffic { node: Some(node), read_bytes, written_bytes }
@@ -163,7 +163,7 @@ impl MetricsRecorder {
     }
 }
 
-/// Whether a running job or task was placed. A placement in the turn of the start is not a move.
+/// Returns whether a running job or task was placed. A placement in the turn of the start is not a move.
 fn is_move(outcome: &Outcome, jobs: &[JobTimes], at: Nanos) -> bool {
     let is_place = matches!(outcome.action, Some(Action::Place(_)));
     let is_done = matches!(outcome.result, OutcomeResult::Done { .. });

@@ -61,7 +61,7 @@ struct MomentaryAssignment {
 }
 
 impl MomentaryPlacement {
-    /// The policy for these jobs on this machine.
+    /// Creates the policy for these jobs on this machine.
     pub fn new(hardware: Arc<Hardware>, scripts: &[Arc<Script>], contention: bool) -> Self {
         let endless = |script: &Arc<Script>| {
             let phase = |phase: &ScriptPhase| ScriptPhase {
@@ -102,8 +102,8 @@ impl MomentaryPlacement {
         snapshot.jobs.iter().map(job_to_assign).filter(|job| !job.caches.is_empty()).collect()
     }
 
-    /// The sum of slowdowns of an assignment: run time with all others over run time alone, including the wait time
-    /// on shared CPUs.
+    /// Returns the sum of slowdowns of an assignment: run time with all others over run time alone, including the wait
+    /// time on shared CPUs.
     fn cost(&self, jobs: &[JobToAssign], caches: &[usize]) -> f64 {
         let mut fluid = Fluid::new(self.hardware.clone(), self.settings, Variation::OFF.streams(0));
         for (job, &cache) in jobs.iter().zip(caches) {
@@ -121,7 +121,7 @@ impl MomentaryPlacement {
         jobs.iter().map(slowdown).sum()
     }
 
-    /// The best assignment found, the number of evaluated assignments, and whether these are all.
+    /// Returns the best assignment found, the number of evaluated assignments, and whether these are all.
     fn best(
         &self,
         jobs: &[JobToAssign],
@@ -223,8 +223,8 @@ impl MomentaryPlacement {
     }
 }
 
-/// Every placement; `None` if there are more than `max`. To skip equivalent assignments, the first job uses the first
-/// of the interchangeable domains, and each further job at most the next unused one.
+/// Returns every placement; `None` if there are more than `max`. To skip equivalent assignments, the first job uses the
+/// first of the interchangeable domains, and each further job at most the next unused one.
 pub(super) fn all_placements(
     choices: &[Vec<usize>],
     interchangeable: bool,

@@ -78,7 +78,7 @@ impl SimBench {
         Ok(Some(best.metrics))
     }
 
-    /// A policy that repeats the best run that the oracle finds; `None` if `stop` was raised.
+    /// Returns a policy that repeats the best run that the oracle finds; `None` if `stop` was raised.
     ///
     /// # Errors
     /// The column is not the oracle, or a run could not start.
@@ -93,7 +93,7 @@ impl SimBench {
 }
 
 impl Best {
-    /// The policy that repeats the run.
+    /// Returns the policy that repeats the run.
     fn policy(&self, bench: &SimBench, run: Run<'_>) -> Result<Box<dyn Policy>, SimRunError> {
         let Some(search) = &self.metrics.oracle else { return Err(OracleError::Parameter.into()) };
         let how = match search.is_all {
@@ -147,7 +147,7 @@ impl OracleCandidate {
     }
 }
 
-/// The best run that the search finds; `None` if `stop` was raised.
+/// Returns the best run that the search finds; `None` if `stop` was raised.
 fn best(
     bench: &SimBench,
     run: Run<'_>,
@@ -171,7 +171,7 @@ fn best(
     Ok(Some(Best { candidate, metrics, n_runs, domains }))
 }
 
-/// The CPUs of each domain; empty if there is only one.
+/// Returns the CPUs of each domain; empty if there is only one.
 fn domains(hardware: &Hardware) -> Vec<CpuSet> {
     let ids = |cpus: &[usize]| cpus.iter().map(|cpu| hardware.cpus[*cpu].id).collect::<CpuSet>();
     let caches: Vec<CpuSet> = hardware.caches.iter().map(|cache| ids(&cache.cpus)).collect();
@@ -231,7 +231,7 @@ impl PlacementSearch<'_> {
         self.bench.workloads()[self.run.1].jobs()
     }
 
-    /// Domains that each job may use; with fewer than two it is not placed.
+    /// Returns the domains that each job may use; with fewer than two it is not placed.
     fn choices(&self) -> Vec<Vec<usize>> {
         let machine = &self.bench.setting().machine;
         let domains_of = |job: &Job| {
@@ -300,7 +300,7 @@ impl PlacementSearch<'_> {
     }
 }
 
-/// Next steps of the hill climb: a job, its new domain, and the job that is swapped with it.
+/// Returns the next steps of the hill climb: a job, its new domain, and the job that is swapped with it.
 fn steps(
     current: &[Option<usize>],
     choices: &[Vec<usize>],
@@ -328,8 +328,8 @@ fn steps(
     steps
 }
 
-/// Whether the domains differ only in their names: all on one node, or each on its own node with equal distances between
-/// them, with equal CPUs, caches and controllers, and without further nodes.
+/// Returns whether the domains differ only in their names: all on one node, or each on its own node with equal
+/// distances between them, with equal CPUs, caches and controllers, and without further nodes.
 fn are_interchangeable(hardware: &Hardware, domains: &[CpuSet]) -> bool {
     let cpus_of = |domain: &CpuSet| -> Vec<&HardwareCpu> {
         hardware.cpus.iter().filter(|cpu| domain.contains(cpu.id)).collect()
@@ -355,7 +355,7 @@ fn are_interchangeable(hardware: &Hardware, domains: &[CpuSet]) -> bool {
         && nodes.len() == hardware.nodes.len()
 }
 
-/// Whether two CPUs have equal speed, cache and memory.
+/// Returns whether two CPUs have equal speed, cache and memory.
 fn are_equal(hardware: &Hardware, one: &HardwareCpu, other: &HardwareCpu) -> bool {
     let (one_node, other_node) = (&hardware.nodes[one.node], &hardware.nodes[other.node]);
     one.ghz == other.ghz
@@ -365,7 +365,7 @@ fn are_equal(hardware: &Hardware, one: &HardwareCpu, other: &HardwareCpu) -> boo
         && one_node.channel == other_node.channel
 }
 
-/// Number of different latencies and bandwidths between two nodes.
+/// Returns the number of different latencies and bandwidths between two nodes.
 fn n_kinds_of_paths(hardware: &Hardware, nodes: &BTreeSet<usize>) -> usize {
     let others =
         |from: usize| nodes.iter().filter(move |to| **to != from).map(move |to| (from, *to));

@@ -31,7 +31,7 @@ pub struct RunKey {
 }
 
 impl Column {
-    /// The run of this column on a workload with a seed.
+    /// Returns the run of this column on a workload with a seed.
     pub fn key(&self, workload: &str, seed: u64) -> RunKey {
         RunKey { policy: self.text.clone(), workload: workload.to_owned(), seed }
     }
@@ -89,7 +89,7 @@ pub fn seeds(text: &str) -> Result<Vec<u64>, PlanError> {
 }
 
 impl ComparePlan {
-    /// A consistent plan. The default baseline is `linux` if it is a column, otherwise the first column.
+    /// Creates a consistent plan. The default baseline is `linux` if it is a column, otherwise the first column.
     ///
     /// # Errors
     /// See [`PlanError`].
@@ -120,12 +120,12 @@ impl ComparePlan {
         Ok(ComparePlan { columns, baseline, workloads, seeds })
     }
 
-    /// Number of runs.
+    /// Returns the number of runs.
     pub fn n_runs(&self) -> usize {
         self.columns.len() * self.workloads.len() * self.seeds.len()
     }
 
-    /// All runs in order: the policy changes fastest, the seed slowest.
+    /// Returns all runs in order: the policy changes fastest, the seed slowest.
     pub fn keys(&self) -> impl Iterator<Item = RunKey> {
         let of_workload =
             move |seed, workload| self.columns.iter().map(move |it| it.key(workload, seed));
@@ -136,7 +136,7 @@ impl ComparePlan {
         self.seeds.iter().flat_map(of_seed)
     }
 
-    /// Position of a run in [`ComparePlan::keys`]; `None` if it is not a run of this plan.
+    /// Returns the position of a run in [`ComparePlan::keys`]; `None` if it is not a run of this plan.
     pub fn number(&self, key: &RunKey) -> Option<usize> {
         let seed = self.seeds.iter().position(|seed| *seed == key.seed)?;
         let workload = self.workloads.iter().position(|name| *name == key.workload)?;
@@ -144,7 +144,7 @@ impl ComparePlan {
         Some((seed * self.workloads.len() + workload) * self.columns.len() + column)
     }
 
-    /// The column, the index of the workload, and the seed of a run.
+    /// Returns the column, the index of the workload, and the seed of a run.
     ///
     /// # Panics
     /// It is not a run of this plan.

@@ -41,22 +41,22 @@ impl<R: AsRef<RunMetrics>> RunSeries<R> {
         RunKey { policy: self.policy.clone(), workload: self.workload.clone(), seed }
     }
 
-    /// All runs, with any status.
+    /// Returns all runs, with any status.
     pub fn all_runs(&self) -> impl Iterator<Item = (u64, &RunMetrics)> {
         self.runs.iter().map(|(seed, run)| (*seed, run.as_ref()))
     }
 
-    /// Runs in which all jobs exited with status 0.
+    /// Returns the runs in which all jobs exited with status 0.
     pub fn finished_runs(&self) -> impl Iterator<Item = (u64, &RunMetrics)> {
         self.all_runs().filter(|(_, run)| run.status == Completion::Finished)
     }
 
-    /// Failed and stopped runs.
+    /// Returns the failed and stopped runs.
     pub fn unfinished_runs(&self) -> impl Iterator<Item = (u64, &RunMetrics)> {
         self.all_runs().filter(|(_, run)| run.status != Completion::Finished)
     }
 
-    /// A sentence about the runs that did not finish; `None` if all finished.
+    /// Returns a sentence about the runs that did not finish; `None` if all finished.
     pub fn failure(&self) -> Option<String> {
         let (_, first) = self.unfinished_runs().next()?;
         let seeds: Vec<String> = self.unfinished_runs().map(|(seed, _)| seed.to_string()).collect();
@@ -71,22 +71,22 @@ impl<R: AsRef<RunMetrics>> RunSeries<R> {
         ))
     }
 
-    /// Number of jobs of a run.
+    /// Returns the number of jobs of a run.
     pub fn n_jobs(&self) -> usize {
         self.all_runs().next().map_or(0, |(_, run)| run.jobs.len())
     }
 
-    /// Makespans of the finished runs in seconds.
+    /// Returns the makespans of the finished runs in seconds.
     pub fn makespans_s(&self) -> Vec<f64> {
         self.finished_runs().map(|(_, run)| run.makespan.as_secs_f64()).collect()
     }
 
-    /// Time of a job in the finished runs in seconds.
+    /// Returns the time of a job in the finished runs in seconds.
     pub fn job_s(&self, job: usize) -> Vec<f64> {
         self.finished_runs().filter_map(|(_, run)| run.job_s(job)).collect()
     }
 
-    /// The finished runs of the seeds that `other` finished too, each with that of `other`.
+    /// Returns the finished runs of the seeds that `other` finished too, each with that of `other`.
     pub fn pairs<'a>(
         &'a self,
         other: &'a Self,
@@ -95,7 +95,7 @@ impl<R: AsRef<RunMetrics>> RunSeries<R> {
         self.finished_runs().filter_map(move |(seed, run)| Some((seed, run, *others.get(&seed)?)))
     }
 
-    /// The finished run with the median makespan; of an even number the faster of the two in the middle.
+    /// Returns the finished run with the median makespan; of an even number the faster of the two in the middle.
     pub fn median(&self) -> Option<RunKey> {
         let mut sorted: Vec<(u64, &RunMetrics)> = self.finished_runs().collect();
         sorted.sort_by_key(|(_, run)| run.makespan);

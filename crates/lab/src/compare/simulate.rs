@@ -44,17 +44,17 @@ pub struct PreparedWorkload {
 }
 
 impl PreparedWorkload {
-    /// Time of each job alone on the idle machine; `None` for jobs that restart or are stopped by the host.
+    /// Returns the time of each job alone on the idle machine; `None` for jobs that restart or are stopped by the host.
     pub fn alone(&self) -> &[Option<Nanos>] {
         &self.alone
     }
 
-    /// The jobs.
+    /// Returns the jobs.
     pub fn jobs(&self) -> &[Job] {
         &self.jobs
     }
 
-    /// The script of each job.
+    /// Returns the script of each job.
     pub fn scripts(&self) -> &[Arc<Script>] {
         &self.scripts
     }
@@ -100,23 +100,23 @@ impl SimBench {
         Ok(SimBench { setting, hardware, workloads })
     }
 
-    /// Assumptions about the machine, a sentence each.
+    /// Returns the assumptions about the machine, a sentence each.
     pub fn assumed(&self) -> &[String] {
         self.hardware.assumed()
     }
 
-    /// Settings of all runs.
+    /// Returns the settings of all runs.
     pub fn setting(&self) -> &SimSetting {
         &self.setting
     }
 
-    /// Tables of the machine.
+    /// Returns the tables of the machine.
     pub fn hardware(&self) -> &Arc<Hardware> {
         &self.hardware
     }
 
-    /// Lower bound of the makespan of a workload for any placement: the latest end if each job takes its shortest time
-    /// ([`Script::lower_bound_ns`]) with the smallest random length. Zero if no job exits.
+    /// Returns the lower bound of the makespan of a workload for any placement: the latest end if each job takes its
+    /// shortest time ([`Script::lower_bound_ns`]) with the smallest random length. Zero if no job exits.
     pub fn bound(&self, workload: usize) -> Nanos {
         let ready = &self.workloads[workload];
         let variation = self.setting.options.variation;
@@ -133,12 +133,12 @@ impl SimBench {
         ends.map(end).max().unwrap_or(Nanos::ZERO)
     }
 
-    /// The workloads, in order.
+    /// Returns the workloads, in order.
     pub fn workloads(&self) -> &[PreparedWorkload] {
         &self.workloads
     }
 
-    /// The kernel settings of a column, checked against this machine.
+    /// Returns the kernel settings of a column, checked against this machine.
     ///
     /// # Errors
     /// The kernel cannot do NUMA balancing.
@@ -188,7 +188,7 @@ impl SimBench {
         Ok(Some(metrics))
     }
 
-    /// The simulator options of a run.
+    /// Returns the simulator options of a run.
     pub fn options(&self, column: &Column, interval: Option<Nanos>, seed: u64) -> SimOptions {
         let base = &self.setting.options;
         SimOptions {

@@ -46,8 +46,8 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// The identity of a plan on a machine. `jobs` are those of its workloads, in order; `options` is everything else
-    /// that affects the metrics.
+    /// Creates the identity of a plan on a machine. `jobs` are those of its workloads, in order; `options` is
+    /// everything else that affects the metrics.
     pub fn new(
         plan: &ComparePlan,
         machine: &Machine,
@@ -71,7 +71,7 @@ impl Identity {
         }
     }
 
-    /// The first difference to another identity, in words.
+    /// Returns the first difference to another identity, in words.
     fn differs(&self, found: &Identity) -> Option<&'static str> {
         let parts = [
             (OTHER_VERSION, self.compare == found.compare),
@@ -86,14 +86,14 @@ impl Identity {
     }
 }
 
-/// The machine without its free memory, which changes between runs.
+/// Returns the machine without its free memory, which changes between runs.
 fn without_free_memory(machine: &Machine) -> MachineParts {
     let mut parts = machine.parts().clone();
     parts.nodes.iter_mut().for_each(|node| node.memory_free = None);
     parts
 }
 
-/// Hash of the debug text of a value (FNV-1a, 64 bits).
+/// Returns the hash of the debug text of a value (FNV-1a, 64 bits).
 fn fingerprint(value: &impl Debug) -> String {
     let mut hash = 0xcbf2_9ce4_8422_2325u64;
     for byte in format!("{value:?}").bytes() {
@@ -244,7 +244,7 @@ impl RunStore {
         Ok(())
     }
 
-    /// The runs that are not finished, in order.
+    /// Returns the runs that are not finished, in order.
     pub fn unfinished_runs(&self, plan: &ComparePlan) -> Vec<RunKey> {
         plan.keys().filter(|key| !self.done.contains_key(key)).collect()
     }

@@ -42,7 +42,7 @@ pub struct SummaryContext<'a> {
     pub timelines: &'a BTreeMap<RunKey, String>,
 }
 
-/// The report of the finished runs.
+/// Returns the report of the finished runs.
 pub fn summarize(
     plan: &ComparePlan,
     done: &BTreeMap<RunKey, RunMetrics>,
@@ -62,7 +62,7 @@ pub fn summarize(
     }
 }
 
-/// The finished runs with the median makespan of each policy on each workload.
+/// Returns the finished runs with the median makespan of each policy on each workload.
 pub fn median_runs(plan: &ComparePlan, done: &BTreeMap<RunKey, RunMetrics>) -> Vec<RunKey> {
     let cells = Cells { plan, done };
     let of_column = |column| {
@@ -91,7 +91,7 @@ fn setting(plan: &ComparePlan, n_done: usize, about: &SummaryContext<'_>) -> Set
     }
 }
 
-/// Each policy over all workloads.
+/// Returns each policy over all workloads.
 fn policies(cells: &Cells<'_>, summary: &[SummaryRow]) -> Vec<PolicyRow> {
     let plan = cells.plan;
     let pairs: Vec<Vec<MakespanPairs>> =
@@ -161,18 +161,18 @@ struct Cells<'a> {
 struct MakespanPairs(Vec<(f64, f64)>);
 
 impl<'a> Cells<'a> {
-    /// Every run with its key, in order.
+    /// Returns every run with its key, in order.
     pub fn runs(&self) -> impl Iterator<Item = (RunKey, &'a RunMetrics)> {
         self.plan.keys().filter_map(|key| self.done.get(&key).map(|run| (key, run)))
     }
 
-    /// The runs of a policy on a workload.
+    /// Returns the runs of a policy on a workload.
     pub fn series(&self, column: usize, workload: usize) -> RunSeries<&'a RunMetrics> {
         let (column, workload) = (&self.plan.columns[column], &self.plan.workloads[workload]);
         RunSeries::new((&column.text, workload), &self.plan.seeds, |key| self.done.get(key))
     }
 
-    /// The pairs of a policy with the baseline on a workload.
+    /// Returns the pairs of a policy with the baseline on a workload.
     pub fn pairs<T: FromIterator<(u64, (f64, f64))>>(&self, column: usize, workload: usize) -> T {
         let base = self.series(self.plan.baseline, workload);
         let ns = |run: &RunMetrics| run.makespan.0 as f64;
@@ -180,7 +180,7 @@ impl<'a> Cells<'a> {
         series.pairs(&base).map(|(seed, own, base)| (seed, (ns(own), ns(base)))).collect()
     }
 
-    /// The pairs of a policy with the baseline on each workload, of the seeds that have all of them.
+    /// Returns the pairs of a policy with the baseline on each workload, of the seeds that have all of them.
     pub fn in_all(&self, column: usize) -> Vec<MakespanPairs> {
         let workloads = 0..self.plan.workloads.len();
         let all: Vec<BTreeMap<u64, (f64, f64)>> =
@@ -215,7 +215,7 @@ impl MakespanPairs {
         (0..self.len()).map(|idx| self.log_ratio(idx)).collect()
     }
 
-    /// The ratio of the mean times of some pairs.
+    /// Returns the ratio of the mean times of some pairs.
     pub fn ratio_of_means(&self, indices: &[usize]) -> f64 {
         let mean_of = |side: fn(&(f64, f64)) -> f64| {
             mean(&indices.iter().map(|idx| side(&self.0[*idx])).collect::<Vec<_>>())

@@ -16,7 +16,7 @@ use super::simulate::SimRunError;
 use super::{Column, ComparePlan, Completion, RunKey, SimBench};
 
 impl SimBench {
-    /// The report of one run; `None` if `stop` was raised.
+    /// Returns the report of one run; `None` if `stop` was raised.
     ///
     /// # Errors
     /// As [`SimBench::run`].

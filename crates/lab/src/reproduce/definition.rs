@@ -155,7 +155,7 @@ pub(super) fn merged(base: &Bindings, over: &Bindings) -> Bindings {
     pairs.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// The bindings of every combination of one entry of each list; the first list changes slowest.
+/// Returns the bindings of every combination of one entry of each list; the first list changes slowest.
 pub(super) fn combinations(base: &Bindings, loops: &[Vec<Bindings>]) -> Vec<Bindings> {
     loops.iter().fold(vec![base.clone()], |all, entries| {
         all.iter().flat_map(|one| entries.iter().map(|entry| merged(one, entry))).collect()
@@ -177,7 +177,7 @@ pub(super) fn filled(text: &str, bindings: &Bindings) -> String {
     text
 }
 
-/// The names of a list such as `wl1..5, unrestricted 1..2, basic01..02-x3, multisets 2,2,2`.
+/// Returns the names of a list such as `wl1..5, unrestricted 1..2, basic01..02-x3, multisets 2,2,2`.
 pub(super) fn names(list: &str) -> Vec<String> {
     let names = list.split(", ").map(str::trim).filter(|name| !name.is_empty());
     names

@@ -69,7 +69,7 @@ pub(super) struct Evaluator<'a> {
 }
 
 impl<'a> Evaluator<'a> {
-    /// The evaluation of an experiment with all seeds of a pool, or with one draw.
+    /// Creates the evaluation of an experiment with all seeds of a pool, or with one draw.
     pub fn new(pool: &'a RunPool<'a>, experiment: &ExperimentFile, draw: Option<u64>) -> Self {
         let seeds = match (draw, experiment.seeds) {
             (None, n) => pool.seeds().iter().copied().take(n.unwrap_or(usize::MAX)).collect(),
@@ -106,7 +106,7 @@ impl<'a> Evaluator<'a> {
         work(self)
     }
 
-    /// A sentence for each policy and workload with runs that failed.
+    /// Returns a sentence for each policy and workload with runs that failed.
     pub fn failures(&self) -> Result<Vec<String>, ReproduceError> {
         let mut all: Vec<String> = Vec::new();
         for (on, policy, workload) in self.requests.borrow().iter() {
@@ -138,7 +138,7 @@ impl<'a> Evaluator<'a> {
         Ok(testbed)
     }
 
-    /// A text with bindings, and with `{limits}` and `{turtles}` of its testbed.
+    /// Returns a text with bindings, and with `{limits}` and `{turtles}` of its testbed.
     pub fn filled(&self, text: &str, bindings: &Bindings) -> Result<String, ReproduceError> {
         let mut text = filled(text, bindings);
         for name in ["{limits}", "{turtles}"] {
@@ -168,7 +168,7 @@ impl<'a> Evaluator<'a> {
         bindings.get(name).map(|text| self.filled(text, bindings)).transpose()
     }
 
-    /// The runs of the policy, or of the baseline, on a workload; `None` while requests are collected.
+    /// Returns the runs of the policy, or of the baseline, on a workload; `None` while requests are collected.
     fn results(
         &self,
         bindings: &Bindings,
@@ -205,7 +205,7 @@ impl<'a> Evaluator<'a> {
         Ok(names(&self.bound(bindings, "workloads")?.unwrap_or_default()))
     }
 
-    /// One gain for each workload, or for each value of `vary`.
+    /// Returns one gain for each workload, or for each value of `vary`.
     fn gains(&self, bindings: &Bindings) -> Result<Vec<Gain>, ReproduceError> {
         let overrides: Bindings = (bindings.iter())
             .filter_map(|(name, value)| {
@@ -280,7 +280,7 @@ impl<'a> Evaluator<'a> {
         Ok(gains)
     }
 
-    /// The jobs of a published group of a shipped mix.
+    /// Returns the jobs of a published group of a shipped mix.
     fn jobs_of_group(
         &self,
         workload: &str,
@@ -292,8 +292,8 @@ impl<'a> Evaluator<'a> {
         Ok(Some(members.map(|(idx, _)| idx).collect()))
     }
 
-    /// Slowdown of the programs of a set over their time alone: the mean over the runs of their mean, or the largest
-    /// of all.
+    /// Returns the slowdown of the programs of a set over their time alone: the mean over the runs of their mean, or
+    /// the largest of all.
     fn slowdown(
         &self,
         bindings: &Bindings,
@@ -317,7 +317,7 @@ impl<'a> Evaluator<'a> {
         })
     }
 
-    /// All finished runs of the policy on the workloads.
+    /// Returns all finished runs of the policy on the workloads.
     fn all_runs<T>(
         &self,
         bindings: &Bindings,
@@ -330,7 +330,7 @@ impl<'a> Evaluator<'a> {
         Ok(all)
     }
 
-    /// Times of some jobs (`job`) or of all, with the policy and with the baseline.
+    /// Returns the times of some jobs (`job`) or of all, with the policy and with the baseline.
     fn job_times(&self, bindings: &Bindings) -> Result<JobTimesByRun, ReproduceError> {
         let selected = jobs(bindings);
         let mut all = Vec::new();
@@ -346,7 +346,7 @@ impl<'a> Evaluator<'a> {
         Ok(all)
     }
 
-    /// A value of a measure as a number; gains in percent. `None` if it is unknown.
+    /// Returns a value of a measure as a number; gains in percent. `None` if it is unknown.
     pub fn number(&self, bindings: &Bindings, value: &str) -> Result<Option<f64>, ReproduceError> {
         Ok(match value {
             "seconds" => mean_of(self.all_runs(bindings, Series::makespans_s)?),
@@ -384,7 +384,7 @@ impl<'a> Evaluator<'a> {
         })
     }
 
-    /// The value `quantity` of the policy and of the baseline for each value of `vary`.
+    /// Returns the value `quantity` of the policy and of the baseline for each value of `vary`.
     fn quantities(&self, bindings: &Bindings) -> Result<Vec<QuantityPair>, ReproduceError> {
         let (name, values) = bindings["vary"].split_once(": ").expect("vary = \"NAME: VALUES\"");
         let pair = |value: &str| {
@@ -396,7 +396,7 @@ impl<'a> Evaluator<'a> {
         values.split('|').map(pair).collect()
     }
 
-    /// A value of a measure as text with its unrounded values.
+    /// Returns a value of a measure as text with its unrounded values.
     pub fn cell(
         &self,
         bindings: &Bindings,
@@ -423,7 +423,7 @@ impl<'a> Evaluator<'a> {
         })
     }
 
-    /// A template with the values of a measure, or of the named measures of a claim.
+    /// Returns a template with the values of a measure, or of the named measures of a claim.
     fn text(
         &self,
         measures: &BTreeMap<String, Bindings>,
@@ -446,7 +446,7 @@ impl<'a> Evaluator<'a> {
         Ok(StudyCell::new(text, values))
     }
 
-    /// A number, or a count with its total.
+    /// Returns a number, or a count with its total.
     fn number_cell(
         &self,
         bindings: &Bindings,
@@ -476,7 +476,8 @@ impl<'a> Evaluator<'a> {
         Ok(StudyCell::new(text, number.map(value).into_iter().collect()))
     }
 
-    /// The product of the factors of an operand; a factor is a number, or a value of the claim or of one of its measures.
+    /// Returns the product of the factors of an operand; a factor is a number, or a value of the claim or of one of its
+    /// measures.
     fn operand(
         &self,
         claim: &ClaimFile,
@@ -497,7 +498,7 @@ impl<'a> Evaluator<'a> {
         Ok(product)
     }
 
-    /// Whether all conditions of a claim are true; `None` if a value is unknown or there is no condition.
+    /// Returns whether all conditions of a claim are true; `None` if a value is unknown or there is no condition.
     pub fn holds(
         &self,
         claim: &ClaimFile,
@@ -520,7 +521,7 @@ impl<'a> Evaluator<'a> {
         Ok(holds)
     }
 
-    /// The verdict of a claim.
+    /// Returns the verdict of a claim.
     pub fn claim(
         &self,
         file: &ClaimFile,
@@ -537,7 +538,7 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// The reading of a claim: the binding `reading`.
+/// Returns the reading of a claim: the binding `reading`.
 pub(super) fn reading(bindings: &Bindings) -> RuleReading {
     match bindings.get("reading").map(String::as_str) {
         Some("paper") => RuleReading::Paper,
@@ -547,7 +548,7 @@ pub(super) fn reading(bindings: &Bindings) -> RuleReading {
     }
 }
 
-/// The bindings and name of a value such as `far.gain.0`, where `far` is a measure of the claim.
+/// Returns the bindings and name of a value such as `far.gain.0`, where `far` is a measure of the claim.
 fn measure<'t>(
     measures: &BTreeMap<String, Bindings>,
     bindings: &Bindings,
@@ -559,8 +560,8 @@ fn measure<'t>(
     }
 }
 
-/// Slowdown of each program by remote memory in permille: alone with its memory on the first node, once on the CPUs of
-/// that node and once on those of the last.
+/// Returns the slowdown of each program by remote memory in permille: alone with its memory on the first node, once on
+/// the CPUs of that node and once on those of the last.
 fn measured_penalties(
     pool: &RunPool<'_>,
     testbed: &Testbed,

@@ -66,17 +66,17 @@ impl Study {
         Study { file, experiments }
     }
 
-    /// The study with this name.
+    /// Returns the study with this name.
     pub fn find(name: &str) -> Option<&'static Study> {
         STUDIES.iter().find(|study| study.name() == name)
     }
 
-    /// Name of the study on the command line.
+    /// Returns the name of the study on the command line.
     pub fn name(&self) -> &str {
         &self.file.name
     }
 
-    /// The publication: authors, title, venue, year.
+    /// Returns the publication: authors, title, venue, year.
     pub fn source(&self) -> &str {
         &self.file.source
     }
@@ -132,7 +132,7 @@ impl Study {
         Ok(StudyRun { result, charts })
     }
 
-    /// The command that prints the same output.
+    /// Returns the command that prints the same output.
     fn command(&self, only: &[String], pool: &RunPool<'_>) -> String {
         let only = match only {
             [] => String::new(),
@@ -153,7 +153,7 @@ impl Study {
 }
 
 impl Experiment {
-    /// Name of the experiment on the command line.
+    /// Returns the name of the experiment on the command line.
     pub fn name(&self) -> &str {
         &self.file.name
     }
@@ -168,7 +168,7 @@ impl Experiment {
         &self.file.machines
     }
 
-    /// The texts of the experiment and what it found.
+    /// Returns the texts of the experiment and what it found.
     pub(super) fn result(&self, finding: Finding) -> StudyExperiment {
         let file = &self.file;
         StudyExperiment {
@@ -214,7 +214,7 @@ impl Experiment {
         Ok(finding)
     }
 
-    /// Tables and claims over draws: every draw contributes one number to a cell and one answer to a claim.
+    /// Returns the tables and claims over draws: every draw contributes one number to a cell and one answer to a claim.
     fn drawn_part(&self, pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
         let (tables, claims) = (self.tables(true), self.claims(true));
         if tables.is_empty() && claims.is_empty() {
@@ -275,7 +275,7 @@ impl Experiment {
     }
 }
 
-/// The machines of all experiments, each once.
+/// Returns the machines of all experiments, each once.
 fn machines(experiments: &[StudyExperiment]) -> Vec<String> {
     let mut machines: Vec<String> = Vec::new();
     for machine in experiments.iter().flat_map(|one| &one.machines) {
@@ -286,7 +286,7 @@ fn machines(experiments: &[StudyExperiment]) -> Vec<String> {
     machines
 }
 
-/// A table with its labels; `cell` makes the other cells, by row, then column.
+/// Returns a table with its labels; `cell` makes the other cells, by row, then column.
 fn table(
     file: &TableFile,
     bindings: &Bindings,
@@ -325,7 +325,7 @@ fn table(
     Ok(table)
 }
 
-/// The bindings of every row; `each = "workload"` is a row for every workload.
+/// Returns the bindings of every row; `each = "workload"` is a row for every workload.
 fn rows(file: &TableFile, bindings: &Bindings) -> Vec<Bindings> {
     if !file.rows_for.is_empty() {
         return combinations(bindings, &file.rows_for);

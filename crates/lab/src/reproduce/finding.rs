@@ -22,7 +22,7 @@ pub struct FindingTable {
 }
 
 impl FindingTable {
-    /// An empty table of plain numbers.
+    /// Creates an empty table of plain numbers.
     pub fn new(title: &str, heads: &[&str]) -> Self {
         let column = |head: &&str| StudyColumn {
             head: (*head).to_owned(),
@@ -87,7 +87,7 @@ impl Finding {
     }
 }
 
-/// A claim with its verdict. A text that consists of numbers alone also becomes the claim's values.
+/// Returns a claim with its verdict. A text that consists of numbers alone also becomes the claim's values.
 pub(super) fn claim(
     text: &str,
     reading: RuleReading,
@@ -98,7 +98,7 @@ pub(super) fn claim(
     StudyClaim { claim: text.to_owned(), reading, result, values, verdict }
 }
 
-/// A claim that is true, false, or unknown (`None`: not judged).
+/// Returns a claim that is true, false, or unknown (`None`: not judged).
 pub(super) fn judged_claim(
     text: &str,
     reading: RuleReading,
@@ -113,19 +113,19 @@ pub(super) fn judged_claim(
     claim(text, reading, found, verdict)
 }
 
-/// A claim that was not judged, with the reason.
+/// Returns a claim that was not judged, with the reason.
 pub(super) fn unjudged_claim(text: &str, reading: RuleReading, reason: &str) -> StudyClaim {
     claim(text, reading, reason, StudyVerdict::NotJudged)
 }
 
-/// A claim that is true in `n_true` of `n_draws` draws.
+/// Returns a claim that is true in `n_true` of `n_draws` draws.
 pub(super) fn drawn(text: &str, reading: RuleReading, n_true: usize, n_draws: usize) -> StudyClaim {
     let found = format!("in {n_true} of {n_draws} draws");
     let found = StudyCell::new(found, vec![StudyValue::count(n_true, n_draws)]);
     claim(text, reading, found, verdict_of_draws(n_true, n_draws))
 }
 
-/// The claim with these values instead of those in its text.
+/// Returns the claim with these values instead of those in its text.
 pub(super) fn with_values(
     claim: StudyClaim,
     values: impl IntoIterator<Item = StudyValue>,
@@ -144,17 +144,17 @@ pub(super) fn verdict_of_draws(n_true: usize, n_draws: usize) -> StudyVerdict {
     }
 }
 
-/// A fraction as a value in percent.
+/// Returns a fraction as a value in percent.
 pub(super) fn in_percent(fraction: Option<f64>) -> Option<StudyValue> {
     fraction.map(|fraction| StudyValue::of(fraction * 100.0, "%"))
 }
 
-/// A number with `digits` decimals; a dash if it is unknown.
+/// Returns a number with `digits` decimals; a dash if it is unknown.
 pub(super) fn number(value: Option<f64>, digits: usize) -> String {
     or_absent(value, |value| fixed(value, digits))
 }
 
-/// A fraction in percent with its sign; a dash if it is unknown.
+/// Returns a fraction in percent with its sign; a dash if it is unknown.
 pub(super) fn percent(fraction: Option<f64>) -> String {
     or_absent(fraction, |fraction| signed(fraction * 100.0, 1))
 }

@@ -25,17 +25,17 @@ pub struct Gain {
 }
 
 impl Gain {
-    /// Gains of the seeds 1, 2, 3, …
+    /// Returns the gains of the seeds 1, 2, 3, …
     pub fn of_each(each: Vec<f64>) -> Self {
         Gain::by_seed((1..).zip(each).collect())
     }
 
-    /// A value without a seed and without an interval; empty if it is unknown.
+    /// Returns a value without a seed and without an interval; empty if it is unknown.
     pub fn of_value(value: Option<f64>) -> Self {
         Gain::of_each(value.into_iter().collect())
     }
 
-    /// Gains with their seeds, in ascending order of the seeds.
+    /// Returns the gains with their seeds, in ascending order of the seeds.
     pub fn by_seed(gains: Vec<(u64, f64)>) -> Self {
         let (seeds, each): (Vec<u64>, Vec<f64>) = gains.into_iter().unzip();
         let resampled =
@@ -44,7 +44,7 @@ impl Gain {
         Gain { mean: mean(&each), interval, each, seeds }
     }
 
-    /// The gain of each seed that both finished; seeds for which `gain` is unknown are excluded.
+    /// Returns the gain of each seed that both finished; seeds for which `gain` is unknown are excluded.
     pub fn paired(
         policy: &Series,
         base: &Series,
@@ -55,13 +55,13 @@ impl Gain {
         Gain::by_seed(gains.collect())
     }
 
-    /// The fraction of the baseline's makespan that a policy saves.
+    /// Returns the fraction of the baseline's makespan that a policy saves.
     pub fn time_saved(policy: &Series, base: &Series) -> Self {
         let seconds = |run: &RunMetrics| run.makespan.as_secs_f64();
         Gain::paired(policy, base, |own, base| Some(1.0 - seconds(own) / seconds(base)))
     }
 
-    /// Mean over some jobs, or all, of the baseline's time / this time - 1.
+    /// Returns the mean over some jobs, or all, of the baseline's time / this time - 1.
     pub fn speedup(policy: &Series, base: &Series, jobs: Option<&[usize]>) -> Self {
         Gain::paired(policy, base, |own, base| {
             let all: Vec<usize> = (0..base.jobs.len()).collect();
@@ -80,7 +80,7 @@ impl Gain {
         Gain::paired(policy, base, |own, base| Some(1.0 - end(own)? / end(base)?))
     }
 
-    /// The mean of several gains, on the seeds that all of them have.
+    /// Returns the mean of several gains, on the seeds that all of them have.
     pub fn mean_of(all: &[Gain]) -> Self {
         let Some(first) = all.first() else { return Gain::by_seed(Vec::new()) };
         let at_seed = |seed: &u64| -> Option<(u64, f64)> {
@@ -90,7 +90,7 @@ impl Gain {
         Gain::by_seed(first.seeds.iter().filter_map(at_seed).collect())
     }
 
-    /// The difference to another gain, on the seeds that both have.
+    /// Returns the difference to another gain, on the seeds that both have.
     pub fn minus(&self, other: &Gain) -> Self {
         let pairs = self.seeds.iter().zip(&self.each);
         let differences =
@@ -98,13 +98,13 @@ impl Gain {
         Gain::by_seed(differences.collect())
     }
 
-    /// The gain of a seed.
+    /// Returns the gain of a seed.
     pub fn of_seed(&self, seed: u64) -> Option<f64> {
         let idx = self.seeds.iter().position(|known| *known == seed)?;
         Some(self.each[idx])
     }
 
-    /// Whether there is no pair, so that nothing is known.
+    /// Returns whether there is no pair, so that nothing is known.
     pub fn is_empty(&self) -> bool {
         self.each.is_empty()
     }
@@ -121,28 +121,28 @@ impl Gain {
         }
     }
 
-    /// The gain as a cell with its unrounded value.
+    /// Returns the gain as a cell with its unrounded value.
     pub fn cell(&self) -> StudyCell {
         StudyCell::new(self.shown(), self.study_value("").into_iter().collect())
     }
 
-    /// The mean and its interval in percent; none without any pair.
+    /// Returns the mean and its interval in percent; none without any pair.
     pub fn study_value(&self, unit: &str) -> Option<StudyValue> {
         let within = self.interval.map(|within| [within.low * 100.0, within.high * 100.0]);
         (!self.is_empty()).then(|| StudyValue::mean(self.mean * 100.0, within, unit))
     }
 
-    /// The mean in percent with two decimals; a dash without any pair.
+    /// Returns the mean in percent with two decimals; a dash without any pair.
     pub fn percent(&self) -> String {
         if self.is_empty() { ABSENT.to_owned() } else { signed(self.mean * 100.0, 2) }
     }
 
-    /// Whether the interval is above 0; unknown for fewer than two pairs.
+    /// Returns whether the interval is above 0; unknown for fewer than two pairs.
     pub fn is_significant(&self) -> Option<bool> {
         self.interval.map(|within| 0.0 < within.low)
     }
 
-    /// Whether the mean is between two limits in percent, inclusive.
+    /// Returns whether the mean is between two limits in percent, inclusive.
     pub fn is_within(&self, low: f64, high: f64) -> bool {
         !self.each.is_empty() && (low..=high).contains(&(self.mean * 100.0))
     }

@@ -15,7 +15,7 @@ pub(super) type JobTimesByRun = Vec<(Vec<f64>, Vec<f64>)>;
 /// A value of the policy and of its baseline; `None` if it is unknown.
 pub(super) type QuantityPair = (Option<f64>, Option<f64>);
 
-/// Time over time alone of every program, by finished run; runs with an unknown time are excluded.
+/// Returns the time over time alone of every program, by finished run; runs with an unknown time are excluded.
 pub(super) fn slowdowns(runs: &Series, alone_s: &[f64]) -> Vec<Vec<f64>> {
     let of_run = |(_, run): (u64, &RunMetrics)| {
         let known = |alone: &f64| Some(*alone).filter(|alone| 0.0 < *alone);
@@ -31,7 +31,7 @@ pub(super) fn largest(gains: &[Gain]) -> Option<Gain> {
     gains.iter().max_by(by_size).filter(|_| is_known).cloned()
 }
 
-/// A value of gains in percent, or a count of them; `None` if a gain that it depends on is unknown.
+/// Returns a value of gains in percent, or a count of them; `None` if a gain that it depends on is unknown.
 pub(super) fn gain_value(gains: &[Gain], value: &str) -> Option<f64> {
     let means: Option<Vec<f64>> =
         gains.iter().map(|gain| (!gain.is_empty()).then_some(gain.mean * 100.0)).collect();
@@ -60,7 +60,7 @@ pub(super) fn gain_value(gains: &[Gain], value: &str) -> Option<f64> {
     }
 }
 
-/// A cell of gains, one of which is selected by its index; the mean of all without one.
+/// Returns a cell of gains, one of which is selected by its index; the mean of all without one.
 pub(super) fn gains_cell(
     gains: &[Gain],
     workloads: &[String],
@@ -101,7 +101,7 @@ pub(super) fn gains_cell(
     }
 }
 
-/// Number of gains in a range in percent, such as `3 to 10`.
+/// Returns the number of gains in a range in percent, such as `3 to 10`.
 pub(super) fn n_within(gains: &[Gain], range: &str) -> f64 {
     let range = range
         .split_once(" to ")
@@ -142,7 +142,7 @@ pub(super) fn job_statistic(times: &JobTimesByRun, value: &str) -> Option<f64> {
     })
 }
 
-/// The indexes of `job`, separated by spaces; empty: all jobs.
+/// Returns the indexes of `job`, separated by spaces; empty: all jobs.
 pub(super) fn jobs(bindings: &Bindings) -> Vec<usize> {
     let words = bindings.get("job").into_iter().flat_map(|jobs| jobs.split(' '));
     words.filter_map(|job| job.parse().ok()).collect()
@@ -162,7 +162,7 @@ pub(super) fn summary(values: &[f64], show: &str) -> String {
     }
 }
 
-/// The text of a number, by the name of its value; with other decimals if `digits` is given.
+/// Returns the text of a number, by the name of its value; with other decimals if `digits` is given.
 pub(super) fn formatted(name: &str, value: Option<f64>, digits: Option<usize>) -> String {
     let Some(known) = value else { return ABSENT.to_owned() };
     let decimals = |default| number(value, digits.unwrap_or(default));

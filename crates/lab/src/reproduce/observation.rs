@@ -72,7 +72,7 @@ const RATE_CPU_TIME_MIN: Nanos = Nanos::from_secs(1);
 const RATE_MIN: f64 = 1.0;
 
 impl ActionCounts {
-    /// A count as a rate per hour; zero for a part without length.
+    /// Returns a count as a rate per hour; zero for a part without length.
     fn per_hour(&self, n: u64) -> f64 {
         match self.time {
             Nanos::ZERO => 0.0,
@@ -122,7 +122,7 @@ impl ObservedRuns<'_> {
         self.parts().map(count).sum::<u64>() as f64
     }
 
-    /// Mean over the runs of a count per hour.
+    /// Returns the mean over the runs of a count per hour.
     fn per_h(&self, count: fn(&ActionCounts) -> u64) -> f64 {
         mean(&self.parts().map(|part| part.per_hour(count(part))).collect::<Vec<f64>>())
     }
@@ -156,12 +156,12 @@ const VALUES: [(&str, ObservedValue); 14] = [
     ("reference_variation", |all| all.largest(|run| run.reference_variation)),
 ];
 
-/// The value of observations with this name.
+/// Returns the value of observations with this name.
 pub(super) fn value(name: &str) -> Option<ObservedValue> {
     VALUES.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
 }
 
-/// Coefficient of variation; `None` for fewer than two periods, 0 without any events.
+/// Returns the coefficient of variation; `None` for fewer than two periods, 0 without any events.
 fn variation_of(rates: &[f64]) -> Option<f64> {
     variation(rates).map(|variation| if mean(rates) < RATE_MIN { 0.0 } else { variation })
 }
@@ -249,7 +249,8 @@ impl RunObserver {
         counts
     }
 
-    /// Growth of the counters of each task in this interval, with its job and CPU time. `None` in its first interval.
+    /// Returns the growth of the counters of each task in this interval, with its job and CPU time. `None` in its first
+    /// interval.
     fn deltas(&mut self, record: &TurnRecord<'_>) -> Vec<(JobId, Option<Nanos>, CounterDeltas)> {
         let delta = |task: &sched::TaskSample| {
             let before = self.tasks.insert(task.task, (task.cpu_time, task.counters));

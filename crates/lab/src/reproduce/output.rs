@@ -13,7 +13,7 @@ const WIDTH: usize = 80;
 /// Columns of a label such as `source:`.
 const INDENT: usize = 11;
 
-/// The names and titles of these experiments.
+/// Returns the names and titles of these experiments.
 pub fn list(study: &Study, selected: &[&Experiment]) -> String {
     let mut text = String::new();
     text.push_str(&fold(&format!("{}: {}", study.name(), study.source()), WIDTH, "", 0));
@@ -23,7 +23,7 @@ pub fn list(study: &Study, selected: &[&Experiment]) -> String {
     text + &table.to_text(WIDTH)
 }
 
-/// The whole result.
+/// Returns the whole result.
 pub fn text(run: &StudyRun) -> String {
     let mut text = String::new();
     let result = &run.result;

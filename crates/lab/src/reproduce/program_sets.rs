@@ -45,12 +45,12 @@ impl SetKind {
     ];
 }
 
-/// The names of the first `n` sets of a kind: `mixed 1`, `mixed 2`, …
+/// Returns the names of the first `n` sets of a kind: `mixed 1`, `mixed 2`, …
 pub(super) fn names(kind: &str, n: u64) -> Vec<String> {
     (1..=n).map(|number| format!("{kind} {number}")).collect()
 }
 
-/// The programs of a set such as `mixed 3`; `None` if the name is not one of a set.
+/// Returns the programs of a set such as `mixed 3`; `None` if the name is not one of a set.
 pub(super) fn by_name(
     name: &str,
     machine: &Machine,
@@ -92,7 +92,7 @@ pub(super) fn devils_and_turtles(
     by_misses(draw, smallest_cache(machine))
 }
 
-/// Programs with few misses even with half of an equal share of the smallest cache.
+/// Returns the programs with few misses even with half of an equal share of the smallest cache.
 pub(super) fn always_turtles(
     machine: &Machine,
     draw: ProfileDraw,
@@ -102,12 +102,12 @@ pub(super) fn always_turtles(
     Ok(by_misses(draw, share)?.1)
 }
 
-/// The smallest last-level cache of a machine.
+/// Returns the smallest last-level cache of a machine.
 pub(super) fn smallest_cache(machine: &Machine) -> Bytes {
     machine.llcs().iter().filter_map(|llc| llc.size).min().unwrap_or(Bytes::ZERO)
 }
 
-/// Programs above the limit with a cache of this size, and the others.
+/// Returns the programs above the limit with a cache of this size, and the others.
 fn by_misses(
     draw: ProfileDraw,
     cache: Bytes,

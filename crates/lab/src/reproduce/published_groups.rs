@@ -128,19 +128,19 @@ fn with_group_counters(task: &TaskView, job: Option<&Job>) -> TaskView {
     TaskView { counters: counters.with(CounterEvent::LlcReferences, references), ..*task }
 }
 
-/// The published group of a job's program; 3 for a program that the paper does not name.
+/// Returns the published group of a job's program; 3 for a program that the paper does not name.
 pub(super) fn published_group(job: &Job) -> u8 {
     ELEVEN.iter().position(|one| *one == plain_name(job)).map_or(3, group_of_eleven)
 }
 
-/// The name of a job's program without suite number and length factor.
+/// Returns the name of a job's program without suite number and length factor.
 pub(super) fn plain_name(job: &Job) -> &str {
     let name = job.profile.as_deref().unwrap_or(&job.name);
     let name = name.split('@').next().unwrap_or(name);
     name.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.')
 }
 
-/// The published group of one of the eleven.
+/// Returns the published group of one of the eleven.
 pub(super) fn group_of_eleven(idx: usize) -> u8 {
     match idx {
         idx if G1.contains(&idx) => 1,
@@ -149,7 +149,7 @@ pub(super) fn group_of_eleven(idx: usize) -> u8 {
     }
 }
 
-/// All mixes with these sizes of Groups 1, 2 and 3, such as `2,2,2`, as names of workloads.
+/// Returns all mixes with these sizes of Groups 1, 2 and 3, such as `2,2,2`, as names of workloads.
 pub(super) fn multisets(sizes: &str) -> Vec<String> {
     let mut all: Vec<Vec<usize>> = vec![Vec::new()];
     for (group, size) in (1..).zip(sizes.split(',')) {

@@ -45,7 +45,7 @@ impl AsRef<RunMetrics> for PooledRun {
 pub(super) type Series = RunSeries<PooledRun>;
 
 impl Series {
-    /// Observations of the finished runs.
+    /// Returns the observations of the finished runs.
     pub(super) fn observations(&self) -> Vec<Observation> {
         let runs = self.runs.iter().map(|(_, run)| &*run.0);
         let finished = runs.filter(|(metrics, _)| metrics.status == Completion::Finished);
@@ -54,7 +54,7 @@ impl Series {
 }
 
 impl<'a> RunPool<'a> {
-    /// A pool for these seeds. Experiments with uncertain profiles draw `n_draws` times.
+    /// Creates a pool for these seeds. Experiments with uncertain profiles draw `n_draws` times.
     pub fn new(
         seeds: Vec<u64>,
         n_draws: u64,
@@ -70,7 +70,7 @@ impl<'a> RunPool<'a> {
         &self.seeds
     }
 
-    /// Number of draws of an experiment from the ranges of profiles.
+    /// Returns the number of draws of an experiment from the ranges of profiles.
     pub fn n_draws(&self) -> u64 {
         self.n_draws
     }
@@ -92,7 +92,7 @@ impl<'a> RunPool<'a> {
         pairs.iter().map(|of_policy| of_policy.iter().map(series).collect()).collect()
     }
 
-    /// Runs of a policy on a workload with these seeds.
+    /// Returns the runs of a policy on a workload with these seeds.
     pub(super) fn series(
         &self,
         testbed: &Testbed,
@@ -190,7 +190,7 @@ impl<'a> RunPool<'a> {
         })
     }
 
-    /// Results of `work`, in the order of the inputs.
+    /// Returns the results of `work`, in the order of the inputs.
     fn in_parallel<K: Sync, T: Send>(
         &self,
         inputs: &[K],
@@ -225,7 +225,7 @@ fn keys<'s>(
     seeds.iter().map(key)
 }
 
-/// The workload of a run, with the class basis that its policy assumes.
+/// Returns the workload of a run, with the class basis that its policy assumes.
 fn workload(key: &RunKey) -> (&str, DeclaredClassBasis) {
     (&key.workload, DeclaredClassBasis::of_policy(&key.policy))
 }

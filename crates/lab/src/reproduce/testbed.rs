@@ -84,7 +84,7 @@ pub enum DeclaredClassBasis {
 }
 
 impl DeclaredClassBasis {
-    /// The basis that a policy assumes for declared classes.
+    /// Returns the basis that a policy assumes for declared classes.
     pub fn of_policy(policy: &str) -> Self {
         let is_paper = policy.contains("reading=paper");
         if is_paper { DeclaredClassBasis::Total } else { DeclaredClassBasis::Rate }
@@ -148,7 +148,7 @@ impl Testbed {
         }
     }
 
-    /// Settings of the runs on this testbed.
+    /// Returns the settings of the runs on this testbed.
     pub(super) fn setting(&self) -> SimSetting {
         SimSetting {
             machine: self.machine.clone(),
@@ -158,13 +158,14 @@ impl Testbed {
         }
     }
 
-    /// Run time of each job of a workload alone on the idle machine.
+    /// Returns the run time of each job of a workload alone on the idle machine.
     pub(super) fn alone(&self, workload: &str) -> Result<Vec<Option<Nanos>>, ReproduceError> {
         let jobs = self.jobs(workload, DeclaredClassBasis::Rate)?;
         Ok(SimBench::new(self.setting(), vec![jobs])?.workloads()[0].alone().to_vec())
     }
 
-    /// Lower bound of the makespan of a workload, for any placement of tasks and memory: [`SimBench::bound`].
+    /// Returns the lower bound of the makespan of a workload, for any placement of tasks and memory:
+    /// [`SimBench::bound`].
     pub(super) fn bound(&self, workload: &str) -> Result<Nanos, ReproduceError> {
         let jobs = self.jobs(workload, DeclaredClassBasis::Rate)?;
         Ok(SimBench::without_solo_runs(self.setting(), vec![jobs])?.bound(0))
@@ -261,9 +262,9 @@ impl Testbed {
         });
     }
 
-    /// A workload whose jobs start so far apart that each is alone; only its length is random. Jobs keep their numbers,
-    /// so the drawn lengths are those of the workload itself. `alone` is the estimated run time of each job. Fails if a
-    /// job does not exit.
+    /// Returns a workload whose jobs start so far apart that each is alone; only its length is random. Jobs keep their
+    /// numbers, so the drawn lengths are those of the workload itself. `alone` is the estimated run time of each job.
+    /// Fails if a job does not exit.
     pub fn one_by_one(
         &self,
         workload: &str,
@@ -289,9 +290,9 @@ impl Testbed {
         })
     }
 
-    /// The jobs of a workload with the profiles of this draw and classes of one basis. A workload is one that was
-    /// added, one that ships, `programs:lbm+lbm+sphinx3`, or with `length` a set, `alone PROGRAM` or
-    /// `arrivals LOAD NUMBER`.
+    /// Returns the jobs of a workload with the profiles of this draw and classes of one basis. A workload is one that
+    /// was added, one that ships, `programs:lbm+lbm+sphinx3`, or with `length` a set, `alone PROGRAM` or `arrivals LOAD
+    /// NUMBER`.
     pub fn jobs(
         &self,
         workload: &str,
@@ -348,7 +349,7 @@ impl Testbed {
         self.jobs_of(&programs.iter().enumerate().map(part).collect::<Vec<ProgramPart>>())
     }
 
-    /// The programs of a set, of `alone PROGRAM` or of `programs:A+B`.
+    /// Returns the programs of a set, of `alone PROGRAM` or of `programs:A+B`.
     pub(super) fn programs(&self, workload: &str) -> Result<Vec<String>, ReproduceError> {
         if let Some(program) = workload.strip_prefix("alone ") {
             return Ok(vec![program.to_owned()]);
@@ -366,7 +367,7 @@ impl Testbed {
         self.equal_length.as_ref().expect("a testbed with length=")
     }
 
-    /// Approximate run time of each program alone, in seconds.
+    /// Returns the approximate run time of each program alone, in seconds.
     pub(super) fn alone_s(&self) -> f64 {
         self.equal_length().seconds
     }
@@ -406,7 +407,7 @@ impl Testbed {
         (0..).zip(parts).map(job).collect()
     }
 
-    /// A program scaled to the length of this testbed.
+    /// Returns a program scaled to the length of this testbed.
     pub(super) fn program(
         &self,
         name: &str,
@@ -434,8 +435,8 @@ const THREADS_MAX: u64 = 6;
 /// Seed of the first `arrivals` workload.
 const ARRIVALS_SEED: u64 = 2000;
 
-/// Jobs of `arrivals LOAD NUMBER`, with one to six threads each. They start at random instants of an interval whose
-/// length makes LOAD the mean share of busy CPUs.
+/// Returns the jobs of `arrivals LOAD NUMBER`, with one to six threads each. They start at random instants of an
+/// interval whose length makes LOAD the mean share of busy CPUs.
 fn arrivals(testbed: &Testbed, load: f64, number: u64) -> Result<Vec<Job>, ReproduceError> {
     let machine = &testbed.machine;
     let hardware = Hardware::new(machine);
@@ -465,7 +466,7 @@ fn arrivals(testbed: &Testbed, load: f64, number: u64) -> Result<Vec<Job>, Repro
     Ok(jobs)
 }
 
-/// Jobs of the programs with these profiles, all due at the start.
+/// Returns the jobs of the programs with these profiles, all due at the start.
 fn listed(names: &str) -> Result<Vec<Job>, ReproduceError> {
     let jobs = shipped::workload("basic01")?.jobs;
     let template = jobs.first().expect("the mix has six programs");
@@ -478,7 +479,7 @@ fn listed(names: &str) -> Result<Vec<Job>, ReproduceError> {
     Ok((0..).zip(names.split('+')).map(job).collect())
 }
 
-/// A job that computes for `each` and sleeps until the next poll of `dfs`, until all other jobs have exited.
+/// Returns a job that computes for `each` and sleeps until the next poll of `dfs`, until all other jobs have exited.
 fn scheduler_job(each: Nanos, template: &Job, hardware: &Hardware) -> Result<Job, ReproduceError> {
     let mut profile = shipped::profile("bitcount")?;
     let per_s = shipped::alone(&profile, hardware).map_or(0.0, |alone| alone.instructions);
@@ -501,7 +502,7 @@ fn scheduler_job(each: Nanos, template: &Job, hardware: &Hardware) -> Result<Job
     })
 }
 
-/// The class of a program, from its memory operations alone on a machine.
+/// Returns the class of a program, from its memory operations alone on a machine.
 fn class(profile: &Profile, hardware: &Hardware, basis: DeclaredClassBasis) -> Option<Class> {
     let alone = shipped::alone(profile, hardware).ok()?;
     let lines_per_s = alone.bandwidth / 64.0;
@@ -511,7 +512,7 @@ fn class(profile: &Profile, hardware: &Hardware, basis: DeclaredClassBasis) -> O
     }))
 }
 
-/// All nodes as one node: its latency is local for every CPU, its bandwidth the sum of all.
+/// Returns all nodes as one node: its latency is local for every CPU, its bandwidth the sum of all.
 fn one_memory(machine: &Machine) -> Machine {
     let mut parts = machine.parts().clone();
     let Some(mut only) = parts.nodes.first().cloned() else { return machine.clone() };
@@ -544,7 +545,7 @@ fn one_memory(machine: &Machine) -> Machine {
     Machine::new(parts).expect("merged nodes of a valid machine are valid")
 }
 
-/// A profile split into phases with more and with fewer misses, alternating; the mean stays about the same.
+/// Returns a profile split into phases with more and with fewer misses, alternating; the mean stays about the same.
 fn with_alternating_phases(
     profile: Profile,
     (amplitude, seed): (f64, u64),
@@ -562,7 +563,7 @@ fn with_alternating_phases(
     Profile { phases, ..profile }
 }
 
-/// A part of a phase with its misses and accesses times a factor.
+/// Returns a part of a phase with its misses and accesses times a factor.
 fn scaled(phase: &Phase, times: f64, part: f64) -> Phase {
     let times_factor = |value: Option<ProfileValue>, factor: f64| {
         value.and_then(|value| ProfileValue::new(value.value() * factor, value.source))

@@ -21,7 +21,7 @@ fn all(study: &Study) -> Vec<&Experiment> {
     study.experiments().iter().collect()
 }
 
-/// A result with these experiments and no runs.
+/// Returns a result with these experiments and no runs.
 fn study_run(experiments: Vec<(&Experiment, Finding)>, not_run: &[&str]) -> StudyRun {
     let charts = vec![vec![ChartKind::None; 8]; experiments.len()];
     let experiments = experiments.into_iter().map(|(one, finding)| one.result(finding)).collect();

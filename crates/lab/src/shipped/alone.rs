@@ -33,7 +33,7 @@ pub struct SoloRates {
     pub seconds: f64,
 }
 
-/// The rates on the fastest core of a machine with the whole cache of that core.
+/// Returns the rates on the fastest core of a machine with the whole cache of that core.
 ///
 /// # Errors
 /// The profile lacks a value that the physics needs.
@@ -66,7 +66,7 @@ pub fn alone(profile: &Profile, hardware: &Hardware) -> Result<SoloRates, Profil
     })
 }
 
-/// The class of a program on a machine, from its rates alone (operations per millisecond).
+/// Returns the class of a program on a machine, from its rates alone (operations per millisecond).
 ///
 /// # Errors
 /// As [`alone`].

@@ -31,7 +31,7 @@ const LINE: f64 = 64.0;
 /// hog up to twenty while its buffer fits into the cache.
 const CORE_CYCLES_MIN: f64 = 0.25;
 
-/// The profile of a program, with `factor` times the instructions.
+/// Returns the profile of a program, with `factor` times the instructions.
 pub(super) fn build_profile(
     name: &str,
     values: &ProgramValues,
@@ -144,7 +144,7 @@ fn grid() -> impl Iterator<Item = Bytes> {
     })
 }
 
-/// The average curve of a traced run, with this number of prefetched lines for each miss.
+/// Returns the average curve of a traced run, with this number of prefetched lines for each miss.
 fn average(traced: &Profile, prefetches: f64) -> Vec<CurvePoint> {
     let mut sizes: Vec<Bytes> =
         traced.phases.iter().flat_map(|phase| phase.curve.points()).map(|at| at.cache).collect();

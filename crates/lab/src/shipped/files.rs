@@ -45,12 +45,12 @@ const WORKLOADS: &[(&str, &str)] = files![
     "extended3-x4p4";
 ];
 
-/// Names of the shipped machines.
+/// Returns the names of the shipped machines.
 pub fn machines() -> impl Iterator<Item = &'static str> {
     MACHINES.iter().map(|(name, _)| *name)
 }
 
-/// A shipped machine, such as `tilepro64`.
+/// Returns a shipped machine, such as `tilepro64`.
 ///
 /// # Errors
 /// There is no machine of this name.
@@ -61,12 +61,12 @@ pub fn machine(name: &str) -> Result<Machine, NotShipped> {
     Ok(machine.unwrap_or_else(|error| panic!("a shipped machine file: {error}")))
 }
 
-/// Names of the shipped workloads.
+/// Returns the names of the shipped workloads.
 pub fn workloads() -> Vec<String> {
     WORKLOADS.iter().map(|(name, _)| (*name).to_owned()).collect()
 }
 
-/// A shipped workload. Its jobs have no profiles yet: the caller attaches those of a draw, named by
+/// Returns a shipped workload. Its jobs have no profiles yet: the caller attaches those of a draw, named by
 /// [`program::Job::profile`].
 ///
 /// # Errors

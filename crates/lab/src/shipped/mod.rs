@@ -57,7 +57,7 @@ impl NotShipped {
     }
 }
 
-/// Up to three similar names, the closest first. The number of a SPEC program may be omitted.
+/// Returns up to three similar names, the closest first. The number of a SPEC program may be omitted.
 fn similar<'a>(name: &str, known: &'a [String]) -> Vec<&'a String> {
     let bare = |known: &'a String| known.split_once('.').map_or(known.as_str(), |(_, bare)| bare);
     let names = known.iter().flat_map(|known| [known.as_str(), bare(known)]);
@@ -70,7 +70,7 @@ fn similar<'a>(name: &str, known: &'a [String]) -> Vec<&'a String> {
     found
 }
 
-/// Names of the programs with a profile, sorted.
+/// Returns the names of the programs with a profile, sorted.
 pub fn profiles() -> Vec<String> {
     program_values::programs()
 }
@@ -86,7 +86,7 @@ pub fn profile(name: &str) -> Result<Profile, NotShipped> {
     profile_drawn(name, ProfileDraw::Middle)
 }
 
-/// The profile of a program with the values of a draw. Equal draws give equal values in any order of the calls.
+/// Returns the profile of a program with the values of a draw. Equal draws give equal values in any order of the calls.
 ///
 /// # Errors
 /// As [`profile`].
@@ -105,13 +105,13 @@ pub fn profile_drawn(name: &str, draw: ProfileDraw) -> Result<Profile, NotShippe
 
 const FACTORS: &str = "the text after @ must be a factor from 1e-9 to 1e6, as in 470.lbm@0.1";
 
-/// A factor within the range in which no time overflows.
+/// Returns a factor within the range in which no time overflows.
 fn length(text: &str) -> Option<f64> {
     text.parse().ok().filter(|factor| (1e-9..=1e6).contains(factor))
 }
 
-/// The profile of the hog for a machine with a last-level cache of this size: its buffer is four times as large, and at
-/// least 64 MiB. The shipped profile `memory-hog` has 64 MiB.
+/// Returns the profile of the hog for a machine with a last-level cache of this size: its buffer is four times as
+/// large, and at least 64 MiB. The shipped profile `memory-hog` has 64 MiB.
 pub fn hog(cache: Bytes, draw: ProfileDraw) -> Profile {
     let buffer = Bytes(cache.0.saturating_mul(4)).max(Bytes(64 << 20));
     let mut values = drawn(HOG, draw);

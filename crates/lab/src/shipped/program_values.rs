@@ -68,7 +68,7 @@ pub(super) enum MissSource {
     },
 }
 
-/// Names of all programs with a known source of misses.
+/// Returns the names of all programs with a known source of misses.
 pub(super) fn programs() -> Vec<String> {
     measured().keys().filter(|name| is_known(name)).cloned().collect()
 }
@@ -78,7 +78,7 @@ fn is_known(program: &str) -> bool {
     is_measured || tables::traced(program).is_some() || range(program, "llc_apki").is_some()
 }
 
-/// The full name of a program. The number of a SPEC program may be omitted.
+/// Returns the full name of a program. The number of a SPEC program may be omitted.
 pub(super) fn full_name(name: &str) -> Option<String> {
     let is_equal = |known: &&String| -> bool {
         known.as_str() == name
@@ -89,7 +89,7 @@ pub(super) fn full_name(name: &str) -> Option<String> {
     measured().keys().filter(|name| is_known(name)).find(is_equal).cloned()
 }
 
-/// The values of a known program.
+/// Returns the values of a known program.
 pub(super) fn drawn(program: &str, draw: ProfileDraw) -> ProgramValues {
     let value_of = |quantity: &str| drawn_from(program, quantity, draw);
     let need = |quantity: &str| {
@@ -135,7 +135,7 @@ pub(super) fn drawn(program: &str, draw: ProfileDraw) -> ProgramValues {
     }
 }
 
-/// The value at its position in its range; `None` without a range.
+/// Returns the value at its position in its range; `None` without a range.
 fn drawn_from(program: &str, quantity: &str, draw: ProfileDraw) -> Option<f64> {
     let Range { low, high, .. } = range(program, quantity)?;
     let position = match draw {
@@ -145,7 +145,7 @@ fn drawn_from(program: &str, quantity: &str, draw: ProfileDraw) -> Option<f64> {
     Some(low + position * (high - low))
 }
 
-/// Hash of the name of a value (FNV-1a, 64 bits), equal on every machine and in every version.
+/// Returns the hash of the name of a value (FNV-1a, 64 bits), equal on every machine and in every version.
 fn name_hash(program: &str, quantity: &str) -> u64 {
     let bytes = program.bytes().chain(*b"/").chain(quantity.bytes());
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {

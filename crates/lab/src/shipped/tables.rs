@@ -62,14 +62,14 @@ pub(super) fn measured() -> &'static BTreeMap<String, PublishedProgram> {
     &TABLE
 }
 
-/// All ranges, in the order of the file.
+/// Returns all ranges, in the order of the file.
 pub fn ranges() -> &'static [Range] {
     static RANGES: LazyLock<Vec<Range>> =
         LazyLock::new(|| read_ranges(include_str!("../../../../workloads/data/profiles.csv")));
     &RANGES
 }
 
-/// The range of a value.
+/// Returns the range of a value.
 pub(super) fn range(program: &str, quantity: &str) -> Option<&'static Range> {
     ranges().iter().find(|range| range.program == program && range.quantity == quantity)
 }
@@ -86,7 +86,7 @@ macro_rules! traces {
 const TRACES: &[(&str, &str)] =
     traces!["bitcount", "dijkstra", "jpeg_c", "patricia", "tiff2bw", "tiff2rgba"];
 
-/// The profile of a traced program.
+/// Returns the profile of a traced program.
 pub(super) fn traced(program: &str) -> Option<Profile> {
     let (name, text) = TRACES.iter().find(|(name, _)| *name == program)?;
     let profile =

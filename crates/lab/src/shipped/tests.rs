@@ -163,7 +163,7 @@ fn every_program_runs_on_every_machine() {
     }
 }
 
-/// The program list of the DFS workloads.
+/// Returns the program list of the DFS workloads.
 fn dfs_programs() -> program::ProgramList {
     let text = include_str!("../../../../workloads/papers/dfs/programs.toml");
     program::ProgramList::parse(text, std::path::Path::new("programs.toml")).unwrap()

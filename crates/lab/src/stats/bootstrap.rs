@@ -35,14 +35,14 @@ pub struct ConfidenceInterval {
 }
 
 impl ConfidenceInterval {
-    /// Whether a value is in the interval, ends included.
+    /// Returns whether a value is in the interval, ends included.
     pub fn contains(&self, value: f64) -> bool {
         self.low <= value && value <= self.high
     }
 }
 
-/// The 95 % confidence interval of a statistic of `n` items. `of` computes it from their indexes; a resample contains an
-/// index several times or not at all. `None` for fewer than two items.
+/// Returns the 95 % confidence interval of a statistic of `n` items. `of` computes it from their indexes; a resample
+/// contains an index several times or not at all. `None` for fewer than two items.
 pub fn interval(n: usize, of: impl Fn(&[usize]) -> f64) -> Option<ConfidenceInterval> {
     if n < 2 {
         return None;
@@ -69,7 +69,7 @@ pub fn interval(n: usize, of: impl Fn(&[usize]) -> f64) -> Option<ConfidenceInte
     Some(ConfidenceInterval { low: low.min(estimate), high: high.max(estimate) })
 }
 
-/// Bias correction: the normal quantile of the fraction of resamples below the estimate.
+/// Returns the bias correction: the normal quantile of the fraction of resamples below the estimate.
 fn bias(resampled: &[f64], estimate: f64) -> f64 {
     let below = resampled.iter().filter(|value| **value < estimate).count() as f64;
     let equal = resampled.iter().filter(|value| **value == estimate).count() as f64;
@@ -78,7 +78,7 @@ fn bias(resampled: &[f64], estimate: f64) -> f64 {
     normal_quantile(fraction.clamp(least, 1.0 - least))
 }
 
-/// Acceleration: a sixth of the skewness of the jackknife, which excludes one item at a time.
+/// Returns the acceleration: a sixth of the skewness of the jackknife, which excludes one item at a time.
 fn acceleration(all: &[usize], of: &impl Fn(&[usize]) -> f64) -> f64 {
     let without = |omitted: usize| -> f64 {
         let rest: Vec<usize> = all.iter().copied().filter(|idx| *idx != omitted).collect();
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(interval(0, |_| 0.0), None);
     }
 
-    /// Number of 1000 trials in which the interval of the mean contains the true mean.
+    /// Returns the number of 1000 trials in which the interval of the mean contains the true mean.
     fn coverage(n: usize, draw: impl Fn(&mut Rng) -> f64, truth: f64) -> usize {
         let mut rng = Rng::new(11);
         let trial = |_: &usize| {

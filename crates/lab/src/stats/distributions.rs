@@ -6,17 +6,17 @@
 
 use std::f64::consts::{FRAC_2_PI, SQRT_2};
 
-/// Cumulative distribution function of the standard normal distribution.
+/// Returns the cumulative distribution function of the standard normal distribution.
 pub fn normal(z: f64) -> f64 {
     0.5 * libm::erfc(-z / SQRT_2)
 }
 
-/// Quantile of the standard normal distribution.
+/// Returns the quantile of the standard normal distribution.
 pub fn normal_quantile(fraction: f64) -> f64 {
     inverse(normal, fraction)
 }
 
-/// Cumulative distribution function of Student's t-distribution; at least 1 degree of freedom.
+/// Returns the cumulative distribution function of Student's t-distribution; at least 1 degree of freedom.
 pub fn student(t: f64, degrees: usize) -> f64 {
     let angle = libm::atan2(t, libm::sqrt(degrees as f64));
     let (sin, cos) = (libm::sin(angle), libm::cos(angle));
@@ -34,12 +34,12 @@ pub fn student(t: f64, degrees: usize) -> f64 {
     0.5 + between / 2.0
 }
 
-/// Quantile of Student's t-distribution.
+/// Returns the quantile of Student's t-distribution.
 pub fn student_quantile(fraction: f64, degrees: usize) -> f64 {
     inverse(|t| student(t, degrees), fraction)
 }
 
-/// The argument at which an increasing function equals `fraction`, by bisection.
+/// Returns the argument at which an increasing function equals `fraction`, by bisection.
 fn inverse(of: impl Fn(f64) -> f64, fraction: f64) -> f64 {
     /// The t-distribution with one degree of freedom reaches 0.9999 at 3183.
     const LIMIT: f64 = 1e4;

@@ -20,7 +20,7 @@ mod paired;
 pub use bootstrap::{ConfidenceInterval, N_RESAMPLES, interval};
 pub use paired::{P_MAX, PairedVerdict, holm, pairs_needed, signed_rank};
 
-/// Arithmetic mean; 0 for no values.
+/// Returns the arithmetic mean; 0 for no values.
 pub fn mean(values: &[f64]) -> f64 {
     match values.len() {
         0 => 0.0,
@@ -28,25 +28,25 @@ pub fn mean(values: &[f64]) -> f64 {
     }
 }
 
-/// Arithmetic mean; `None` for no values.
+/// Returns the arithmetic mean; `None` for no values.
 pub fn mean_of(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     let values: Vec<f64> = values.into_iter().collect();
     (!values.is_empty()).then(|| mean(&values))
 }
 
-/// Median; of an even number of values the mean of the two in the middle; 0 for no values.
+/// Returns the median; of an even number of values the mean of the two in the middle; 0 for no values.
 pub fn median(values: &[f64]) -> f64 {
     quantile(values, 0.5)
 }
 
-/// Quantile for a `fraction` from 0 to 1, interpolated linearly between two values; 0 for no values.
+/// Returns the quantile for a `fraction` from 0 to 1, interpolated linearly between two values; 0 for no values.
 pub fn quantile(values: &[f64], fraction: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted_quantile(&sorted, fraction)
 }
 
-/// Quantile of values in ascending order.
+/// Returns the quantile of values in ascending order.
 fn sorted_quantile(sorted: &[f64], fraction: f64) -> f64 {
     let Some(last) = sorted.len().checked_sub(1) else { return 0.0 };
     let at = fraction.clamp(0.0, 1.0) * last as f64;
@@ -55,7 +55,7 @@ fn sorted_quantile(sorted: &[f64], fraction: f64) -> f64 {
     sorted[below] + (at - below as f64) * (sorted[above] - sorted[below])
 }
 
-/// Sample standard deviation, with the divisor n - 1; `None` for fewer than two values.
+/// Returns the sample standard deviation, with the divisor n - 1; `None` for fewer than two values.
 pub fn deviation(values: &[f64]) -> Option<f64> {
     let n = values.len();
     if n < 2 {
@@ -66,12 +66,12 @@ pub fn deviation(values: &[f64]) -> Option<f64> {
     Some(libm::sqrt(squares / (n - 1) as f64))
 }
 
-/// Coefficient of variation: standard deviation over mean; `None` for fewer than two values.
+/// Returns the coefficient of variation: standard deviation over mean; `None` for fewer than two values.
 pub fn variation(values: &[f64]) -> Option<f64> {
     deviation(values).map(|deviation| deviation / mean(values))
 }
 
-/// Largest slowdown over smallest; `None` for fewer than two values.
+/// Returns the largest slowdown over smallest; `None` for fewer than two values.
 pub fn unfairness(slowdowns: &[f64]) -> Option<f64> {
     let most = slowdowns.iter().copied().max_by(f64::total_cmp)?;
     let least = slowdowns.iter().copied().min_by(f64::total_cmp)?;

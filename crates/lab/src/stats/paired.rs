@@ -36,7 +36,7 @@ pub enum PairedVerdict {
 }
 
 impl PairedVerdict {
-    /// The verdict from the interval of the ratio to the baseline and the corrected p-value.
+    /// Creates the verdict from the interval of the ratio to the baseline and the corrected p-value.
     pub fn of(ratio: Option<ConfidenceInterval>, p: f64) -> Self {
         match ratio {
             Some(interval) if p < P_MAX && interval.high < 1.0 => PairedVerdict::Better,
@@ -46,14 +46,14 @@ impl PairedVerdict {
     }
 }
 
-/// Smallest number of pairs that can be significant when `n_compared` policies are compared with the baseline: with
-/// fewer, pairs of equal sign are too probable under the null hypothesis.
+/// Returns the smallest number of pairs that can be significant when `n_compared` policies are compared with the
+/// baseline: with fewer, pairs of equal sign are too probable under the null hypothesis.
 pub fn pairs_needed(n_compared: usize) -> usize {
     let n = n_compared.max(1) as f64;
     (1..64).find(|pairs| n * libm::exp2(1.0 - f64::from(*pairs)) < P_MAX).map_or(64, |n| n as usize)
 }
 
-/// Two-sided p-value of Wilcoxon's signed-rank test; 1 if no pair differs.
+/// Returns the two-sided p-value of Wilcoxon's signed-rank test; 1 if no pair differs.
 pub fn signed_rank(differences: &[f64]) -> f64 {
     let (ranks, below) = ranks(differences);
     match differences.len() {

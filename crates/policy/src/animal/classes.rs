@@ -50,8 +50,8 @@ impl Animal {
 }
 
 impl Config {
-    /// The class of a rate of misses and a rate of accesses. If accesses are not counted, a thread with few misses
-    /// counts as a sheep, the class between turtle and rabbit.
+    /// Returns the class of a rate of misses and a rate of accesses. If accesses are not counted, a thread with few
+    /// misses counts as a sheep, the class between turtle and rabbit.
     fn animal(&self, misses: Rate, accesses: Option<Rate>) -> Animal {
         if self.strong < misses {
             return Animal::StrongDevil;
@@ -80,7 +80,7 @@ impl RateHistory {
         accesses.into_iter().for_each(|accesses| self.accesses.push(accesses));
     }
 
-    /// The class of the mean rates; a devil before the first interval.
+    /// Returns the class of the mean rates; a devil before the first interval.
     pub fn animal(&self, config: &Config) -> Animal {
         let misses = self.misses.mean();
         misses.map_or(Animal::Devil, |misses| config.animal(misses, self.accesses.mean()))
@@ -124,7 +124,7 @@ impl AnimalCounts {
         *n = n.saturating_sub(1);
     }
 
-    /// The penalty of a thread if it is added to a cache.
+    /// Returns the penalty of a thread if it is added to a cache.
     pub fn penalty(&self, cache: usize, animal: Animal) -> u64 {
         let counts = self.n_of[cache].iter().zip(PENALTIES[animal as usize]);
         counts.map(|(n, penalty)| n * penalty).sum()

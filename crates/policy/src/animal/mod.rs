@@ -53,7 +53,7 @@ enum SlotChange {
     Without,
 }
 
-/// Whether a job has fewer slots than possible: none yet, or CPUs became usable again.
+/// Returns whether a job has fewer slots than possible: none yet, or CPUs became usable again.
 fn lacks_slots(slots: &CacheSlots, job: &JobView<'_>) -> bool {
     job.placed.is_none_or(|placed| placed.len() < slots.n_for(job))
 }

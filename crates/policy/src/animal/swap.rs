@@ -31,7 +31,7 @@ impl ThreadSlot<'_> {
         is_other && self.can_move_to(other) && other.can_move_to(self)
     }
 
-    /// The job's CPUs with `cpu` instead of the thread's.
+    /// Returns the job's CPUs with `cpu` instead of the thread's.
     fn with_cpu(&self, cpu: CpuId) -> CpuSet {
         let mut cpus = self.placed.clone();
         cpus.remove(self.cpu);
@@ -40,7 +40,7 @@ impl ThreadSlot<'_> {
     }
 }
 
-/// All threads with a slot. A job bound to more CPUs than it has threads has no slots.
+/// Returns all threads with a slot. A job bound to more CPUs than it has threads has no slots.
 pub(super) fn slots_of_threads<'s>(
     slots: &CacheSlots,
     jobs: impl Iterator<Item = &'s JobView<'s>>,
@@ -86,7 +86,7 @@ impl Animals {
         }
     }
 
-    /// The sum of penalties of a pair, before and after a swap.
+    /// Returns the sum of penalties of a pair, before and after a swap.
     fn penalties(
         &self,
         one: &ThreadSlot<'_>,

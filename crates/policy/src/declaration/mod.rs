@@ -78,12 +78,12 @@ pub trait Rules {
     /// Adds requests and notes to `plan`, which is empty. Called once per turn.
     fn decide(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan);
 
-    /// Whether every interval causes a turn, or only an interval in which a counter overflowed.
+    /// Returns whether every interval causes a turn, or only an interval in which a counter overflowed.
     fn wake(&self) -> Wake {
         Wake::Poll
     }
 
-    /// Source of the loads of domains.
+    /// Returns the source of the loads of domains.
     fn load_source(&self) -> LoadSource {
         LoadSource::Best
     }
@@ -128,12 +128,12 @@ impl Policy for BuiltPolicy {
 }
 
 impl PolicyInfo {
-    /// All parameters, in the order of the documentation.
+    /// Returns all parameters, in the order of the documentation.
     pub fn params(&self) -> impl Iterator<Item = &'static Param> + Clone {
         self.params.iter().flat_map(|group| group.iter())
     }
 
-    /// The declaration of a parameter.
+    /// Returns the declaration of a parameter.
     pub fn param(&self, name: &str) -> Option<&'static Param> {
         self.params().find(|param| param.name == name)
     }
@@ -198,7 +198,7 @@ pub enum DefaultSource {
 }
 
 impl DefaultSource {
-    /// The name in tables.
+    /// Returns the name in tables.
     pub fn name(self) -> &'static str {
         match self {
             DefaultSource::Published => "published",

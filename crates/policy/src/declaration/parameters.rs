@@ -87,7 +87,7 @@ pub struct Params<'a> {
 }
 
 impl<'a> Params<'a> {
-    /// The parameters in the brackets after a policy's name.
+    /// Parses the parameters in the brackets after a policy's name.
     ///
     /// # Errors
     /// The text is malformed; a parameter is unknown or given twice, has no effect, or lacks another one that it
@@ -172,17 +172,17 @@ impl<'a> Params<'a> {
         Ok(())
     }
 
-    /// Whether a parameter was given.
+    /// Returns whether a parameter was given.
     pub fn is_given(&self, key: &str) -> bool {
         self.given.iter().any(|(given, _)| *given == key)
     }
 
-    /// The declaration of a parameter.
+    /// Returns the declaration of a parameter.
     fn declared(&self, key: &str) -> &'static Param {
         self.info.param(key).unwrap_or_else(|| panic!("{} declares no {key}", self.info.name))
     }
 
-    /// The value of a parameter, given or default.
+    /// Returns the value of a parameter, given or default.
     pub fn text(&self, key: &str) -> &str {
         if let Some((_, value)) = self.given.iter().find(|(given, _)| *given == key) {
             return value;
@@ -191,7 +191,7 @@ impl<'a> Params<'a> {
         param.default_paper.filter(|_| self.is_paper).unwrap_or(param.default)
     }
 
-    /// The typed value of a parameter, given or default.
+    /// Returns the typed value of a parameter, given or default.
     ///
     /// # Panics
     /// If the policy does not declare the parameter, or declares it with values of another type.
@@ -202,7 +202,7 @@ impl<'a> Params<'a> {
     }
 }
 
-/// The terms of a condition: the parameter, whether it is equal, and the value.
+/// Returns the terms of a condition: the parameter, whether it is equal, and the value.
 pub(crate) fn terms(condition: &str) -> impl Iterator<Item = (&str, bool, &str)> {
     condition.split(" and ").map(|term| {
         let unequal = term.split_once("!=").map(|(key, value)| (key, false, value));
@@ -211,7 +211,7 @@ pub(crate) fn terms(condition: &str) -> impl Iterator<Item = (&str, bool, &str)>
     })
 }
 
-/// The error for an unknown policy.
+/// Returns the error for an unknown policy.
 pub(crate) fn unknown_policy(found: &str) -> PolicyError {
     let known = crate::registry().iter().map(|info| info.name).collect();
     PolicyError::UnknownPolicy { found: found.to_owned(), known }

@@ -56,7 +56,7 @@ pub struct MissingSignal {
 }
 
 impl Signal {
-    /// The name, the measured value with its object, and the declared values that provide the signal.
+    /// Returns the name, the measured value with its object, and the declared values that provide the signal.
     fn texts(self) -> [&'static str; 3] {
         match self {
             Signal::Loads => [
@@ -87,18 +87,18 @@ impl Signal {
         }
     }
 
-    /// The name in tables and JSON.
+    /// Returns the name in tables and JSON.
     pub fn name(self) -> &'static str {
         self.texts()[0]
     }
 
-    /// The measured value and its object.
+    /// Returns the measured value and its object.
     pub fn help(self) -> &'static str {
         self.texts()[1]
     }
 
-    /// Whether a job declares the signal. Values of tasks are a rate times CPU time, so they also require the speed of
-    /// the program.
+    /// Returns whether a job declares the signal. Values of tasks are a rate times CPU time, so they also require the
+    /// speed of the program.
     fn is_declared(self, job: &Job) -> bool {
         let has = |value: fn(&Profile) -> bool| job.found.as_deref().is_some_and(value);
         match self {
@@ -114,7 +114,7 @@ impl Signal {
 }
 
 impl IfMissing {
-    /// The behaviour in words.
+    /// Returns the behaviour in words.
     pub fn text(self) -> &'static str {
         match self {
             IfMissing::EndsRun => "the run ends",
@@ -123,8 +123,8 @@ impl IfMissing {
     }
 }
 
-/// The first signal that a policy requires and a job does not declare, signals that end the run first.
-/// `None`: declared values suffice.
+/// Returns the first signal that a policy requires and a job does not declare, signals that end the run first. `None`:
+/// declared values suffice.
 ///
 /// # Errors
 /// The text names no policy.

@@ -56,22 +56,22 @@ pub trait ParamValue: Sized {
     /// The accepted values of a parameter of this type that declares none.
     const VALUES: Values;
 
-    /// The value of a text that `values`, those of the parameter, accept. `None`: the text has another type.
+    /// Returns the value of a text that `values`, those of the parameter, accept. `None`: the text has another type.
     fn read(text: &str, values: &Values) -> Option<Self>;
 }
 
 impl Values {
-    /// A whole number from `min` to `max`.
+    /// Returns a whole number from `min` to `max`.
     pub const fn integer(unit: &'static str, min: u64, max: u64) -> Self {
         Values::Integer { unit, min, max }
     }
 
-    /// A number with decimal places, from 0 to a whole `max`.
+    /// Returns a number with decimal places, from 0 to a whole `max`.
     pub(crate) const fn decimal(unit: &'static str, max: u64) -> Self {
         Values::Decimal { unit, min: 0, max: max * MILLION }
     }
 
-    /// The accepted values in words, to follow "write".
+    /// Returns the accepted values in words, to follow "write".
     pub fn words(&self) -> String {
         let suffix =
             |unit: &str| if unit.is_empty() { String::new() } else { format!(" of {unit}") };
@@ -100,7 +100,7 @@ impl Values {
         }
     }
 
-    /// Whether a text is one of the values.
+    /// Returns whether a text is one of the values.
     pub(crate) fn accepts(&self, text: &str) -> bool {
         let within = |value: Option<u64>, min: &u64, max: &u64| {
             value.is_some_and(|value| (*min..=*max).contains(&value))
@@ -126,13 +126,13 @@ fn short(time: Nanos) -> String {
     }
 }
 
-/// A whole number that consists of digits only, without sign and spaces.
+/// Parses a whole number that consists of digits only, without sign and spaces.
 pub(crate) fn parse_integer(text: &str) -> Option<u64> {
     let is_digits = !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
     is_digits.then(|| text.parse().ok()).flatten()
 }
 
-/// A decimal number up to a million, in millionths; more than six decimal places are rejected.
+/// Parses a decimal number up to a million, in millionths; more than six decimal places are rejected.
 pub(crate) fn parse_decimal(text: &str) -> Option<u64> {
     let (whole_part, places) = text.split_once('.').unwrap_or((text, "0"));
     let n_places = u32::try_from(places.len()).ok()?;
@@ -143,7 +143,7 @@ pub(crate) fn parse_decimal(text: &str) -> Option<u64> {
     )
 }
 
-/// A percentage with its sign, in millionths. Finer steps would be rounded, perhaps to 0.
+/// Returns a percentage with its sign, in millionths. Finer steps would be rounded, perhaps to 0.
 pub(crate) fn percent(text: &str) -> Option<u64> {
     let percent = parse_decimal(text.strip_suffix('%')?)?;
     (percent <= 100 * MILLION && percent.is_multiple_of(100)).then_some(percent / 100)
@@ -159,7 +159,7 @@ fn time(text: &str) -> Option<Nanos> {
 pub(crate) struct Millionths(pub u64);
 
 impl Millionths {
-    /// The value in thousandths, rounded down.
+    /// Returns the value in thousandths, rounded down.
     pub fn permille(self) -> u64 {
         self.0 / 1000
     }

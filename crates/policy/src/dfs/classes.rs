@@ -43,13 +43,13 @@ impl Classes {
         Classes { online: config.classes == Classification::Online, by_job: PerJob::default() }
     }
 
-    /// The class of a job; an unknown class counts as 0.
+    /// Returns the class of a job; an unknown class counts as 0.
     pub fn class(&self, job: &JobView<'_>) -> Class {
         let counted = self.by_job.get(job.job.id).and_then(|history| history.class);
         Class::new(counted.unwrap_or_else(|| declared(job))).unwrap_or_default()
     }
 
-    /// Whether the class of a job comes from counted misses.
+    /// Returns whether the class of a job comes from counted misses.
     pub fn is_counted(&self, job: &JobView<'_>) -> bool {
         self.by_job.get(job.job.id).is_some_and(|history| history.class.is_some())
     }
@@ -92,7 +92,7 @@ impl MissHistory {
     }
 }
 
-/// The class of a mean rate; `None`: less than a millisecond of CPU time.
+/// Returns the class of a mean rate; `None`: less than a millisecond of CPU time.
 fn class_of_rate(polls: &[(u64, u64)]) -> Option<u8> {
     let sum = |part: fn(&(u64, u64)) -> u64| polls.iter().map(part).map(u128::from).sum::<u128>();
     let (misses, cpu_ns) = (sum(|poll| poll.0), sum(|poll| poll.1));

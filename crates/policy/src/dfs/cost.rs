@@ -55,7 +55,7 @@ pub(super) struct PageTime {
 }
 
 impl PageTime {
-    /// Time per page, once enough pages have been measured.
+    /// Returns the time per page, once enough pages have been measured.
     fn measured(&self) -> Option<Nanos> {
         let mean =
             self.nanos.checked_div(self.pages).filter(|_| MEASURED_PAGES_MIN <= self.pages)?;
@@ -94,7 +94,7 @@ impl Dfs {
         GainAndCost { gain: nanos(gain), cost: nanos(cost) }
     }
 
-    /// Whether the gain of a migration is large enough; always with `gain=off`.
+    /// Returns whether the gain of a migration is large enough; always with `gain=off`.
     pub(super) fn is_worth(&self, estimate: GainAndCost) -> bool {
         let Some(factor) = self.config.gain.map(Millionths::permille) else { return true };
         u128::from(estimate.cost.0) * u128::from(factor) < u128::from(estimate.gain.0) * 1000
@@ -109,8 +109,8 @@ impl Dfs {
         memory.map_or(Bytes::ZERO, |memory| memory.private_bytes_to_move(None, node))
     }
 
-    /// Share of a job's pages that would be remote on a domain, in permille. 0 if pages follow, if domains are not nodes,
-    /// or if the share is unknown.
+    /// Returns the share of a job's pages that would be remote on a domain, in permille. 0 if pages follow, if domains
+    /// are not nodes, or if the share is unknown.
     pub(super) fn remote_permille(
         &self,
         snapshot: &Snapshot<'_>,
@@ -180,7 +180,7 @@ impl CorunCosts {
         }
     }
 
-    /// The slowdowns that a job would add on a domain where it does not run.
+    /// Returns the slowdowns that a job would add on a domain where it does not run.
     pub fn cost(&self, job: &JobView<'_>, class: Class, idx: usize) -> u64 {
         let Some(domain) = self.in_domain.get(idx) else { return 0 };
         let of_job = all_classes().map(|other| {
@@ -191,7 +191,7 @@ impl CorunCosts {
         of_job.saturating_add(domain.slowdown_by_class[usize::from(class.number())])
     }
 
-    /// The slowdowns that a job adds on the domain where it runs.
+    /// Returns the slowdowns that a job adds on the domain where it runs.
     pub fn cost_of_staying(&self, job: &JobView<'_>, class: Class, idx: usize) -> u64 {
         // The domain includes the job: once as the slowed-down job, once as the cause.
         self.cost(job, class, idx).saturating_sub(2 * slowdown(job, class))
@@ -202,12 +202,12 @@ fn all_classes() -> impl Iterator<Item = Class> {
     (0..=Class::MAX).filter_map(Class::new)
 }
 
-/// Slowdown of a job by one job of a class.
+/// Returns the slowdown of a job by one job of a class.
 fn slowdown(job: &JobView<'_>, class: Class) -> u64 {
     job.job.sensitivity.as_ref().map_or(0, |sens| u64::from(sens.slowdown_next_to(class)))
 }
 
-/// Slowdown of a job while all of its pages are on another node.
+/// Returns the slowdown of a job while all of its pages are on another node.
 pub(super) fn remote_slowdown(job: &JobView<'_>) -> u64 {
     job.job.sensitivity.as_ref().map_or(0, |sens| u64::from(sens.remote()))
 }

@@ -52,7 +52,7 @@ impl ClassLoads {
         }
     }
 
-    /// Mean load of a job of a class per interval; 0 if none was measured.
+    /// Returns the mean load of a job of a class per interval; 0 if none was measured.
     pub fn mean(&self, class: Class) -> u64 {
         let MeanLoad { sum, n } = self.by_class[usize::from(class.number())];
         let mean = sum.checked_div(u128::from(n)).unwrap_or(0);
@@ -119,13 +119,13 @@ impl ExpectedLoads {
         });
     }
 
-    /// The load of a domain with this measured load.
+    /// Returns the load of a domain with this measured load.
     pub fn load(&self, idx: usize, measured: u64) -> u64 {
         let change = self.in_domain.get(idx).copied().unwrap_or_default();
         measured.saturating_sub(change.subtracted).saturating_add(change.added)
     }
 
-    /// The sum of all added loads.
+    /// Returns the sum of all added loads.
     pub fn total(&self) -> u64 {
         self.in_domain.iter().fold(0, |sum, change| sum.saturating_add(change.added))
     }

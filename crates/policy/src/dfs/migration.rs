@@ -123,7 +123,7 @@ impl Dfs {
         }
     }
 
-    /// The victim on the busiest domain, and its target.
+    /// Returns the victim on the busiest domain, and its target.
     fn select_migration<'s>(
         &self,
         snapshot: &'s Snapshot<'_>,
@@ -141,7 +141,7 @@ impl Dfs {
         }
     }
 
-    /// The jobs on the busiest domain that may migrate in this turn.
+    /// Returns the jobs on the busiest domain that may migrate in this turn.
     fn movable_on<'s>(
         &self,
         snapshot: &'s Snapshot<'_>,
@@ -160,7 +160,7 @@ impl Dfs {
         })
     }
 
-    /// The job with the highest class, or with the most misses with `loads=both`, of those that may run on the
+    /// Returns the job with the highest class, or with the most misses with `loads=both`, of those that may run on the
     /// domain with the lowest load.
     fn most_memory_hungry<'s>(
         &self,
@@ -185,7 +185,7 @@ impl Dfs {
         Some(Migration { victim, to: imbalance.idlest, criterion })
     }
 
-    /// The pair of a job and a domain that reduces the sum of predicted slowdowns most, if a pair reduces it.
+    /// Returns the pair of a job and a domain that reduces the sum of predicted slowdowns most, if a pair reduces it.
     /// Ties: the higher class, the later start, the lower number; then the smaller load.
     fn most_relieving<'s>(
         &self,
@@ -284,7 +284,7 @@ impl Dfs {
         reason.with("gain", gain.to_string()).with("cost", cost.to_string())
     }
 
-    /// Source of a job's class, as a word of the templates.
+    /// Returns the source of a job's class, as a word of the templates.
     fn basis(&self, job: &JobView<'_>) -> &'static str {
         match self.classes.is_counted(job) {
             true => "counted",
@@ -293,7 +293,7 @@ impl Dfs {
     }
 }
 
-/// A rational number as text: `4/3`, `2`.
+/// Returns a rational number as text: `4/3`, `2`.
 fn rational((num, den): (u64, u64)) -> String {
     let common = greatest_divisor(num, den);
     match (num / common, den / common) {

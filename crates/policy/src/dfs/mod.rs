@@ -171,7 +171,7 @@ impl Dfs {
         }
     }
 
-    /// Whether a job migrated within the cool-down.
+    /// Returns whether a job migrated within the cool-down.
     fn is_cooling_down(&self, job: JobId) -> bool {
         let moved_at = self.moved_at.get(job).copied().flatten();
         moved_at.is_some_and(|poll| self.n_polls - poll < self.config.cooldown)

@@ -67,8 +67,8 @@ impl Dfs {
         }
     }
 
-    /// Whether a migration of following pages is active, or not requested yet. Until it is complete, the loads are those of
-    /// the old node, and another migration would correct the same imbalance twice.
+    /// Returns whether a migration of following pages is active, or not requested yet. Until it is complete, the loads
+    /// are those of the old node, and another migration would correct the same imbalance twice.
     pub(super) fn has_pending_page_migrations(&self, snapshot: &Snapshot<'_>) -> bool {
         let mut running = snapshot.jobs.iter().filter(|job| job.state == JobState::Running);
         running.any(|job| {
@@ -79,7 +79,7 @@ impl Dfs {
         })
     }
 
-    /// Whether the pages of a managed job should follow and were not requested yet.
+    /// Returns whether the pages of a managed job should follow and were not requested yet.
     fn is_unrequested(
         &self,
         snapshot: &Snapshot<'_>,
@@ -92,7 +92,7 @@ impl Dfs {
             && page_migration(snapshot, job, follow.to).is_some()
     }
 
-    /// Whether a job is on the node to which its pages follow: the job may have been released.
+    /// Returns whether a job is on the node to which its pages follow: the job may have been released.
     fn is_on_target(
         &self,
         snapshot: &Snapshot<'_>,
@@ -123,8 +123,8 @@ struct FollowingPages {
     free: Bytes,
 }
 
-/// The page migration for a job on a node. `None`: enough pages are on the node, the node is full, or one of these values
-/// is unknown.
+/// Returns the page migration for a job on a node. `None`: enough pages are on the node, the node is full, or one of
+/// these values is unknown.
 fn page_migration(
     snapshot: &Snapshot<'_>,
     job: &JobView<'_>,
@@ -140,7 +140,7 @@ fn page_migration(
     (is_needed && fits).then_some(FollowingPages { to, local_permille, size, rest, free })
 }
 
-/// Share of a job's pages that are on a node, in permille; 1000 if the job has no pages.
+/// Returns the share of a job's pages that are on a node, in permille; 1000 if the job has no pages.
 pub(super) fn permille_on(memory: &JobMemory, node: NodeId) -> u64 {
     let total = u128::from(memory.total().0);
     let on_node = u128::from(memory.on_node(node).total().0) * 1000;

@@ -56,7 +56,7 @@ enum DecidedBy {
 }
 
 impl DecidedBy {
-    /// The word of the templates.
+    /// Returns the word of the templates.
     fn word(self) -> &'static str {
         match self {
             DecidedBy::OnlyDomain => "only-domain",
@@ -105,7 +105,7 @@ impl Dfs {
         plan.request(job.job.id, Action::Place(cpus), reason);
     }
 
-    /// The domain for a job; `None`: the job may use no domain.
+    /// Returns the domain for a job; `None`: the job may use no domain.
     fn choose(&self, snapshot: &Snapshot<'_>, job: &JobView<'_>) -> Option<Choice> {
         let possible = snapshot.domains.iter().filter(|(_, d)| d.cpus.intersects(job.allowed));
         let mut keys: Vec<StartCriterion> =
@@ -147,7 +147,7 @@ impl Dfs {
         }
     }
 
-    /// The slowdowns that a job adds or would add on a domain.
+    /// Returns the slowdowns that a job adds or would add on a domain.
     pub(super) fn slowdown(&self, snapshot: &Snapshot<'_>, job: &JobView<'_>, idx: usize) -> u64 {
         let class = self.classes.class(job);
         let corun = match job.domain == Some(idx) {
@@ -158,7 +158,7 @@ impl Dfs {
         corun.saturating_add(remote)
     }
 
-    /// The measured load of a domain with the expected changes.
+    /// Returns the measured load of a domain with the expected changes.
     fn load(&self, snapshot: &Snapshot<'_>, idx: usize) -> u64 {
         self.expected.load(idx, snapshot.loads.loads.get(idx).copied().unwrap_or(0))
     }
@@ -183,9 +183,9 @@ impl Dfs {
         cpus
     }
 
-    /// A CPU for each thread: the CPUs of the domain with the fewest jobs. If a core or a cache has fewer CPUs than the
-    /// job has threads, the job also gets CPUs of its node: four threads on one core would take four times as long. A job
-    /// never gets CPUs of several nodes, because its memory would be remote.
+    /// Returns a CPU for each thread: the CPUs of the domain with the fewest jobs. If a core or a cache has fewer CPUs
+    /// than the job has threads, the job also gets CPUs of its node: four threads on one core would take four times as
+    /// long. A job never gets CPUs of several nodes, because its memory would be remote.
     fn cpus_for_threads(
         &self,
         snapshot: &Snapshot<'_>,
@@ -221,7 +221,7 @@ impl Dfs {
         }
     }
 
-    /// The criteria in which tied domains are equal, as a word of the templates.
+    /// Returns the criteria in which tied domains are equal, as a word of the templates.
     fn equal_in(&self) -> &'static str {
         match (self.config.placement, self.config.start) {
             (PlacementCriterion::Load, Start::Plain) => "load",
@@ -279,7 +279,7 @@ fn decided_by(key: StartCriterion, second: Option<StartCriterion>) -> DecidedBy 
     }
 }
 
-/// The domain of a job's CPUs, usable or not. The measured load of the domain includes the job.
+/// Returns the domain of a job's CPUs, usable or not. The measured load of the domain includes the job.
 fn old_domain(snapshot: &Snapshot<'_>, job: &JobView<'_>) -> Option<usize> {
     let cpu = snapshot.machine.cpu(job.placed?.first()?)?;
     let number = match snapshot.domains.level() {

@@ -29,7 +29,7 @@ pub(super) struct DampedRate {
 }
 
 impl DampedRate {
-    /// The damped rate; `None` before the first sample.
+    /// Returns the damped rate; `None` before the first sample.
     pub fn rate(&self) -> Option<Rate> {
         self.rate
     }
@@ -61,7 +61,7 @@ mod tests {
 
     const DEVIL: Rate = Rate::per_10_000(15);
 
-    /// Rates per 10 000 after each sample.
+    /// Returns the rates per 10 000 after each sample.
     fn rates(samples: &[u64]) -> Vec<u64> {
         let mut damped = DampedRate::default();
         let after = samples.iter().map(|&sample| {

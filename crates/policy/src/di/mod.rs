@@ -128,7 +128,7 @@ impl Di {
         }
     }
 
-    /// Jobs that get slots, highest rate first; ties by number.
+    /// Returns the jobs that get slots, highest rate first; ties by number.
     fn ranked<'s>(
         &self,
         snapshot: &Snapshot<'_>,
@@ -228,7 +228,7 @@ impl Di {
         }
     }
 
-    /// Source of the rate, as a word of the templates.
+    /// Returns the source of the rate, as a word of the templates.
     fn basis(&self, ranked: &Ranked<'_>) -> &'static str {
         match (ranked.rate, self.variant) {
             (None, _) => "assumed",
@@ -262,8 +262,9 @@ fn move_pages(snapshot: &Snapshot<'_>, job: &JobView<'_>, cpus: &base::CpuSet, p
     }
 }
 
-/// Misses of a job that runs alone on a cache, from its profile, at the size of the smallest last-level cache. If
-/// that size is unknown: at the size for which the profile gives a class, else at the smallest size of the profile.
+/// Returns the misses of a job that runs alone on a cache, from its profile, at the size of the smallest last-level
+/// cache. If that size is unknown: at the size for which the profile gives a class, else at the smallest size of the
+/// profile.
 fn solo_rate(snapshot: &Snapshot<'_>, job: &JobView<'_>) -> Option<Rate> {
     let profile = job.job.found.as_deref()?;
     let smallest: Option<Bytes> = snapshot.machine.llcs().iter().filter_map(|llc| llc.size).min();

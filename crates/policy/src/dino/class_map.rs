@@ -91,7 +91,7 @@ impl ClassMap {
         ClassMap { slots: of_classes, begins, left_from: [0; 4] }
     }
 
-    /// The first slot of a cache that satisfies a condition.
+    /// Returns the first slot of a cache that satisfies a condition.
     fn find_in(&self, cache: usize, matches: impl Fn(&ClassSlot) -> bool) -> Option<usize> {
         let (begin, end) = (self.begins[cache], self.begins[cache + 1]);
         self.slots[begin..end].iter().position(matches).map(|nth| begin + nth)

@@ -46,7 +46,7 @@ impl MissClass {
 }
 
 impl ClassLimits {
-    /// The class of a rate.
+    /// Returns the class of a rate.
     pub fn class(self, rate: Rate) -> MissClass {
         let (is_turtle, is_devil) = match self {
             ClassLimits::Released => {
@@ -61,7 +61,7 @@ impl ClassLimits {
         }
     }
 
-    /// Both limits as text.
+    /// Returns both limits as text.
     pub fn words(self) -> &'static str {
         match self {
             ClassLimits::Released => "limits 1.5 and 50.5",
@@ -80,12 +80,12 @@ pub(super) struct ClassHistory {
 }
 
 impl ClassHistory {
-    /// The class; a devil if unknown.
+    /// Returns the class; a devil if unknown.
     pub fn class(&self) -> MissClass {
         self.class.unwrap_or(MissClass::Devil)
     }
 
-    /// Whether the class is known.
+    /// Returns whether the class is known.
     pub fn is_known(&self) -> bool {
         self.class.is_some()
     }
@@ -126,7 +126,7 @@ mod tests {
     use super::*;
     use crate::Params;
 
-    /// The class after each interval, as its first letter, of misses per 1000 instructions.
+    /// Returns the class after each interval, as its first letter, of misses per 1000 instructions.
     fn classes(spec: &str, samples: &[f64]) -> String {
         let params = Params::parse(&super::super::INFO, spec).expect("parameters of DINO");
         let config = Config::new(&params);

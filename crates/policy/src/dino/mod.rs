@@ -93,7 +93,7 @@ impl Dino {
         self.history.get(job.job.id).map_or(MissClass::Devil, ClassHistory::class)
     }
 
-    /// Number of threads of each class, in the order of [`MissClass::ALL`].
+    /// Returns the number of threads of each class, in the order of [`MissClass::ALL`].
     fn counts(&self, slots: &CacheSlots, jobs: &[&JobView<'_>]) -> [usize; 3] {
         MissClass::ALL.map(|class| {
             let of_class = jobs.iter().filter(|job| self.class(job) == class);
@@ -143,7 +143,7 @@ impl Dino {
         }
     }
 
-    /// Whether contention is possible: at least two threads, and not only turtles.
+    /// Returns whether contention is possible: at least two threads, and not only turtles.
     fn needs_assignment(&self, of_jobs: &[(&JobView<'_>, Utilization)], n_threads: usize) -> bool {
         let causes_none = |(job, utilization): &(&JobView<'_>, Utilization)| match utilization {
             Utilization::New => false,
@@ -154,7 +154,7 @@ impl Dino {
         !of_jobs.iter().all(causes_none) && (2 <= n_threads || is_new)
     }
 
-    /// The slots that a job keeps.
+    /// Returns the slots that a job keeps.
     fn kept(&self, map: &mut ClassMap, slots: &CacheSlots, job: &JobView<'_>) -> CpuSet {
         let class = self.class(job);
         let has_class = self.class_before.get(job.job.id).copied().flatten() == Some(class);

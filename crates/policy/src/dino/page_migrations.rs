@@ -79,7 +79,7 @@ impl Dino {
     }
 }
 
-/// The migration of pages on another node, if their share is above the limit.
+/// Returns the migration of pages on another node, if their share is above the limit.
 fn remaining(
     snapshot: &Snapshot<'_>,
     job: &JobView<'_>,

@@ -140,7 +140,7 @@ impl Groups {
         }
     }
 
-    /// A job with its group.
+    /// Returns a job with its group.
     pub fn grouped<'s>(&self, job: &MovableJob<'s>) -> GroupedJob<'s> {
         let history = self.history.get(job.job.job.id).cloned().unwrap_or_default();
         GroupedJob { job: *job, group: history.group, counters: history.counters }
@@ -176,7 +176,7 @@ impl Groups {
         }
     }
 
-    /// The group of each thread; `None`: nothing was counted.
+    /// Returns the group of each thread; `None`: nothing was counted.
     fn by_queues(&mut self, rows: &[ThreadRates]) -> Vec<Option<ContentionGroup>> {
         let max = rows.iter().filter_map(|row| row.queue_full).max().unwrap_or(0);
         self.sq_max = self.sq_max.max(max);
@@ -196,7 +196,7 @@ impl Groups {
         self.with_second(rows, &known, &first)
     }
 
-    /// The group of each thread if queue-full cycles are not counted.
+    /// Returns the group of each thread if queue-full cycles are not counted.
     fn by_bandwidth(&self, rows: &[ThreadRates]) -> Vec<Option<ContentionGroup>> {
         let known: Vec<usize> =
             (0..rows.len()).filter(|&row| rows[row].traffic.is_some()).collect();
@@ -233,14 +233,14 @@ impl Groups {
         groups
     }
 
-    /// Whether a rate is at least the minimum share of the largest one.
+    /// Returns whether a rate is at least the minimum share of the largest one.
     fn has_minimum_share(&self, queue_full: u64) -> bool {
         let minimum = u128::from(self.sq_max) * u128::from(self.config.min_share.0);
         self.config.min_share.0 == 0
             || queue_full != 0 && minimum <= u128::from(queue_full) * u128::from(MILLION)
     }
 
-    /// The criterion of the groups, as text.
+    /// Returns the criterion of the groups, as text.
     fn criterion(&self, basis: GroupBasis, n_threads: usize) -> String {
         let k = n_threads / 3;
         match (basis, self.config.grouping()) {
@@ -309,7 +309,7 @@ fn basis(snapshot: &Snapshot<'_>, rows: &[ThreadRates]) -> GroupBasis {
     }
 }
 
-/// The `k` threads with the largest value; ties: the first.
+/// Returns the `k` threads with the largest value; ties: the first.
 fn top(among: &[usize], k: usize, value: impl Fn(usize) -> u64) -> Vec<usize> {
     let mut sorted = among.to_vec();
     sorted.sort_by_key(|&row| (Reverse(value(row)), row));
@@ -317,7 +317,7 @@ fn top(among: &[usize], k: usize, value: impl Fn(usize) -> u64) -> Vec<usize> {
     sorted
 }
 
-/// The group of most threads of a job, and the values of all.
+/// Returns the group of most threads of a job, and the values of all.
 fn majority(
     rows: &[ThreadRates],
     votes: &[Option<ContentionGroup>],

@@ -128,7 +128,7 @@ impl<'a> DividedReasons<'a> {
         }
     }
 
-    /// The reason for the assignment of a job to these CPUs.
+    /// Returns the reason for the assignment of a job to these CPUs.
     fn reason(
         &self,
         grouped: &GroupedJob<'_>,
@@ -163,7 +163,7 @@ impl<'a> DividedReasons<'a> {
             .with_some("tier", grouped.group.map(|_| self.tier().name()))
     }
 
-    /// Signal tier of the groups.
+    /// Returns the signal tier of the groups.
     fn tier(&self) -> SignalTier {
         match self.snapshot.tiers.get(CounterEvent::QueueFull) {
             SignalTier::None => self.snapshot.tiers.get(CounterEvent::LlcMisses),

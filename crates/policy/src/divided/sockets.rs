@@ -93,7 +93,7 @@ impl<'a, 's> SocketMap<'a, 's> {
         SocketMap { config, snapshot, members, slots, assignments: vec![None; members.len()] }
     }
 
-    /// All assignments; complete after `divide` or `place_remaining`.
+    /// Returns all assignments; complete after `divide` or `place_remaining`.
     pub fn assignments(&self) -> Vec<SocketAssignment> {
         self.assignments.iter().copied().flatten().collect()
     }
@@ -178,7 +178,7 @@ impl<'a, 's> SocketMap<'a, 's> {
         Division { case, n, guard }
     }
 
-    /// Number of sockets for Group 1.
+    /// Returns the number of sockets for Group 1.
     fn k1(&self, n1: u64) -> usize {
         let n_sockets = self.snapshot.domains.len();
         let mut n_slots = 0;
@@ -198,7 +198,7 @@ impl<'a, 's> SocketMap<'a, 's> {
         Some((whole(sum / n_sockets.max(1) as u128), whole(min)))
     }
 
-    /// Jobs of Groups 1, 2 and 3, and jobs without a group.
+    /// Returns the jobs of Groups 1, 2 and 3, and jobs without a group.
     fn by_group(&self) -> [Vec<usize>; 4] {
         let in_group = |group: Option<ContentionGroup>| {
             (0..self.members.len())
@@ -351,8 +351,8 @@ impl<'a, 's> SocketMap<'a, 's> {
         }
     }
 
-    /// A job that can migrate from the socket with the most threads to another so that the larger of both thread counts
-    /// decreases, and the target. Therefore the loop terminates.
+    /// Returns a job that can migrate from the socket with the most threads to another so that the larger of both
+    /// thread counts decreases, and the target. Therefore the loop terminates.
     fn more_even(&self, members: &[usize], among: &[usize]) -> Option<(usize, usize)> {
         let n = self.n_there(members);
         let n = |idx: usize| n[idx];
@@ -374,7 +374,7 @@ impl<'a, 's> SocketMap<'a, 's> {
 }
 
 impl Division {
-    /// The sockets of Group 1 and of the others; `None`: they are not divided.
+    /// Returns the sockets of Group 1 and of the others; `None`: they are not divided.
     pub fn sides(&self, snapshot: &Snapshot<'_>) -> Option<(CpuSet, CpuSet)> {
         let DivisionCase::Apart { k1 } = self.case else { return None };
         let cpus = |from: usize, to: usize| {

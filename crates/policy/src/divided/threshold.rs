@@ -35,7 +35,7 @@ pub enum NoThreshold {
     AllEqual { n: usize, value: u64 },
 }
 
-/// The geometric mean of the two adjacent values with the largest ratio; ties: the lowest pair.
+/// Returns the geometric mean of the two adjacent values with the largest ratio; ties: the lowest pair.
 ///
 /// Values are events per second of CPU time, one for each program, in any order.
 pub fn calibrate(values: &[u64]) -> Result<Threshold, NoThreshold> {
@@ -65,7 +65,7 @@ fn at_least_one(value: u64) -> u64 {
     value.max(1)
 }
 
-/// Whether the ratio of a pair is larger than that of another, in whole numbers.
+/// Returns whether the ratio of a pair is larger than that of another, in whole numbers.
 fn is_wider(this: (u64, u64), other: (u64, u64)) -> bool {
     let [a, b, c, d] = [this.0, this.1, other.0, other.1].map(|v| u128::from(at_least_one(v)));
     d * a < b * c

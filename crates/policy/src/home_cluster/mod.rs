@@ -120,13 +120,13 @@ impl HomeCluster {
         HomeCluster { config, homes, level: None, notes }
     }
 
-    /// The index of a job's home; `None`: the job has no home, or its home has no usable CPU.
+    /// Returns the index of a job's home; `None`: the job has no home, or its home has no usable CPU.
     fn home(&self, snapshot: &Snapshot<'_>, job: JobId) -> Option<usize> {
         let number = self.homes.get(job)?.home?;
         snapshot.domains.iter().find(|(_, domain)| domain.number == number).map(|(idx, _)| idx)
     }
 
-    /// Number of jobs with their home on each cluster.
+    /// Returns the number of jobs with their home on each cluster.
     fn at_home(&self, snapshot: &Snapshot<'_>) -> Vec<u64> {
         let mut at_home = vec![0u64; snapshot.domains.len()];
         let homes = snapshot.jobs.iter().filter_map(|job| self.home(snapshot, job.job.id));
@@ -174,7 +174,7 @@ impl HomeCluster {
         }
     }
 
-    /// The home of a job; `None`: the job may use no domain.
+    /// Returns the home of a job; `None`: the job may use no domain.
     fn select_home(
         &self,
         snapshot: &Snapshot<'_>,
@@ -301,7 +301,7 @@ impl HomeCluster {
     }
 }
 
-/// The cluster of most of some CPUs; ties: the lowest number.
+/// Returns the cluster of most of some CPUs; ties: the lowest number.
 fn most_of(snapshot: &Snapshot<'_>, cpus: &CpuSet) -> Option<usize> {
     let n_in = |idx: usize| snapshot.domains.get(idx).cpus.and(cpus).len();
     (0..snapshot.domains.len()).rev().max_by_key(|&idx| n_in(idx))

@@ -32,7 +32,7 @@ pub(super) struct CpuGroup {
 }
 
 impl CpuGroup {
-    /// The CPUs that a job has; `occupancy` counts the job.
+    /// Returns the CPUs that a job has; `occupancy` counts the job.
     pub fn of(
         snapshot: &Snapshot<'_>,
         job: &JobView<'_>,
@@ -44,7 +44,7 @@ impl CpuGroup {
         CpuGroup::with(snapshot, job, home, n_own, cpus)
     }
 
-    /// The CPUs that a job should have; `occupancy` does not count the job, and `current` are its CPUs.
+    /// Returns the CPUs that a job should have; `occupancy` does not count the job, and `current` are its CPUs.
     pub fn allocate(
         config: &Config,
         snapshot: &Snapshot<'_>,
@@ -86,7 +86,7 @@ impl CpuGroup {
         CpuGroup { cpus, n_shared, n_outside }
     }
 
-    /// Whether these CPUs are better than others: fewer are shared, or more are at home.
+    /// Returns whether these CPUs are better than others: fewer are shared, or more are at home.
     pub fn is_better(&self, config: &Config, than: &CpuGroup) -> bool {
         let outside = |group: &CpuGroup| match config.processors {
             Processors::Home => group.n_outside,
@@ -95,12 +95,12 @@ impl CpuGroup {
         (self.n_shared, outside(self)) < (than.n_shared, outside(than))
     }
 
-    /// Whether no other CPUs can be better.
+    /// Returns whether no other CPUs can be better.
     pub fn is_optimal(&self, config: &Config) -> bool {
         self.n_shared == 0 && (self.n_outside == 0 || config.processors == Processors::Free)
     }
 
-    /// The clusters of the CPUs.
+    /// Returns the clusters of the CPUs.
     pub fn clusters(&self, snapshot: &Snapshot<'_>) -> Vec<usize> {
         let is_on = |(_, domain): &(usize, &topology::Domain)| domain.cpus.intersects(&self.cpus);
         snapshot.domains.iter().filter(is_on).map(|(idx, _)| idx).collect()
@@ -132,7 +132,7 @@ fn share(
     cpus
 }
 
-/// The clusters in the order in which CPUs come from them.
+/// Returns the clusters in the order in which CPUs come from them.
 fn order(
     config: &Config,
     snapshot: &Snapshot<'_>,
@@ -155,7 +155,7 @@ fn order(
     order
 }
 
-/// SLIT distance of the nodes of two clusters.
+/// Returns the SLIT distance of the nodes of two clusters.
 fn distance(snapshot: &Snapshot<'_>, from: usize, to: usize) -> u32 {
     let (from, to) = (snapshot.domains.get(from).node, snapshot.domains.get(to).node);
     if from == to {

@@ -38,7 +38,7 @@ pub(crate) struct CacheSlots {
 pub(crate) type SlotsByJob = PerJob<CpuSet>;
 
 impl CacheSlots {
-    /// All slots, without threads.
+    /// Creates all slots, without threads.
     pub fn of(snapshot: &Snapshot<'_>) -> Self {
         let n_cpus =
             snapshot.machine.cpus().iter().map(|cpu| cpu.id.index() + 1).max().unwrap_or(0);
@@ -73,7 +73,7 @@ impl CacheSlots {
         self.caches.len()
     }
 
-    /// The CPUs of a cache, in the order of assignment.
+    /// Returns the CPUs of a cache, in the order of assignment.
     pub fn cpus_of(&self, cache: usize) -> &[CpuId] {
         &self.caches[cache]
     }
@@ -90,7 +90,7 @@ impl CacheSlots {
         self.cache_of.get(cpu.index()).copied().flatten().map(|idx| idx as usize)
     }
 
-    /// Number of slots for a job: one for each thread, at most the CPUs that it may use.
+    /// Returns the number of slots for a job: one for each thread, at most the CPUs that it may use.
     pub fn n_for(&self, job: &JobView<'_>) -> usize {
         match job.job.threads {
             1 => usize::from(self.all.intersects(job.allowed)),
@@ -130,14 +130,14 @@ impl CacheSlots {
         }
     }
 
-    /// The first of the CPUs with the fewest threads in a cache.
+    /// Returns the first of the CPUs with the fewest threads in a cache.
     pub fn first_in(&self, cache: usize, allowed: &CpuSet, job_cpus: &CpuSet) -> Option<CpuId> {
         let cpus = self.by_threads[cache].iter().map(|(_, nth)| self.caches[cache][nth as usize]);
         cpus.into_iter().find(|cpu| allowed.contains(*cpu) && !job_cpus.contains(*cpu))
     }
 
-    /// Caches that have a CPU for a thread, with the first of their CPUs with the fewest threads and its number of
-    /// threads.
+    /// Returns the caches that have a CPU for a thread, with the first of their CPUs with the fewest threads and its
+    /// number of threads.
     pub fn possible(
         &self,
         allowed: &CpuSet,
@@ -159,7 +159,7 @@ impl CacheSlots {
         Some(cpu)
     }
 
-    /// The next slot of a job, and the number of threads there.
+    /// Returns the next slot of a job, and the number of threads there.
     fn next(&self, allowed: &CpuSet, job_cpus: &CpuSet) -> Option<(CpuId, u32)> {
         if job_cpus.is_empty() && self.all.is_subset(allowed) {
             let cache = self.by_key.first()?;
@@ -222,7 +222,7 @@ impl CacheSlots {
         }
     }
 
-    /// A CPU of the same cache on which a thread would share with fewer threads.
+    /// Returns a CPU of the same cache on which a thread would share with fewer threads.
     fn less_occupied_cpu(&self, cpu: CpuId, allowed: &CpuSet, job_cpus: &CpuSet) -> Option<CpuId> {
         let cache = self.cache_of(cpu)?;
         let is_fewer = |n_on: u32| n_on + 1 < self.n_on(cpu);
@@ -343,7 +343,7 @@ mod tests {
         slots
     }
 
-    /// The next slot according to a search over all CPUs.
+    /// Returns the next slot according to a search over all CPUs.
     fn by_search(slots: &CacheSlots, allowed: &CpuSet, job_cpus: &CpuSet) -> Option<CpuId> {
         let open = |cpu: &CpuId| allowed.contains(*cpu) && !job_cpus.contains(*cpu);
         let least = slots.all.iter().filter(open).map(|cpu| slots.n_on(cpu)).min()?;

@@ -54,7 +54,7 @@ pub(crate) enum Utilization {
     Unmanaged,
 }
 
-/// The jobs of a snapshot with their utilization in the last interval.
+/// Returns the jobs of a snapshot with their utilization in the last interval.
 pub(crate) fn utilizations<'s>(
     snapshot: &'s Snapshot<'_>,
     slots: &CacheSlots,
@@ -83,7 +83,8 @@ fn utilization(
     }
 }
 
-/// Percentage of the time of its slots that a job used; `None`: the job ran for less than the minimum share.
+/// Returns the percentage of the time of its slots that a job used; `None`: the job ran for less than the minimum
+/// share.
 fn used_percent(
     snapshot: &Snapshot<'_>,
     job: &JobView<'_>,

@@ -16,18 +16,18 @@ impl CpuOrder {
         CpuOrder((0..n_cpus as u32).map(|nth| (0, nth)).collect())
     }
 
-    /// Number of threads on the CPU with the fewest, and its index.
+    /// Returns the number of threads on the CPU with the fewest, and its index.
     pub fn first(&self) -> Option<(u32, u32)> {
         self.0.first().copied()
     }
 
-    /// Whether the numbers of threads differ by at most one.
+    /// Returns whether the numbers of threads differ by at most one.
     pub fn are_even(&self) -> bool {
         let ends = self.0.first().zip(self.0.last());
         ends.is_none_or(|((least, _), (most, _))| *most <= least + 1)
     }
 
-    /// All CPUs, those with the fewest threads first.
+    /// Returns all CPUs, those with the fewest threads first.
     pub fn iter(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         self.0.iter().copied()
     }
@@ -75,7 +75,7 @@ impl CacheOrder {
         CacheOrder { best }
     }
 
-    /// The cache with the smallest key.
+    /// Returns the cache with the smallest key.
     pub fn first(&self) -> Option<usize> {
         self.best.get(1).filter(|key| **key != NO_CPUS).map(|(_, _, cache)| *cache as usize)
     }

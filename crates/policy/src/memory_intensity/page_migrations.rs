@@ -23,15 +23,15 @@ pub(crate) struct NodeChange {
     pub to: NodeId,
 }
 
-/// The node of these CPUs, if it is the same for all.
+/// Returns the node of these CPUs, if it is the same for all.
 pub(crate) fn node_of(snapshot: &Snapshot<'_>, cpus: &CpuSet) -> Option<NodeId> {
     let node = |cpu| snapshot.machine.cpu(cpu).and_then(|cpu| cpu.node);
     let first = node(cpus.first()?)?;
     cpus.iter().all(|cpu| node(cpu) == Some(first)).then_some(first)
 }
 
-/// The node change of a running job that is placed on these CPUs. `None`: the job stays on its node, the new node has no
-/// memory, or the workload declares the memory policy.
+/// Returns the node change of a running job that is placed on these CPUs. `None`: the job stays on its node, the new
+/// node has no memory, or the workload declares the memory policy.
 pub(crate) fn node_change(
     snapshot: &Snapshot<'_>,
     job: &JobView<'_>,
@@ -54,7 +54,7 @@ pub(crate) fn node_change(
     (from != Some(to) && has_memory).then_some(NodeChange { from, to })
 }
 
-/// The node with most of a job's private pages; ties: the lowest number.
+/// Returns the node with most of a job's private pages; ties: the lowest number.
 fn node_of_most_pages(memory: &JobMemory) -> Option<NodeId> {
     let most = memory
         .nodes
@@ -63,7 +63,7 @@ fn node_of_most_pages(memory: &JobMemory) -> Option<NodeId> {
     Some(most.node)
 }
 
-/// The migration of a job's pages, limited to the free memory of the target. `None`: the target is full, or no
+/// Returns the migration of a job's pages, limited to the free memory of the target. `None`: the target is full, or no
 /// page has to migrate.
 pub(crate) fn action(
     snapshot: &Snapshot<'_>,
@@ -85,7 +85,7 @@ pub(crate) fn action(
 /// The smallest size that migrates.
 pub(crate) const PAGE: Bytes = Bytes::from_kib(4);
 
-/// Free memory of a node above the reserve; `None`: unknown.
+/// Returns the free memory of a node above the reserve; `None`: unknown.
 fn free(snapshot: &Snapshot<'_>, node: NodeId) -> Option<Bytes> {
     let node = snapshot.nodes.iter().find(|view| view.node == node)?;
     let total = u128::from(node.memory_total.unwrap_or_default().0);
@@ -94,7 +94,7 @@ fn free(snapshot: &Snapshot<'_>, node: NodeId) -> Option<Bytes> {
     Some(free.saturating_sub(Bytes(reserve)))
 }
 
-/// The reason of the migration.
+/// Returns the reason of the migration.
 pub(crate) fn reason(change: NodeChange, job: &JobView<'_>) -> Reason {
     let from = change.from.map_or("several nodes".to_owned(), |from| format!("node {}", from.0));
     let size =

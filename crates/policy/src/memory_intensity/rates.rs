@@ -18,12 +18,12 @@ pub(crate) struct Rate(pub u64);
 const MILLION: u128 = 1_000_000;
 
 impl Rate {
-    /// A rate per 10 000 instructions, the unit of Clavis.
+    /// Returns a rate per 10 000 instructions, the unit of Clavis.
     pub const fn per_10_000(count: u64) -> Rate {
         Rate(count * 100)
     }
 
-    /// The rate of events; `None` without instructions.
+    /// Returns the rate of events; `None` without instructions.
     pub fn of(events: u64, instructions: u64) -> Option<Rate> {
         let rate = (u128::from(events) * MILLION).checked_div(u128::from(instructions))?;
         Some(Rate(u64::try_from(rate).unwrap_or(u64::MAX)))
@@ -42,7 +42,7 @@ impl std::fmt::Display for Rate {
     }
 }
 
-/// The rate of events of a job in the last interval, over its tasks for which both values are known.
+/// Returns the rate of events of a job in the last interval, over its tasks for which both values are known.
 pub(crate) fn rate_of(
     snapshot: &Snapshot<'_>,
     job: &JobView<'_>,
@@ -57,7 +57,7 @@ pub(crate) fn rate_of(
     Rate::of(events, instructions)
 }
 
-/// Misses per instruction of a job in the last interval.
+/// Returns the misses per instruction of a job in the last interval.
 pub(crate) fn misses_of(snapshot: &Snapshot<'_>, job: &JobView<'_>) -> Option<Rate> {
     rate_of(snapshot, job, sched::CounterDeltas::misses)
 }
@@ -84,7 +84,7 @@ impl RecentRates {
         self.samples[..self.len].iter().copied()
     }
 
-    /// The mean; `None` before the first sample.
+    /// Returns the mean; `None` before the first sample.
     pub fn mean(&self) -> Option<Rate> {
         let sum: u128 = self.iter().map(|rate| u128::from(rate.0)).sum();
         let mean = sum.checked_div(self.len as u128)?;

@@ -180,7 +180,7 @@ impl Histories {
         }
     }
 
-    /// The home of a job.
+    /// Returns the home of a job.
     pub fn home(&self, snapshot: &Snapshot<'_>, job: &JobView<'_>) -> Home {
         if let Some((node, on_node, total)) = home_by_memory(job) {
             let n_nodes = placement::n_nodes_with_memory(snapshot).max(1) as u128;
@@ -202,7 +202,7 @@ impl Histories {
         }
     }
 
-    /// The remote penalty of a job; 1 without a home.
+    /// Returns the remote penalty of a job; 1 without a home.
     pub fn penalty(&self, job: &JobView<'_>, home: &Home) -> Penalty {
         if home.node.is_none() {
             return Penalty { permille: 1000, by: "it has no home" };
@@ -218,8 +218,8 @@ impl Histories {
         }
     }
 
-    /// Misses per million instructions, that is thousandths of a miss per 1000: as counted, else from the profile for the
-    /// smallest cache of the machine.
+    /// Returns the misses per million instructions, that is thousandths of a miss per 1000: as counted, else from the
+    /// profile for the smallest cache of the machine.
     pub fn mpki(&self, snapshot: &Snapshot<'_>, job: &JobView<'_>) -> Option<u64> {
         let counted = self.by_job.get(job.job.id).and_then(|history| history.misses.per(1_000_000));
         counted.or_else(|| {
@@ -231,12 +231,12 @@ impl Histories {
     }
 }
 
-/// The node of a job, at any level of domains.
+/// Returns the node of a job, at any level of domains.
 fn node_of(snapshot: &Snapshot<'_>, job: &JobView<'_>) -> Option<NodeId> {
     snapshot.domains.get(job.domain?).node
 }
 
-/// The node with most of a job's private memory, the private memory on that node, and the total.
+/// Returns the node with most of a job's private memory, the private memory on that node, and the total.
 fn home_by_memory(job: &JobView<'_>) -> Option<(NodeId, Bytes, Bytes)> {
     let memory = job.memory?;
     let node = memory.home()?;
@@ -247,7 +247,7 @@ fn counted(snapshot: &Snapshot<'_>, event: CounterEvent) -> bool {
     snapshot.tiers.get(event) == SignalTier::Counters
 }
 
-/// Sum of an event over the tasks of a job; `None`: no task has a value.
+/// Returns the sum of an event over the tasks of a job; `None`: no task has a value.
 fn sum(snapshot: &Snapshot<'_>, job: &JobView<'_>, event: CounterEvent) -> Option<u64> {
     let value = |counted: &sched::CounterDeltas| match event {
         CounterEvent::LlcMisses => counted.misses(),

@@ -170,8 +170,8 @@ impl Map<'_, '_> {
         Some(NmassAssignment { domain: to, decision })
     }
 
-    /// The least occupied of some domains. Ties by occupancy: the domain with the fewest unmapped running jobs, so that
-    /// no job migrates while another domain is idle.
+    /// Returns the least occupied of some domains. Ties by occupancy: the domain with the fewest unmapped running jobs,
+    /// so that no job migrates while another domain is idle.
     fn least_occupied(
         &self,
         job: &MovableJob<'_>,
@@ -186,7 +186,7 @@ impl Map<'_, '_> {
         equal.min_by_key(|&idx| (self.n_unmapped(job, idx), job.now != Some(idx), idx))
     }
 
-    /// Number of other jobs that run on a domain and are not mapped yet.
+    /// Returns the number of other jobs that run on a domain and are not mapped yet.
     fn n_unmapped(&self, job: &MovableJob<'_>, idx: usize) -> usize {
         let is_there = |(job_idx, assignment): &(usize, &Option<NmassAssignment>)| {
             let other = &self.jobs[*job_idx].job;
@@ -216,7 +216,7 @@ impl Map<'_, '_> {
         }
     }
 
-    /// The next migration from the processor with the largest pressure, if a migration reduces the pressure.
+    /// Returns the next migration from the processor with the largest pressure, if a migration reduces the pressure.
     fn next_migration(&self, refine: &Refine) -> Option<PressureMigration> {
         let n = self.pressure.len();
         let from = (0..n).rev().max_by_key(|&idx| self.pressure[idx])?;
@@ -253,8 +253,8 @@ impl Map<'_, '_> {
         })
     }
 
-    /// The job on `to` that swaps with a job on `from`: of the jobs with fewer misses that may migrate, the one with
-    /// the fewest misses.
+    /// Returns the job on `to` that swaps with a job on `from`: of the jobs with fewer misses that may migrate, the one
+    /// with the fewest misses.
     fn swapped_with(
         &self,
         job_idx: usize,
@@ -276,7 +276,7 @@ impl Map<'_, '_> {
         partners.min_by_key(|&other| (pressure_of(other), other))
     }
 
-    /// The jobs mapped to a processor.
+    /// Returns the jobs mapped to a processor.
     fn on(&self, idx: usize) -> impl Iterator<Item = usize> + '_ {
         let is_there = move |assignment: &Option<NmassAssignment>| {
             assignment.as_ref().is_some_and(|assignment| assignment.domain == idx)
@@ -290,7 +290,7 @@ impl Map<'_, '_> {
 }
 
 impl NmassJob<'_> {
-    /// Contribution to the pressure; 0 if unknown.
+    /// Returns the contribution to the pressure; 0 if unknown.
     fn pressure(&self) -> u64 {
         self.mpki.unwrap_or(0).saturating_mul(u64::from(self.job.threads))
     }
@@ -305,7 +305,7 @@ impl Refine {
 }
 
 impl PressureMigration {
-    /// Pressures after the migration.
+    /// Returns the pressures after the migration.
     pub fn after(&self, jobs: &[NmassJob<'_>]) -> PressurePair {
         let leaving = jobs[self.job_idx].pressure();
         let arriving = self.swapped_with.map_or(0, |other| jobs[other].pressure());

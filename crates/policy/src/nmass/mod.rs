@@ -109,7 +109,7 @@ impl NMass {
         }
     }
 
-    /// Pressure of the fixed jobs: one share for each of their CPUs.
+    /// Returns the pressure of the fixed jobs: one share for each of their CPUs.
     fn fixed_pressure(&self, snapshot: &Snapshot<'_>, jobs: &PlacementJobs<'_>) -> Vec<u64> {
         let mut pressure = vec![0u64; snapshot.domains.len()];
         for job in &jobs.fixed {
@@ -154,7 +154,7 @@ struct NmassReasons<'a, 's> {
 }
 
 impl NmassReasons<'_, '_> {
-    /// The reason for the assignment of a job to these CPUs.
+    /// Returns the reason for the assignment of a job to these CPUs.
     fn reason(&self, job_idx: usize, assignment: &NmassAssignment, cpus: &CpuSet) -> Reason {
         let job = &self.jobs[job_idx].job;
         let reason = match &assignment.decision {
@@ -217,7 +217,7 @@ impl NmassReasons<'_, '_> {
     }
 }
 
-/// The home and its source, as text.
+/// Returns the home and its source, as text.
 fn home_text(home: &Home) -> String {
     let node = home.node.map_or("any node".to_owned(), |node| format!("node {}", node.0));
     match home.source {

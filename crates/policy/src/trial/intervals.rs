@@ -20,12 +20,12 @@ use super::verdict::{self, Comparison, TrialMetric};
 /// Job number and start time: numbers are reused.
 pub(super) type JobRun = (JobId, Option<Nanos>);
 
-/// The current run of a job.
+/// Returns the current run of a job.
 pub(super) fn run_of(job: &JobView<'_>) -> JobRun {
     (job.job.id, job.started)
 }
 
-/// Whether a run of a job continues.
+/// Returns whether a run of a job continues.
 pub(super) fn is_running(snapshot: &Snapshot<'_>, run: JobRun) -> bool {
     snapshot.job(run.0).is_some_and(|job| run_of(job) == run)
 }

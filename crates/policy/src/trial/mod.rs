@@ -121,7 +121,7 @@ enum TrialResult {
 }
 
 impl Trial {
-    /// Whether a migrated job still runs.
+    /// Returns whether a migrated job still runs.
     fn has_running_job(&self, snapshot: &Snapshot<'_>) -> bool {
         self.moved.is_empty()
             || self.moved.iter().any(|(run, _)| intervals::is_running(snapshot, *run))
@@ -132,7 +132,7 @@ impl Trial {
         self.moved.insert(request);
     }
 
-    /// Whether a request is the first for the pages of a job that this trial migrated.
+    /// Returns whether a request is the first for the pages of a job that this trial migrated.
     fn is_followed_by(&self, (run, kind): (JobRun, RequestKind)) -> bool {
         kind == RequestKind::Memory
             && self.moved.contains(&(run, RequestKind::Place))
@@ -373,7 +373,7 @@ fn is_start(snapshot: &Snapshot<'_>, request: &Request) -> bool {
     snapshot.job(job).is_some_and(|job| job.state == JobState::Due)
 }
 
-/// The job and the kind of a request; `None`: the job or task is unknown.
+/// Returns the job and the kind of a request; `None`: the job or task is unknown.
 fn kind_of(snapshot: &Snapshot<'_>, request: &Request) -> Option<(JobRun, RequestKind)> {
     let job = match request.target {
         Target::Job(job) => job,

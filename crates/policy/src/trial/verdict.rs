@@ -32,7 +32,7 @@ impl TrialMetric {
         self == TrialMetric::Instructions
     }
 
-    /// Minimum relevant difference: 2 % of instructions, 0.02 of the time, 0.05 of the mean load. Guessed.
+    /// Returns the minimum relevant difference: 2 % of instructions, 0.02 of the time, 0.05 of the mean load. Guessed.
     fn relevant(self, median: f64) -> f64 {
         match self {
             TrialMetric::Instructions => 0.02 * median.abs(),
@@ -98,7 +98,7 @@ pub(super) fn compare(metric: TrialMetric, before: &[f64], after: &[f64]) -> Opt
     Some(Comparison { metric, before: median_before, after: median_after, tolerance, verdict })
 }
 
-/// The metric that decides the verdict: the first that got worse, else the first that improved, else the first.
+/// Returns the metric that decides the verdict: the first that got worse, else the first that improved, else the first.
 pub(super) fn combine(compared: &[Comparison]) -> Option<Comparison> {
     let first = |verdict| compared.iter().find(move |one| one.verdict == verdict);
     first(TrialVerdict::Worse).or(first(TrialVerdict::Better)).or(compared.first()).copied()

@@ -109,7 +109,7 @@ impl Usage {
     }
 }
 
-/// The sum of two values; an absent one is ignored.
+/// Returns the sum of two values; an absent one is ignored.
 fn sum<T>(one: Option<T>, other: Option<T>, add: impl FnOnce(T, T) -> T) -> Option<T> {
     match (one, other) {
         (Some(one), Some(other)) => Some(add(one, other)),

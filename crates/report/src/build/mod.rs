@@ -153,7 +153,7 @@ impl ReportBuilder {
         self.lists.add_text(self.at, NoteKind::Record, text);
     }
 
-    /// The report after the last turn.
+    /// Returns the report after the last turn.
     pub fn finish(&self, end: Option<&journal::RunEnd>) -> Report {
         rows::report(self, end)
     }

@@ -103,7 +103,7 @@ impl Timeline {
         self.open = false;
     }
 
-    /// Whether the job runs.
+    /// Returns whether the job runs.
     pub fn is_open(&self) -> bool {
         self.open
     }

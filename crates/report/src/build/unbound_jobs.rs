@@ -47,7 +47,7 @@ impl UnboundJobs {
         }
     }
 
-    /// The CPUs of each changed job. Jobs without known CPUs are omitted.
+    /// Returns the CPUs of each changed job. Jobs without known CPUs are omitted.
     pub fn take_changes(&mut self) -> impl Iterator<Item = (JobId, CpuSet)> {
         let cpus = |job: &JobId| -> CpuSet {
             let tasks = self.tasks_of.get(job).into_iter().flat_map(BTreeMap::values);

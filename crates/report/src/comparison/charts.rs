@@ -15,7 +15,7 @@ use crate::chart::{Axis, Chart, RowLayout, heat, heat_table, panels};
 use crate::format::{self, bytes, fixed, four_digits, signed_percent};
 use crate::page::{empty, escape, legend};
 
-/// The sign of a verdict, so that no colour is needed.
+/// Returns the sign of a verdict, so that no colour is needed.
 pub(super) fn sign(verdict: Option<ComparisonVerdict>) -> &'static str {
     match verdict {
         Some(ComparisonVerdict::Better) => "✓",
@@ -25,7 +25,7 @@ pub(super) fn sign(verdict: Option<ComparisonVerdict>) -> &'static str {
     }
 }
 
-/// The class of a verdict in the styles.
+/// Returns the class of a verdict in the styles.
 pub(super) fn class(verdict: Option<ComparisonVerdict>) -> &'static str {
     verdict.map_or("none", ComparisonVerdict::name)
 }
@@ -157,7 +157,7 @@ pub(super) fn ratios(all: &Comparison) -> String {
 /// Width of the values next to the ratios.
 const RATIO_TEXT: f64 = 170.0;
 
-/// The rows of a policy. With one workload the only row has the name of the policy.
+/// Returns the rows of a policy. With one workload the only row has the name of the policy.
 fn ratio_rows<'a>(all: &'a Comparison, policy: &'a str, by_workload: bool) -> Vec<RatioRow<'a>> {
     let of_workload = all.summary.iter().filter(|row| row.policy == policy).filter_map(|row| {
         Some(RatioRow {
@@ -281,7 +281,7 @@ fn bars(chart: &mut Chart, rows: &[PolicyRow], column: &BarColumn, (left, right)
     }
 }
 
-/// Slowdowns of jobs and unfairness of runs: two box plots per policy.
+/// Draws slowdowns of jobs and unfairness of runs: two box plots per policy.
 pub(super) fn slowdowns(all: &Comparison) -> String {
     const MIDDLE: f64 = 700.0;
     const GAP: f64 = 36.0;
@@ -337,7 +337,7 @@ fn box_plot(chart: &mut Chart, values: &[f64], axis: &Axis, y: f64) {
     chart.dot("hit", (middle, y), 9.0, &tooltip);
 }
 
-/// Every finished run as a circle: a panel per workload with a row per policy.
+/// Draws every finished run as a circle: a panel per workload with a row per policy.
 pub(super) fn makespans(all: &Comparison) -> String {
     let panel = |workload: &String| (workload.clone(), makespan_panel(all, workload));
     panels(all.setting.workloads.iter().map(panel))
@@ -369,7 +369,7 @@ fn makespan_panel(all: &Comparison, workload: &str) -> String {
     chart.end()
 }
 
-/// Loads of the memory controllers: a panel per workload with a row per policy and a circle per node. `None`
+/// Draws loads of the memory controllers: a panel per workload with a row per policy and a circle per node. `None`
 /// where no controller is counted.
 pub(super) fn controllers(all: &Comparison) -> Option<String> {
     let is_counted = |workload: &&String| {

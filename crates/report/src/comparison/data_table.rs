@@ -33,7 +33,7 @@ pub enum DataValue {
 }
 
 impl DataValue {
-    /// A field of a record in JSON.
+    /// Returns a field of a record in JSON.
     fn of_json(value: &Value) -> Self {
         match value {
             Value::String(text) => DataValue::Text(text.clone()),
@@ -47,8 +47,8 @@ impl DataValue {
     }
 }
 
-/// Columns of the fields of a record that are one value, or an interval: their names, and the JSON pointers of their
-/// values.
+/// Returns the columns of the fields of a record that are one value, or an interval: their names, and the JSON pointers
+/// of their values.
 fn columns(fields: &[FieldDescription]) -> Vec<(String, String)> {
     /// Fields for the page of the comparison only.
     const EXCLUDED: [&str; 4] = ["error", "report", "median_seed", "timeline"];
@@ -84,7 +84,7 @@ fn names(columns: Vec<(String, String)>) -> impl Iterator<Item = String> {
 }
 
 impl Comparison {
-    /// One row per job of every run, with the values of the run.
+    /// Returns one row per job of every run, with the values of the run.
     pub fn job_table(&self) -> DataTable {
         let (of_run, of_job) = (columns(RunRow::FIELDS), columns(RunJobRow::FIELDS));
         let rows = self.runs.iter().flat_map(|run| {
@@ -100,7 +100,7 @@ impl Comparison {
         DataTable { names: names(of_run).chain(job_names).collect(), rows }
     }
 
-    /// One row per policy and workload.
+    /// Returns one row per policy and workload.
     pub fn summary_table(&self) -> DataTable {
         let columns = columns(SummaryRow::FIELDS);
         let rows = self.summary.iter().map(|row| values(row, &columns)).collect();

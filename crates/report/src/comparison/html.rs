@@ -17,7 +17,7 @@ use crate::table::Align::{Left, Right};
 use crate::table::{RecordColumn, ReportTable, TableCell};
 
 impl Comparison {
-    /// One HTML document.
+    /// Returns one HTML document.
     pub fn to_html(&self) -> String {
         let sections = [
             head(self),
@@ -105,7 +105,7 @@ fn head(all: &Comparison) -> String {
     hero("Comparison", &heading, &chips.concat(), &format!("{}\n{notes}", findings(all)))
 }
 
-/// The verdict on each policy over all workloads as a sentence, the fastest first.
+/// Returns the verdict on each policy over all workloads as a sentence, the fastest first.
 fn findings(all: &Comparison) -> String {
     let mut rows: Vec<&PolicyRow> = all.policies.iter().filter(|row| !row.is_baseline).collect();
     let ratio = |row: &PolicyRow| row.ratio_to_baseline.unwrap_or(f64::INFINITY);
@@ -207,7 +207,7 @@ const COLUMNS: [RecordColumn<SummaryRow>; 18] = [
     ("controllers", Right, controllers_cell),
 ];
 
-/// The policy, with a link to the report of its run with the median makespan.
+/// Returns the policy, with a link to the report of its run with the median makespan.
 fn policy_cell(row: &SummaryRow) -> TableCell {
     let (Some(path), Some(seed)) = (&row.timeline, row.median_seed) else {
         return TableCell::from(&*row.policy);
@@ -222,7 +222,7 @@ fn verdict_cell(row: &SummaryRow) -> TableCell {
     TableCell::html(word, verdict((sign(row.verdict), class(row.verdict)), word))
 }
 
-/// The load of each node, sorted by the largest.
+/// Returns the load of each node, sorted by the largest.
 fn controllers_cell(row: &SummaryRow) -> TableCell {
     let highest = row.controllers.iter().map(|row| row.bytes_per_s).max_by(f64::total_cmp);
     let load = |row: &ControllerRow| gb_per_s(row.bytes_per_s);
@@ -230,14 +230,14 @@ fn controllers_cell(row: &SummaryRow) -> TableCell {
     TableCell::number(highest, |_| format!("{} GB/s", loads.join(" · ")))
 }
 
-/// Each policy on each workload.
+/// Returns each policy on each workload.
 fn summary_table(all: &Comparison) -> String {
     let table =
         ReportTable::of_records(SummaryRow::FIELDS, &COLUMNS, &all.summary).with_row_heads();
     table.to_html("summary-table", "data sortable")
 }
 
-/// The jobs of each workload, collapsed.
+/// Returns the jobs of each workload, collapsed.
 fn job_tables(all: &Comparison) -> String {
     let of_workload = |(idx, workload): (usize, &String)| {
         let rows: Vec<&SummaryRow> =

@@ -176,8 +176,8 @@ record! {
 }
 
 impl Comparison {
-    /// One JSON object on one line, documented in `docs/report-fields.md` and `docs/compare.schema.json`, without
-    /// a line feed at the end. Indented JSON of thousands of runs would be five times as large.
+    /// Returns one JSON object on one line, documented in `docs/report-fields.md` and `docs/compare.schema.json`,
+    /// without a line feed at the end. Indented JSON of thousands of runs would be five times as large.
     ///
     /// # Errors
     /// None known: numbers, strings and lists always have a JSON form.

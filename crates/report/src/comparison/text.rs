@@ -12,7 +12,7 @@ use crate::table::{Align, ReportTable, fold};
 const N_WORKLOADS_SHOWN: usize = 20;
 
 impl Comparison {
-    /// Tables of at most `width` columns, for example 80.
+    /// Returns the tables of at most `width` columns, for example 80.
     pub fn to_text(&self, width: usize) -> String {
         let width = width.clamp(40, 200);
         let mut parts = vec![head(self, width)];
@@ -101,7 +101,7 @@ fn makespans(comparison: &Comparison, workload: &str, width: usize) -> String {
     fold(workload, width, "workload: ", 10) + &table.to_text(width)
 }
 
-/// All workloads together.
+/// Returns all workloads together.
 fn overall(policies: &[PolicyRow], width: usize) -> String {
     let mut table = ReportTable::new([
         ("policy", Align::Left),

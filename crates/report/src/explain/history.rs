@@ -229,7 +229,7 @@ impl Explainer {
     }
 }
 
-/// The change as an action that was carried out, if it is one.
+/// Returns the change as an action that was carried out, if it is one.
 fn done_action(change: &JobChange<'_>) -> Option<(JobEventKind, DoneAction)> {
     Some(match change {
         JobChange::Started(cpus) => (JobEventKind::Start, DoneAction::Start(cpus.cloned())),

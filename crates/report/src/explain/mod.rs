@@ -99,7 +99,7 @@ pub fn explain(mut recording: Recording, only: Option<JobId>) -> Result<Explanat
 const INDENT: usize = 13;
 
 impl Explanation {
-    /// One paragraph per job, in lines of at most `width` columns.
+    /// Returns one paragraph per job, in lines of at most `width` columns.
     pub fn to_text(&self, width: usize) -> String {
         let width = width.clamp(40, 200);
         let mut text = self.head(width);
@@ -113,7 +113,7 @@ impl Explanation {
         text
     }
 
-    /// One JSON object, documented in `docs/report-fields.md`, without a line feed at the end.
+    /// Returns one JSON object, documented in `docs/report-fields.md`, without a line feed at the end.
     ///
     /// # Errors
     /// None known: numbers, strings and lists always have a JSON form.

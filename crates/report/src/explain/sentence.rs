@@ -70,7 +70,7 @@ pub(super) enum DoneAction {
 }
 
 impl ExplainedEvent {
-    /// The whole sentence.
+    /// Returns the whole sentence.
     pub fn text(&self, domain_names: &DomainNames) -> String {
         let reason = self.reason.as_ref().map_or(String::new(), |reason| match self.sentence {
             Sentence::Rejected { .. } => format!(". It was requested because {reason}"),
@@ -86,7 +86,7 @@ impl ExplainedEvent {
 }
 
 impl Sentence {
-    /// The parts before and after the reason.
+    /// Returns the parts before and after the reason.
     fn parts(&self, domain_names: &DomainNames) -> (String, String) {
         let only = |text: String| (text, String::new());
         match self {
@@ -180,7 +180,7 @@ impl DoneAction {
         }
     }
 
-    /// The CPUs that the job is bound to afterwards.
+    /// Returns the CPUs that the job is bound to afterwards.
     fn cpus(&self) -> Option<&CpuSet> {
         match self {
             DoneAction::Start(cpus) => cpus.as_ref(),
@@ -192,7 +192,7 @@ impl DoneAction {
         }
     }
 
-    /// Whether it is exactly the requested action.
+    /// Returns whether it is exactly the requested action.
     fn is(&self, requested: &Action) -> bool {
         match (self, requested) {
             (DoneAction::Release, Action::Release) => true,
@@ -205,7 +205,7 @@ impl DoneAction {
         }
     }
 
-    /// The requested CPUs or nodes, if the guard or the host narrowed them.
+    /// Returns the requested CPUs or nodes, if the guard or the host narrowed them.
     fn narrowed(&self, requested: Option<&Action>, domain_names: &DomainNames) -> String {
         let requested = requested.filter(|requested| !self.is(requested));
         match (self, requested) {

@@ -81,7 +81,7 @@ fn series_select(all: &[LoadSeries]) -> String {
     )
 }
 
-/// The legend of one series: colours of lines, or the scale of shades.
+/// Returns the legend of one series: colours of lines, or the scale of shades.
 fn legend(loads: &LoadSeries) -> String {
     let domains: Vec<&str> = loads.domains.iter().map(|domain| domain.label.as_str()).collect();
     let entries = if domains.len() <= N_LINES_MAX {
@@ -92,7 +92,7 @@ fn legend(loads: &LoadSeries) -> String {
     format!("<ul class=\"legend load-legend hidden\">{entries}</ul>")
 }
 
-/// The entries of a legend of domains.
+/// Returns the entries of a legend of domains.
 fn swatches(domains: &[&str]) -> String {
     let swatch = |(idx, label): (usize, &&str)| {
         format!("<li><i class=\"swatch\" style=\"--c:var(--c{idx})\"></i>{}</li>", escape(label))

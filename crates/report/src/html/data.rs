@@ -109,7 +109,7 @@ impl ChartData {
     }
 }
 
-/// The first of the longest series.
+/// Returns the first of the longest series.
 fn main_loads(report: &Report) -> Option<usize> {
     let length = |(_, loads): &(usize, &LoadSeries)| loads.to_ns - loads.from_ns;
     report.loads.iter().enumerate().rev().max_by_key(length).map(|(idx, _)| idx)
@@ -119,14 +119,14 @@ fn us(nanos: u64) -> u64 {
     nanos / 1000
 }
 
-/// The placement domains and their CPUs: those of the longest series of loads, or of the whole machine.
+/// Returns the placement domains and their CPUs: those of the longest series of loads, or of the whole machine.
 fn domains(report: &Report) -> Vec<(String, CpuSet)> {
     let Some(idx) = main_loads(report) else { return domains_of_machine(report) };
     let domains = report.loads[idx].domains.iter();
     domains.map(|domain| (domain.label.clone(), domain.cpus.parse().unwrap_or_default())).collect()
 }
 
-/// The domains of the level that jobs were placed on; nodes if none.
+/// Returns the domains of the level that jobs were placed on; nodes if none.
 fn domains_of_machine(report: &Report) -> Vec<(String, CpuSet)> {
     let level = report.run.domain_level.as_deref().unwrap_or("node");
     let mut domains: BTreeMap<u32, CpuSet> = BTreeMap::new();

@@ -18,7 +18,7 @@ pub(crate) fn ending(job: &JobRow) -> String {
     }
 }
 
-/// Label and text of the fields without a column.
+/// Returns the label and text of the fields without a column.
 pub(crate) fn of_job(job: &JobRow) -> Vec<(&'static str, String)> {
     let several = |n: u64| (n != 1).then(|| count(n));
     let facts: [(&str, Option<String>); 21] = [
@@ -57,7 +57,7 @@ fn counters(job: &JobRow) -> Option<String> {
     (!all.is_empty()).then(|| all.join(", "))
 }
 
-/// The reason of the start, and the requested CPUs where fewer were usable.
+/// Returns the reason of the start, and the requested CPUs where fewer were usable.
 pub(crate) fn start_reason(job: &JobRow) -> Option<String> {
     let narrowed = narrowed(job.start_requested_cpus.as_ref(), job.start_cpus.as_ref());
     job.start_reason.as_ref().map(|reason| format!("{reason}{narrowed}"))

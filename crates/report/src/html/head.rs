@@ -30,7 +30,7 @@ fn status_chip(run: &Run) -> String {
     format!("<li class=\"chip {class}\">{text}</li>")
 }
 
-/// A value with its units in small type: `10 min 52 s`, `1 234`.
+/// Returns a value with its units in small type: `10 min 52 s`, `1 234`.
 fn value_html(text: &str) -> String {
     let is_number = |word: &str| word.chars().all(|c| c.is_ascii_digit() || c == '.');
     let mut html = String::new();
@@ -104,7 +104,7 @@ fn moves_tile(report: &Report) -> String {
     )
 }
 
-/// Number of jobs per state, as a bar and as text.
+/// Returns the number of jobs per state, as a bar and as text.
 fn jobs_by_state(report: &Report) -> String {
     let totals = &report.totals;
     let states = [

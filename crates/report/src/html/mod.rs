@@ -30,7 +30,7 @@ const SCRIPTS: [&str; 5] = [
 ];
 
 impl Report {
-    /// One HTML document.
+    /// Returns one HTML document.
     pub fn to_html(&self) -> String {
         let data = ChartData::new(self);
         let json = serde_json::to_string(&data);
@@ -114,7 +114,7 @@ fn notes(report: &Report) -> String {
     card("notes", "Notes", "", &list)
 }
 
-/// The remaining fields of the run and the machine.
+/// Returns the remaining fields of the run and the machine.
 fn about(report: &Report) -> String {
     let (run, machine) = (&report.run, &report.machine);
     let mut facts = vec![

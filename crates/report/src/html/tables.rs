@@ -53,7 +53,7 @@ fn cpus_cell(job: &JobRow) -> TableCell {
     TableCell::html(key, escape(text) + unmanaged).class("cpus")
 }
 
-/// All listed moves. Cells of the class `short` share a line on narrow screens.
+/// Returns all listed moves. Cells of the class `short` share a line on narrow screens.
 pub(super) fn moves(report: &Report) -> String {
     const COLUMNS: [RecordColumn<MoveRow>; 4] = [
         ("at_ns", Right, |moved| time_cell(moved.at_ns)),

@@ -25,7 +25,7 @@ fn label_below(chart: &mut Chart, x: f64, text: &str) {
     chart.label("tick", "middle", (x, UP.0 + 20.0), text);
 }
 
-/// Misses and write-backs over cache size, with a colour per phase.
+/// Draws misses and write-backs over cache size, with a colour per phase.
 pub(super) fn misses(profile: &Profile) -> String {
     let points = || profile.phases.iter().flat_map(|phase| phase.curve.points());
     let log = |point: &CurvePoint| (point.cache.0.max(1) as f64).log2();
@@ -62,7 +62,7 @@ pub(super) fn misses(profile: &Profile) -> String {
     phase_legend(profile.phases.len()) + &chart.end_wide()
 }
 
-/// The colours of the phases. A single phase needs no legend.
+/// Returns the colours of the phases. A single phase needs no legend.
 fn phase_legend(n_phases: usize) -> String {
     let swatch = |idx: usize| {
         let (colour, nr) = (idx % 8, idx + 1);
@@ -89,7 +89,7 @@ fn label_ends(chart: &mut Chart, low: &str, high: &str) {
     }
 }
 
-/// All data references of a short interval.
+/// Draws all data references of a short interval.
 pub(super) fn pattern(pattern: &AccessPattern) -> String {
     let references = pattern.data_references();
     if references.is_empty() {
@@ -143,7 +143,7 @@ pub(super) fn lines_by_window(windows: &[Window]) -> String {
     chart.end_wide()
 }
 
-/// Shares of uses by reuse distance, in powers of two.
+/// Draws shares of uses by reuse distance, in powers of two.
 pub(super) fn reuse_distances(windows: &[Window]) -> String {
     let Some(first) = windows.first() else {
         return empty("No window was measured.");
@@ -177,7 +177,7 @@ pub(super) fn reuse_distances(windows: &[Window]) -> String {
     chart.end_wide()
 }
 
-/// A power of two with a prefix: 512, 1 Ki, 64 Ki, 2 Mi.
+/// Returns a power of two with a prefix: 512, 1 Ki, 64 Ki, 2 Mi.
 fn power_of_two(power: u64) -> String {
     match power {
         0..1024 => power.to_string(),
@@ -191,7 +191,7 @@ mod tests {
     use super::*;
     use profiler::{Reference, ReferenceKind, Sampling, WindowMeter, WindowPlan};
 
-    /// A page of a streaming program with markup in its name and its command.
+    /// Returns a page of a streaming program with markup in its name and its command.
     fn page(n_references: u64) -> String {
         let plan = WindowPlan { window: 500, n_windows: 4, ..WindowPlan::default() };
         let mut meter = WindowMeter::new(plan, Sampling::FixedRate(0));

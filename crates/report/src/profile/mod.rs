@@ -17,7 +17,7 @@ use crate::format::{ABSENT, fixed, or_absent, percent};
 use crate::page::{Document, callout, card, escape, hero, tile};
 use crate::table::{Align, ReportTable};
 
-/// One HTML document; `notes` are sentences that qualify the values.
+/// Returns one HTML document; `notes` are sentences that qualify the values.
 pub fn page(
     profile: &Profile,
     windows: &[Window],

@@ -27,13 +27,13 @@ pub(super) fn chart(table: &StudyTable, kind: ChartKind) -> String {
     }
 }
 
-/// Columns with values, without the first.
+/// Returns the columns with values, without the first.
 fn value_columns(table: &StudyTable) -> Vec<usize> {
     let has_values = |column: &usize| table.rows.iter().any(|row| value(row, *column).is_some());
     (1..table.columns.len()).filter(has_values).collect()
 }
 
-/// The value of a cell, if it has exactly one.
+/// Returns the value of a cell, if it has exactly one.
 fn value(row: &[StudyCell], column: usize) -> Option<&StudyValue> {
     match row.get(column)?.values.as_slice() {
         [value] => Some(value),
@@ -74,7 +74,7 @@ impl Plot<'_> {
         format!("{}: {}", self.table.columns[column].head, self.table.rows[row][column].text)
     }
 
-    /// The table with each cell coloured by its value. All values have one unit.
+    /// Draws the table with each cell coloured by its value. All values have one unit.
     fn heat_map(&self) -> String {
         let highest = self.values().map(|(.., value)| value.middle().abs()).fold(1e-9, f64::max);
         let cell = |row: &[StudyCell], column: usize| {
@@ -91,7 +91,7 @@ impl Plot<'_> {
         heat_table("heat small", heads, self.table.rows.iter().enumerate().map(row))
     }
 
-    /// A panel of bars per column, each with its own unit.
+    /// Draws a panel of bars per column, each with its own unit.
     fn bars(&self) -> String {
         let panel = |(series, column): (usize, &usize)| {
             let head = &self.table.columns[*column].head;

@@ -39,7 +39,7 @@ pub enum ChartKind {
 const STUDY_CSS: &str = include_str!("page.css");
 
 impl StudyTable {
-    /// The cells as text, indented by two columns; see [`ReportTable::to_blocks`].
+    /// Returns the cells as text, indented by two columns; see [`ReportTable::to_blocks`].
     pub fn to_text(&self, width: usize) -> String {
         self.table(Right).indented(2).to_blocks(width)
     }
@@ -55,7 +55,7 @@ impl StudyTable {
 }
 
 impl StudyResult {
-    /// One HTML document. `charts` has the kind of chart of each table of each experiment.
+    /// Returns one HTML document. `charts` has the kind of chart of each table of each experiment.
     pub fn to_html(&self, charts: &[Vec<ChartKind>]) -> String {
         let link = |experiment: &StudyExperiment| {
             let name = escape(&experiment.name);
@@ -130,7 +130,7 @@ fn section(experiment: &StudyExperiment, kinds: &[ChartKind]) -> String {
     card(&name, &format!("{name}: {title}"), "", &content)
 }
 
-/// A table, collapsed below its chart if it has one.
+/// Returns a table, collapsed below its chart if it has one.
 fn values(table: &StudyTable, kind: ChartKind) -> String {
     let (chart, cells) = (charts::chart(table, kind), table.table(Left).to_html("", ""));
     let content = match chart.is_empty() {

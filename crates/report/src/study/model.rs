@@ -105,12 +105,12 @@ names! {
 }
 
 impl StudyVerdict {
-    /// The word without hyphens.
+    /// Returns the word without hyphens.
     pub fn text(self) -> String {
         self.name().replace('-', " ")
     }
 
-    /// The sign of a verdict and its class in the styles.
+    /// Returns the sign of a verdict and its class in the styles.
     pub(super) fn mark(self) -> (&'static str, &'static str) {
         match self {
             StudyVerdict::Reproduces => ("✓", "better"),
@@ -122,7 +122,7 @@ impl StudyVerdict {
 }
 
 impl StudyResult {
-    /// One JSON object, documented in `docs/report-fields.md` and `docs/reproduce.schema.json`, without a line
+    /// Returns one JSON object, documented in `docs/report-fields.md` and `docs/reproduce.schema.json`, without a line
     /// feed at the end.
     ///
     /// # Errors

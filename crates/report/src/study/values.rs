@@ -6,35 +6,35 @@ use super::{StudyCell, StudyValue};
 const UNITS: [&str; 4] = ["%", "points", "s", "count"];
 
 impl StudyValue {
-    /// A value without a confidence interval.
+    /// Creates a value without a confidence interval.
     pub fn of(value: f64, unit: &str) -> Self {
         StudyValue { value: Some(value), low: None, high: None, n_of: None, unit: unit.to_owned() }
     }
 
-    /// A mean with both ends of its confidence interval.
+    /// Returns a mean with both ends of its confidence interval.
     pub fn mean(value: f64, ci95: Option<[f64; 2]>, unit: &str) -> Self {
         let [low, high] = [0, 1].map(|end| ci95.map(|ends| ends[end]));
         StudyValue { low, high, ..StudyValue::of(value, unit) }
     }
 
-    /// A count of a part and the total.
+    /// Returns a count of a part and the total.
     pub fn count(n: usize, of: usize) -> Self {
         StudyValue { n_of: Some(of as u64), ..StudyValue::of(n as f64, "count") }
     }
 
-    /// Both ends of the interval; of a value without one, the value twice.
+    /// Returns both ends of the interval; of a value without one, the value twice.
     pub(super) fn ends(&self) -> [f64; 2] {
         [self.low, self.high].map(|end| end.or(self.value).unwrap_or(0.0))
     }
 
-    /// The value, or the middle of a range.
+    /// Returns the value, or the middle of a range.
     pub(super) fn middle(&self) -> f64 {
         self.value.unwrap_or_else(|| self.ends().iter().sum::<f64>() / 2.0)
     }
 }
 
 impl StudyCell {
-    /// A text with the values in it.
+    /// Creates a text with the values in it.
     pub fn new(text: String, values: Vec<StudyValue>) -> Self {
         StudyCell { text, values }
     }

@@ -21,7 +21,7 @@ const N_UNMANAGED_SHOWN: usize = 5;
 const N_REJECTIONS_SHOWN: usize = 5;
 
 impl Report {
-    /// Tables of at most `width` columns, for example 80.
+    /// Returns the tables of at most `width` columns, for example 80.
     pub fn to_text(&self, width: usize) -> String {
         let width = width.clamp(40, 200);
         let parts = [
@@ -50,7 +50,7 @@ fn replay_notice(report: &Report, width: usize) -> String {
     fold(&text, width, "", 0)
 }
 
-/// The run and its workload, or the processes that a watch manages.
+/// Returns the run and its workload, or the processes that a watch manages.
 fn run_line(host: &str, id: &str, workload: &str) -> String {
     match host {
         "watch" => format!("{id}, managed processes: {workload}"),
@@ -90,7 +90,7 @@ fn head(report: &Report, width: usize) -> String {
     lines.into_iter().map(line).collect()
 }
 
-/// The policy as given, or only its name if that is unknown.
+/// Returns the policy as given, or only its name if that is unknown.
 pub(crate) fn spec(run: &Run) -> &str {
     if run.policy_spec.is_empty() { &run.policy } else { &run.policy_spec }
 }
@@ -183,7 +183,7 @@ fn jobs(report: &Report, width: usize) -> String {
     text
 }
 
-/// All jobs in start order; if there are very many, the failed ones first.
+/// Returns all jobs in start order; if there are very many, the failed ones first.
 fn failed_first(jobs: &[JobRow]) -> Vec<&JobRow> {
     let failed =
         |job: &&JobRow| matches!(job.state, JobStateName::Failed | JobStateName::NotStarted);
@@ -210,7 +210,7 @@ fn job_cells(job: &JobRow) -> Vec<String> {
     ]
 }
 
-/// The mark before an estimate.
+/// Returns the mark before an estimate.
 pub(crate) fn approximate(is_estimate: bool) -> String {
     if is_estimate { "~".to_owned() } else { String::new() }
 }

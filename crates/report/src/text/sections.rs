@@ -14,7 +14,7 @@ const N_COUNTERS_SHOWN: usize = 5;
 /// Number of jobs whose memory is printed.
 const N_MEMORY_SHOWN: usize = 10;
 
-/// The last moves with their reasons; in a replay, the requests for moves.
+/// Returns the last moves with their reasons; in a replay, the requests for moves.
 pub(super) fn moves(report: &Report, width: usize) -> String {
     let all = &report.moves;
     if all.is_empty() {
@@ -52,14 +52,14 @@ pub(crate) fn repetitions(moved: &MoveRow) -> Option<String> {
     (1 < moved.n).then(|| format!("{} times, the last time at {last} s", count(moved.n)))
 }
 
-/// The reason, and the requested CPUs where fewer were usable.
+/// Returns the reason, and the requested CPUs where fewer were usable.
 pub(crate) fn reason_of_move(moved: &MoveRow) -> Option<String> {
     let reason = moved.reason.as_ref()?;
     let narrowed = narrowed(moved.requested_cpus.as_ref(), moved.to_cpus.as_ref());
     Some(format!("{reason}{narrowed}"))
 }
 
-/// The requested CPUs, where fewer were usable.
+/// Returns the requested CPUs, where fewer were usable.
 pub(crate) fn narrowed(requested: Option<&String>, actual: Option<&String>) -> String {
     requested.zip(actual).map_or(String::new(), |(requested, actual)| {
         format!("; narrowed from the requested CPUs {requested} to {actual}")

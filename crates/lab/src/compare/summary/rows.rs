@@ -29,7 +29,7 @@ fn seconds(time: Nanos) -> f64 {
     time.as_secs_f64()
 }
 
-/// Slowdowns of a run's jobs, by number.
+/// Returns the slowdowns of a run's jobs, by number.
 fn slowdowns(
     metrics: &RunMetrics,
     workload: usize,
@@ -43,12 +43,12 @@ fn slowdowns(
     .collect()
 }
 
-/// Slowdowns that are known.
+/// Returns the slowdowns that are known.
 fn known_slowdowns(metrics: &RunMetrics, workload: usize, about: &SummaryContext<'_>) -> Vec<f64> {
     slowdowns(metrics, workload, about).into_iter().flatten().collect()
 }
 
-/// Every finished, failed or stopped run.
+/// Returns every finished, failed or stopped run.
 pub(super) fn runs(cells: &Cells<'_>, about: &SummaryContext<'_>) -> Vec<RunRow> {
     cells.runs().map(|(key, metrics)| run(cells, about, key, metrics)).collect()
 }
@@ -88,7 +88,7 @@ fn run(cells: &Cells<'_>, about: &SummaryContext<'_>, key: RunKey, metrics: &Run
     }
 }
 
-/// The search of the oracle.
+/// Returns the search of the oracle.
 fn oracle_row(search: &OracleSearch) -> OracleRow {
     OracleRow {
         best: search.candidate.clone(),
@@ -98,7 +98,7 @@ fn oracle_row(search: &OracleSearch) -> OracleRow {
     }
 }
 
-/// Mean traffic of the controllers of each node.
+/// Returns the mean traffic of the controllers of each node.
 fn controllers(runs: &[&RunMetrics]) -> Vec<ControllerRow> {
     let Some(first) = runs.first() else { return Vec::new() };
     let row = |(idx, controller): (usize, &ControllerTraffic)| {
@@ -121,7 +121,7 @@ fn controllers(runs: &[&RunMetrics]) -> Vec<ControllerRow> {
     first.controllers.iter().enumerate().map(row).collect()
 }
 
-/// Each policy on each workload. Rows by workload, then policy.
+/// Returns each policy on each workload. Rows by workload, then policy.
 pub(super) fn summary(cells: &Cells<'_>, about: &SummaryContext<'_>) -> Vec<SummaryRow> {
     let mut rows = Vec::new();
     for workload in 0..cells.plan.workloads.len() {

@@ -15,7 +15,7 @@ use crate::stats::{mean, mean_of};
 pub(super) const CODE: &[Code] =
     &[("optimum", optimum::optimum), ("assignment-rule", splits::assignment_rules)];
 
-/// A policy with a reading and further parameters: `dio[reading=paper,interval=2s]`.
+/// Returns a policy with a reading and further parameters: `dio[reading=paper,interval=2s]`.
 fn with_reading(policy: &str, reading: RuleReading, params: &str) -> String {
     let reading = (reading == RuleReading::Paper).then_some("reading=paper");
     let params = (!params.is_empty()).then_some(params);
@@ -26,12 +26,12 @@ fn with_reading(policy: &str, reading: RuleReading, params: &str) -> String {
     }
 }
 
-/// The reading of a policy with parameters.
+/// Returns the reading of a policy with parameters.
 fn reading_of(policy: &str) -> RuleReading {
     if policy.contains("reading=paper") { RuleReading::Paper } else { RuleReading::Corrected }
 }
 
-/// Mean seconds of each program alone.
+/// Returns the mean seconds of each program alone.
 fn alone_s(
     pool: &RunPool<'_>,
     testbed: &Testbed,
@@ -43,7 +43,7 @@ fn alone_s(
     Ok(runs.iter().map(|runs| mean(&runs.job_s(0))).collect())
 }
 
-/// Mean slowdown of the programs of a workload, over all finished runs; none without any.
+/// Returns the mean slowdown of the programs of a workload, over all finished runs; none without any.
 fn mean_slowdown(runs: &Series, alone_s: &[f64]) -> Option<f64> {
     mean_of(slowdowns(runs, alone_s).iter().map(|run| mean(run)))
 }

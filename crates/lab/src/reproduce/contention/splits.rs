@@ -42,12 +42,12 @@ const N_SEEDS: usize = 3;
 /// Number of sets of each kind. Every set needs 35 or 105 runs for each seed.
 const N_SETS: u64 = 5;
 
-/// The sets that are split.
+/// Returns the sets that are split.
 pub(super) fn sets() -> Vec<String> {
     [names("unrestricted", N_SETS), names("mixed", N_SETS)].concat()
 }
 
-/// The first seeds of a pool.
+/// Returns the first seeds of a pool.
 pub(super) fn seeds<'a>(pool: &'a RunPool<'_>) -> &'a [u64] {
     &pool.seeds()[..N_SEEDS.min(pool.seeds().len())]
 }
@@ -87,17 +87,17 @@ impl TriedSplits {
 }
 
 impl TriedSplits {
-    /// The smallest mean slowdown.
+    /// Returns the smallest mean slowdown.
     pub fn best(&self) -> f64 {
         self.slowdowns().fold(f64::INFINITY, f64::min)
     }
 
-    /// The largest mean slowdown.
+    /// Returns the largest mean slowdown.
     pub fn worst(&self) -> f64 {
         self.slowdowns().fold(0.0, f64::max)
     }
 
-    /// The mean over all splits.
+    /// Returns the mean over all splits.
     pub fn mean(&self) -> f64 {
         mean(&self.slowdowns().collect::<Vec<f64>>())
     }
@@ -107,7 +107,7 @@ impl TriedSplits {
     }
 }
 
-/// The cache of each program, for every split into `n_caches` groups of equal size. Empty if the sizes differ.
+/// Returns the cache of each program, for every split into `n_caches` groups of equal size. Empty if the sizes differ.
 fn splits(n_programs: usize, n_caches: usize) -> Vec<Vec<usize>> {
     let mut all = Vec::new();
     if n_caches != 0 && n_programs.is_multiple_of(n_caches) {
@@ -215,7 +215,7 @@ fn compare_rules(
     Ok(())
 }
 
-/// The claims for a testbed; `order` is the mean of the column `order`.
+/// Returns the claims for a testbed; `order` is the mean of the column `order`.
 fn claims(description: &str, distances: &[Vec<f64>], order: Option<f64>) -> Vec<StudyClaim> {
     let mut claims = Vec::new();
     for ((name, _), distances) in RULES.iter().zip(distances).take(2) {
@@ -254,7 +254,7 @@ fn misses(testbed: &Testbed, set: &str) -> Result<Vec<f64>, ReproduceError> {
     testbed.programs(set)?.iter().map(misses_of).collect()
 }
 
-/// The split of a rule, with its caches numbered by their first program.
+/// Returns the split of a rule, with its caches numbered by their first program.
 fn by_rule(misses: &[f64], n_caches: usize, rule: Rule) -> Vec<usize> {
     let mut ranked: Vec<usize> = (0..misses.len()).collect();
     // The ranks of DI: by whole misses per 1000 instructions, then by number.
@@ -270,7 +270,7 @@ fn by_rule(misses: &[f64], n_caches: usize, rule: Rule) -> Vec<usize> {
     split.iter().filter_map(|cache| numbers.iter().position(|known| known == cache)).collect()
 }
 
-/// Rank correlation of the largest sum of misses in a cache with the slowdown, over all splits.
+/// Returns the rank correlation of the largest sum of misses in a cache with the slowdown, over all splits.
 fn order(tried: &TriedSplits, misses: &[f64], n_caches: usize) -> f64 {
     let largest = |split: &[usize]| {
         let mut sums = vec![0.0; n_caches];
@@ -288,7 +288,7 @@ mod tests {
 
     use super::*;
 
-    /// The groups of a split, without numbers of caches.
+    /// Returns the groups of a split, without numbers of caches.
     fn groups(split: &[usize]) -> BTreeSet<Vec<usize>> {
         let group_on = |cache| (0..split.len()).filter(|&idx| split[idx] == cache).collect();
         (0..=split.iter().copied().max().unwrap_or(0)).map(group_on).collect()

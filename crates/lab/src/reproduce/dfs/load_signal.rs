@@ -144,7 +144,7 @@ impl Agreement {
         }
     }
 
-    /// Jobs of a node that are not in their cool-down.
+    /// Returns the jobs of a node that are not in their cool-down.
     fn movable(&self, node: usize) -> impl Iterator<Item = (JobId, &JobPlacement)> {
         let is_cooling = move |state: &JobPlacement| {
             state.moved_at.is_some_and(|poll| self.poll - poll < self.cooldown)
@@ -195,7 +195,7 @@ impl Agreement {
     }
 }
 
-/// The index of the largest load, the lowest of equals; none without any load.
+/// Returns the index of the largest load, the lowest of equals; none without any load.
 fn busiest(loads: &[u64]) -> Option<usize> {
     let most = loads.iter().copied().max().filter(|most| 0 < *most)?;
     loads.iter().position(|load| *load == most)
@@ -257,7 +257,7 @@ fn counts(
     }))
 }
 
-/// Polls without a further move of a program that `dfs` has moved.
+/// Returns the polls without a further move of a program that `dfs` has moved.
 fn cooldown_polls(reading: RuleReading) -> u64 {
     let info = policy::find("dfs").expect("it ships");
     let cooldown = info.param("cooldown").expect("dfs declares a cool-down");

@@ -11,12 +11,13 @@ pub(super) const CODE: &[Code] =
 
 const ALL: [&str; 10] = ["wl1", "wl2", "wl3", "wl4", "wl5", "wl6", "wl7", "wl8", "wl9", "wl10"];
 
-/// The chip with one node for each controller and 16 GiB per node, where no run of these workloads runs out of memory.
+/// Returns the chip with one node for each controller and 16 GiB per node, where no run of these workloads runs out of
+/// memory.
 fn first_touch() -> Result<Testbed, ReproduceError> {
     Testbed::parse("tilepro64 memory=16")
 }
 
-/// The chip as delivered, with memory interleaved over the controllers, and as much memory.
+/// Returns the chip as delivered, with memory interleaved over the controllers, and as much memory.
 fn interleaved() -> Result<Testbed, ReproduceError> {
     Testbed::parse("tilepro64-interleaved memory=16")
 }

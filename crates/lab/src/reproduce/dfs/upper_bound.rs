@@ -76,7 +76,7 @@ pub(super) fn upper_bound(pool: &RunPool<'_>) -> Result<Finding, ReproduceError>
     Ok(finding)
 }
 
-/// The jobs of a workload one by one with every seed, each with the length that is drawn for it.
+/// Returns the jobs of a workload one by one with every seed, each with the length that is drawn for it.
 fn alone(pool: &RunPool<'_>, testbed: &Testbed, workload: &str) -> Result<Series, ReproduceError> {
     let spaced = testbed.one_by_one(workload, &testbed.alone(workload)?)?;
     pool.series(&spaced, ("linux", workload), pool.seeds())
@@ -94,12 +94,12 @@ fn bound(base: &Series, alone: &Series) -> (Vec<f64>, Gain) {
     (bound_s, Gain::paired(base, alone, |base, alone| above(base, end(base, alone))))
 }
 
-/// The fraction of a run's makespan above a bound.
+/// Returns the fraction of a run's makespan above a bound.
 fn above(run: &RunMetrics, bound_s: f64) -> Option<f64> {
     Some(1.0 - bound_s / run.makespan.as_secs_f64())
 }
 
-/// Whether the published gains are possible at all.
+/// Returns whether the published gains are possible at all.
 fn possible_gains(memory: &str, most: &[Gain]) -> [StudyClaim; 2] {
     let claim = |what: &str, gains: &[Gain], least: f64, needed: usize| {
         let n = gains.iter().filter(|gain| least <= gain.mean).count();
@@ -118,7 +118,7 @@ fn possible_gains(memory: &str, most: &[Gain]) -> [StudyClaim; 2] {
     ]
 }
 
-/// Mean utilization of the controllers, and moves of DFS.
+/// Returns the mean utilization of the controllers, and moves of DFS.
 fn utilization(runs: &[Vec<Series>], testbed: &Testbed) -> FindingTable {
     let heads = ["workload", "mean", "busiest", "paper", "corrected"];
     let title = "utilization of the controllers under linux over the whole run, in %; moves of a run by DFS";

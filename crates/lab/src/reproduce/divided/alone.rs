@@ -99,7 +99,7 @@ impl Reuse {
         Ok(Reuse { within: FOUR.iter().map(within).collect::<Result<_, _>>()? })
     }
 
-    /// The fraction of accesses that are reuses within the largest distance.
+    /// Returns the fraction of accesses that are reuses within the largest distance.
     fn reused(&self, program: usize) -> f64 {
         self.within[program][MIB.len() - 1]
     }

@@ -29,12 +29,12 @@ impl PairSlowdowns {
         PairSlowdowns { slowdown: (0..ELEVEN.len()).map(row).collect() }
     }
 
-    /// Mean slowdown that a program causes.
+    /// Returns the mean slowdown that a program causes.
     fn caused(&self, column: usize) -> f64 {
         mean(&self.slowdown.iter().map(|row| row[column]).collect::<Vec<f64>>())
     }
 
-    /// Mean slowdown of a program next to Group 1.
+    /// Returns the mean slowdown of a program next to Group 1.
     fn next_to_group_1(&self, row: usize) -> f64 {
         mean(&G1.map(|column| self.slowdown[row][column]))
     }
@@ -79,7 +79,7 @@ pub(super) fn pairs(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     Ok(Finding { tables: vec![matrix(&pairs), groups(&middle, &pairs)], claims, notes: Vec::new() })
 }
 
-/// Slowdowns of all pairs in %.
+/// Returns the slowdowns of all pairs in %.
 fn matrix(pairs: &PairSlowdowns) -> FindingTable {
     let short = ELEVEN.map(|name| name.chars().take(5).collect::<String>());
     let heads: Vec<&str> =
@@ -95,7 +95,7 @@ fn matrix(pairs: &PairSlowdowns) -> FindingTable {
     table
 }
 
-/// The published groups, and those that both versions detect.
+/// Returns the published groups, and those that both versions detect.
 fn groups(socket: &Socket, pairs: &PairSlowdowns) -> FindingTable {
     let title =
         "groups: published, and detected from the counters of each program alone; slowdowns in %";

@@ -40,12 +40,12 @@ pub(super) fn socket_of(machine: &Machine, draw: ProfileDraw) -> Result<Socket, 
     Ok(Socket { alone, behaviours, domain })
 }
 
-/// The socket of xeon-2x4 in every draw.
+/// Returns the socket of xeon-2x4 in every draw.
 pub(super) fn sockets(pool: &RunPool<'_>) -> Result<Vec<Socket>, ReproduceError> {
     (1..=pool.n_draws()).map(|seed| socket("xeon-2x4", ProfileDraw::Seed(seed))).collect()
 }
 
-/// A claim over all draws, and whether it is true in the middle of the ranges.
+/// Returns a claim over all draws, and whether it is true in the middle of the ranges.
 pub(super) fn claim_of_draws<T>(
     text: &str,
     is_true: impl Fn(&T) -> bool,
@@ -63,7 +63,7 @@ pub(super) fn claim_of_draws<T>(
 /// Claims with their conditions.
 pub(super) type Conditions<T> = [(&'static str, fn(&T) -> bool)];
 
-/// A claim over all draws for each condition.
+/// Returns a claim over all draws for each condition.
 pub(super) fn claims_of_draws<T>(all: &Conditions<T>, middle: &T, drawn: &[T]) -> Vec<StudyClaim> {
     all.iter().map(|(text, is_true)| claim_of_draws(text, is_true, middle, drawn)).collect()
 }
@@ -95,7 +95,7 @@ impl GroupThresholds {
     }
 }
 
-/// The thresholds on a machine as parameters of `divided`.
+/// Returns the thresholds on a machine as parameters of `divided`.
 pub(in super::super) fn thresholds(
     machine: &Machine,
     draw: ProfileDraw,
@@ -103,7 +103,7 @@ pub(in super::super) fn thresholds(
     Ok(GroupThresholds::of(&socket_of(machine, draw)?).params())
 }
 
-/// Groups of the rank version: one third by queue-full events, then one third by references.
+/// Returns the groups of the rank version: one third by queue-full events, then one third by references.
 pub(super) fn by_rank(socket: &Socket) -> Vec<u8> {
     let mut groups = vec![3; socket.alone.len()];
     let mut left: Vec<usize> = (0..groups.len()).collect();
@@ -117,7 +117,7 @@ pub(super) fn by_rank(socket: &Socket) -> Vec<u8> {
     groups
 }
 
-/// Groups of the threshold version.
+/// Returns the groups of the threshold version.
 pub(super) fn by_limits(socket: &Socket, limits: GroupThresholds) -> Vec<u8> {
     let group = |alone: &SoloRates| match () {
         () if (limits.th_sq as f64) < alone.queue_full => 1,
@@ -127,12 +127,12 @@ pub(super) fn by_limits(socket: &Socket, limits: GroupThresholds) -> Vec<u8> {
     socket.alone.iter().map(group).collect()
 }
 
-/// The smallest value of some programs.
+/// Returns the smallest value of some programs.
 pub(super) fn least(of: impl Fn(usize) -> f64, programs: &[usize]) -> f64 {
     programs.iter().map(|idx| of(*idx)).fold(f64::INFINITY, f64::min)
 }
 
-/// The largest value of some programs.
+/// Returns the largest value of some programs.
 pub(super) fn most(of: impl Fn(usize) -> f64, programs: &[usize]) -> f64 {
     programs.iter().map(|idx| of(*idx)).fold(f64::NEG_INFINITY, f64::max)
 }

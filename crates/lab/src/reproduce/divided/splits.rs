@@ -34,16 +34,16 @@ struct Splits {
 fn isolation(groups: &[u8]) -> Vec<bool> {
     let programs_of = |group: u8| (0..groups.len()).filter(move |idx| groups[*idx] == group);
     let others: Vec<usize> = programs_of(2).chain(programs_of(3)).collect();
-    let mut first_model: Vec<bool> = groups.iter().map(|group| *group == 1).collect();
-    others.into_iter().skip(SOCKET_CPUS).for_each(|idx| first_model[idx] = true);
-    first_model
+    let mut on_first_socket: Vec<bool> = groups.iter().map(|group| *group == 1).collect();
+    others.into_iter().skip(SOCKET_CPUS).for_each(|idx| on_first_socket[idx] = true);
+    on_first_socket
 }
 
-/// Slowdown of every program in a split.
-fn slowdowns(socket: &Socket, mix: &[usize], first_model: &[bool]) -> Vec<f64> {
+/// Returns the slowdown of every program in a split.
+fn slowdowns(socket: &Socket, mix: &[usize], on_first_socket: &[bool]) -> Vec<f64> {
     let mut all = vec![1.0; mix.len()];
     for side in [true, false] {
-        let on_side: Vec<usize> = (0..mix.len()).filter(|idx| first_model[*idx] == side).collect();
+        let on_side: Vec<usize> = (0..mix.len()).filter(|idx| on_first_socket[*idx] == side).collect();
         let behaviours: Vec<_> = on_side.iter().map(|idx| &socket.behaviours[mix[*idx]]).collect();
         let predicted = predict_together(&behaviours, &socket.domain);
         on_side.iter().zip(predicted).for_each(|(idx, predicted)| all[*idx] = predicted.slowdown);
@@ -57,9 +57,9 @@ impl Splits {
         let even = (0u32..1 << mix.len()).filter(|set| set.count_ones() as usize == half);
         let even: Vec<Vec<f64>> = even
             .map(|set| {
-                let first_model: Vec<bool> =
+                let on_first_socket: Vec<bool> =
                     (0..mix.len()).map(|idx| set >> idx & 1 == 1).collect();
-                slowdowns(socket, mix, &first_model)
+                slowdowns(socket, mix, &on_first_socket)
             })
             .collect();
         let at_random: Vec<f64> = (0..mix.len())
@@ -138,7 +138,7 @@ pub(super) fn splits(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     Ok(Finding { tables: vec![table, other_sockets(&mixes)?], claims, notes: Vec::new() })
 }
 
-/// The splits on sockets with more or less cache and bandwidth, which shows the contended resource.
+/// Returns the splits on sockets with more or less cache and bandwidth, which shows the contended resource.
 fn other_sockets(mixes: &[Mix]) -> Result<FindingTable, ReproduceError> {
     let heads = ["socket", "isolated", "best", "worst", "slowdown at random"];
     let title =

@@ -26,13 +26,13 @@ const NUMBERS: std::ops::RangeInclusive<usize> = 1..=6;
 /// the first run.
 const SPEEDUP_MIN: f64 = 1.005;
 
-/// The eight programs, aggressors first.
+/// Returns the eight programs, aggressors first.
 fn programs(n_aggressors: usize) -> Vec<usize> {
     let programs_of = |group: [usize; 3], n: usize| (0..n).map(move |idx| group[idx % group.len()]);
     programs_of(G1, n_aggressors).chain(programs_of(G2, N - n_aggressors)).collect()
 }
 
-/// Mean slowdown with the first four programs on one socket, or every other one.
+/// Returns the mean slowdown with the first four programs on one socket, or every other one.
 fn fixed_slowdown(socket: &Socket, n_aggressors: usize, is_isolated: bool) -> f64 {
     let programs = programs(n_aggressors);
     let slowdowns = [0, 1].map(|side| {
@@ -74,7 +74,7 @@ fn summary(is_better: &[bool]) -> String {
     }
 }
 
-/// Gains of `guard=off` over a guard that always spreads, by number of aggressors.
+/// Returns the gains of `guard=off` over a guard that always spreads, by number of aggressors.
 fn by_policy(
     pool: &RunPool<'_>,
     limits: GroupThresholds,

@@ -26,7 +26,7 @@ fn row(builder: &ReportBuilder, job: &Job, progress: &JobProgress, track: &JobTr
     JobRow { timeline: timeline(builder, track), ..row }
 }
 
-/// The fields that the workload declares.
+/// Returns the fields that the workload declares.
 fn from_workload(job: &Job) -> JobRow {
     JobRow {
         id: job.id.0,

@@ -47,7 +47,7 @@ fn domain(level: Level, number: u32, domain_names: &DomainNames) -> DomainRow {
     DomainRow { label: format!("{level} {number}"), number, cpus }
 }
 
-/// Level and tier of the loads for the longest time; of equal times the first. A run that ended before its
+/// Returns the level and tier of the loads for the longest time; of equal times the first. A run that ended before its
 /// first interval has only the expected basis, which matters only if the policy placed something.
 pub(super) fn main_basis(builder: &ReportBuilder) -> Option<LoadBasis> {
     let length = |series: &&LoadSeriesSums| series.span().1.saturating_sub(series.span().0);
@@ -56,8 +56,8 @@ pub(super) fn main_basis(builder: &ReportBuilder) -> Option<LoadBasis> {
     longest.map(|series| series.basis).or(expected)
 }
 
-/// The tier as a sentence, with the intervals in which the level or the tier differed. Intervals without a source
-/// before the first job started are omitted.
+/// Returns the tier as a sentence, with the intervals in which the level or the tier differed. Intervals without a
+/// source before the first job started are omitted.
 pub(super) fn tier_text(builder: &ReportBuilder, basis: LoadBasis) -> String {
     let first_start = builder.tracks.iter().filter_map(|track| track.started).min();
     let is_before_jobs = |series: &LoadSeriesSums| {

@@ -53,13 +53,13 @@ const VARIANTS: [&str; 27] = [
     "spread[domains=llc]",
 ];
 
-/// Number of turns with constant values after which averages and groups no longer change. N-MASS has the largest
-/// number: a job that changed its speed migrates back and forth until the ten intervals that are kept for each node are
-/// new. Each stay of two or three turns adds one interval.
+/// Number of turns with constant values after which averages and groups no longer change. N-MASS needs the most turns:
+/// a job that changed its speed migrates back and forth until all ten stored intervals of each node were measured after
+/// the change. Each stay of two or three turns adds one interval.
 const CONVERGENCE_TURNS: u64 = 80;
 
-/// Returns a machine and a policy: a registered one or a variant, whose name, without parameters, is accepted by
-/// `includes`.
+/// Returns random pairs of a machine and a policy (a registered policy or a variant). `includes` accepts the name of
+/// the policy without parameters.
 fn machine_and_policy(
     includes: impl Fn(&str) -> bool,
 ) -> impl Strategy<Value = (&'static str, &'static str)> {
@@ -73,18 +73,18 @@ fn is_dfs(policy: &str) -> bool {
     policy == "dfs"
 }
 
-/// Policies that distribute threads over caches.
+/// Returns whether a policy distributes threads over caches.
 fn is_cache_policy(policy: &str) -> bool {
     ["di", "dio", "di-migrate", "dino", "animal"].contains(&policy)
 }
 
-/// Policies whose placement depends on averages only.
+/// Returns whether the placement of a policy depends on averages only.
 fn converges(policy: &str) -> bool {
     ["maximum-local", "nmass", "home-cluster", "divided"].contains(&policy)
 }
 
 prop_compose! {
-    /// Jobs, and turns each with an event, a job, four values, and CPUs.
+    /// Returns random scripts. A script has jobs and turns; each turn has an event, a job, four values and CPUs.
     fn script()(
         jobs in proptest::collection::vec((0u8..18, 1u32..6, 0u32..8, 0u32..4, 0u32..30), 1..9),
         turns in proptest::collection::vec((0u32..16, 0usize..9, proptest::collection::vec(0u64..2000, 4), 0u32..15), 1..40),
@@ -133,10 +133,10 @@ prop_compose! {
     }
 }
 
-/// Checks that no job migrates after that number of turns.
+/// Checks that no job migrates after [`CONVERGENCE_TURNS`].
 ///
 /// Exception: a turn in which the third step of N-MASS migrates a job. Among equally occupied domains, the second step
-/// prefers the current domain of a job, and the third step can migrate the job away from there in every interval.
+/// prefers the current domain of a job, and the third step can migrate the job away from that domain in every interval.
 fn check_no_late_migration(
     (machine, policy): (&str, &str),
     script: &str,
@@ -154,7 +154,7 @@ fn check_no_late_migration(
     Ok(())
 }
 
-/// Found by a random test. The job takes twice as many cycles from the twelfth second on, at home and away.
+/// A random test found this script. The job takes twice as many cycles from the twelfth second on, at home and away.
 #[test]
 fn a_job_that_changed_its_speed_stays_once_both_sides_have_new_intervals() {
     let script = "\

@@ -8,7 +8,7 @@
 //! and the reasons in journals are derived from the declaration. The decisions of a policy are its [`Rules`]: they
 //! read a [`sched::Snapshot`], write a [`sched::Plan`], and do not depend on a host.
 //!
-//! To add a policy: a module with a declaration and an `impl Rules`, and one line in [`registry`].
+//! To add a policy, add a module with a declaration and an `impl Rules`, and one line in [`registry`].
 
 mod animal;
 mod declaration;
@@ -65,7 +65,7 @@ pub fn registry() -> &'static [&'static PolicyInfo] {
 /// The seed is for policies that draw random numbers; the same text and seed give the same policy.
 ///
 /// # Errors
-/// No such policy or parameter, a value outside its range, or values that exclude each other.
+/// The policy or a parameter does not exist, a value is out of range, or values exclude each other.
 pub fn build(spec: &str, seed: u64) -> Result<Box<dyn Policy>, PolicyError> {
     find(split(spec)?.0)?.build(spec, seed)
 }
@@ -73,7 +73,7 @@ pub fn build(spec: &str, seed: u64) -> Result<Box<dyn Policy>, PolicyError> {
 /// Returns the declaration of a policy, by its name.
 ///
 /// # Errors
-/// No such policy.
+/// The policy does not exist.
 pub fn find(name: &str) -> Result<&'static PolicyInfo, PolicyError> {
     registry().iter().find(|info| info.name == name).copied().ok_or_else(|| unknown_policy(name))
 }

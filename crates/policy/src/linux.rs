@@ -1,4 +1,4 @@
-//! The empty plan: the kernel places every task. The baseline for the other policies.
+//! A policy without requests: the kernel places every task. It is the baseline for the other policies.
 //!
 //! The policy has an interval although it makes no decision, so that its journal contains the same samples, taken
 //! at the same cost, as the journals of the other policies.

@@ -1,7 +1,7 @@
-//! Notes that several policies give: the conditions of placement on this machine.
+//! Notes of several policies about the conditions of placement on this machine.
 //!
-//! A note is given when its condition holds at the start of a run, and again after the condition changed. The
-//! engine prints each sentence once per run.
+//! A note is added when its condition holds at the start of a run, and again after the condition changed. The engine
+//! prints each sentence once per run.
 
 use sched::{CounterEvent, JobState, Plan, Reason, SignalTier, Snapshot, reasons};
 use topology::Level;
@@ -45,7 +45,7 @@ reasons! {
         "the job shared a core, and {cpus} had fewer jobs in {domain}";
 }
 
-/// The conditions that notes are about.
+/// The conditions that cause notes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct NotedConditions {
     can_place: bool,
@@ -53,7 +53,7 @@ struct NotedConditions {
     one_memory: bool,
 }
 
-/// Notes about domains and memory that were given so far.
+/// The conditions of the notes about domains and memory in earlier turns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MachineNotes {
     noted: Option<NotedConditions>,
@@ -80,7 +80,8 @@ impl MachineNotes {
         has_changed
     }
 
-    /// [`MachineNotes::add`] for policies about caches: of the memory conditions, only NUMA balancing matters.
+    /// Adds notes for policies that distribute jobs over caches: as [`MachineNotes::add`], but NUMA balancing is the
+    /// only memory condition.
     pub fn add_for_caches(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
         if self.add_domains(snapshot, plan)
             && can_place(snapshot)
@@ -90,7 +91,8 @@ impl MachineNotes {
         }
     }
 
-    /// [`MachineNotes::add`] without the memory conditions, for policies that do not depend on memory.
+    /// Adds notes for policies that do not depend on memory: as [`MachineNotes::add`], but without the memory
+    /// conditions.
     pub fn add_domains(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) -> bool {
         let level = snapshot.domains.level();
         let one_memory = n_nodes_with_memory(snapshot) < 2;
@@ -116,7 +118,7 @@ fn add_numa_balancing(snapshot: &Snapshot<'_>, plan: &mut Plan) {
     }
 }
 
-/// Returns the note that no job can be placed, if none can.
+/// Returns the note that no job can be placed; `None` if jobs can be placed.
 pub(crate) fn nothing_to_place(snapshot: &Snapshot<'_>) -> Option<Reason> {
     if snapshot.usable_cpus.len() <= 1 {
         return Some(Reason::new(NOTHING_TO_PLACE));
@@ -133,7 +135,7 @@ pub(crate) struct RateFailures {
 }
 
 impl RateFailures {
-    /// For a policy with the parameter `failures`.
+    /// Creates the counter of a policy with the parameter `failures`.
     pub fn new(params: &Params<'_>) -> Self {
         RateFailures { limit: params.get("failures"), n_failures: 0 }
     }

@@ -1,4 +1,4 @@
-//! Queries on snapshots and CPU counts that several policies need.
+//! Functions on snapshots, and numbers of jobs per CPU, for several policies.
 
 use base::{CpuId, CpuSet, NodeId};
 use program::MemoryPolicy;
@@ -46,7 +46,8 @@ impl JobsPerCpu {
         }
     }
 
-    /// Returns the `n` of these CPUs with the fewest jobs, ties by number; all if there are at most `n`.
+    /// Returns the `n` CPUs of a set with the fewest jobs; ties: the lowest number. Returns the whole set if it has at
+    /// most `n` CPUs.
     pub fn least_loaded(&self, cpus: &CpuSet, n: u32) -> CpuSet {
         let key = |&cpu: &CpuId| (self.n_jobs.get(cpu.index()).copied().unwrap_or(0), cpu);
         if n <= 1 {
@@ -73,7 +74,7 @@ pub(crate) fn has_lost_cpus(job: &JobView<'_>, usable: &CpuSet) -> bool {
 }
 
 /// Returns whether a job is placed on several domains, because it has more threads than a domain has CPUs. Such a job
-/// loads all of these domains, and no migration changes that.
+/// loads all of these domains, also after a migration.
 pub(crate) fn spans_domains(snapshot: &Snapshot<'_>, job: &JobView<'_>) -> bool {
     let Some(placed) = job.placed else { return false };
     // Fast path: called for every job in every turn.
@@ -99,12 +100,12 @@ pub(crate) fn other_cpus_of_node(
     all.and(snapshot.usable_cpus).minus(cpus)
 }
 
-/// Returns whether there are at least two CPUs, and domains.
+/// Returns whether there are at least two usable CPUs and at least one domain.
 pub(crate) fn can_place(snapshot: &Snapshot<'_>) -> bool {
     1 < snapshot.usable_cpus.len() && !snapshot.domains.is_empty()
 }
 
-/// Returns the first of some names, and the number of the others.
+/// Returns the first names of a list, and the number of further names.
 pub(crate) fn some_names<'a>(names: impl Iterator<Item = &'a str>) -> String {
     const N_NAMES: usize = 8;
     let names: Vec<&str> = names.collect();
@@ -133,7 +134,7 @@ pub(crate) fn n_nodes_with_memory(snapshot: &Snapshot<'_>) -> usize {
     snapshot.machine.nodes_with_memory().len()
 }
 
-/// Returns the node that a job's memory policy names, if it is a single one.
+/// Returns the node of a job's declared memory policy, if the policy names exactly one node.
 pub(crate) fn declared_node(job: &JobView<'_>) -> Option<NodeId> {
     let nodes = match job.job.memory.as_ref()? {
         MemoryPolicy::Bind(nodes) | MemoryPolicy::Preferred(nodes) => nodes,

@@ -64,7 +64,7 @@ impl Rules for Random {
         if !placement::can_place(snapshot) {
             return;
         }
-        let draws_again = self.is_time(snapshot);
+        let draws_again = self.start_redraw_if_due(snapshot);
         for job in snapshot.jobs {
             if job.state == JobState::Due || placement::has_lost_cpus(job, snapshot.usable_cpus) {
                 self.draw(snapshot, job, BY_LOT, plan);
@@ -76,15 +76,15 @@ impl Rules for Random {
 }
 
 impl Random {
-    /// Returns whether all jobs are placed again in this turn; if so, the time until the next redraw starts.
-    fn is_time(&mut self, snapshot: &Snapshot<'_>) -> bool {
+    /// Returns whether all jobs are placed again in this turn. If so, starts the time until the next redraw.
+    fn start_redraw_if_due(&mut self, snapshot: &Snapshot<'_>) -> bool {
         let Some(every) = self.config.every else { return false };
-        let is_time = snapshot.turn.causes.contains(&Cause::Interval)
+        let is_due = snapshot.turn.causes.contains(&Cause::Interval)
             && self.drawn_at.saturating_add(every) <= snapshot.turn.at;
-        if is_time {
+        if is_due {
             self.drawn_at = snapshot.turn.at;
         }
-        is_time
+        is_due
     }
 
     fn draw(

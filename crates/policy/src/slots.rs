@@ -8,11 +8,11 @@
 //!
 //! First a policy maps jobs to domains by counting slots ([`DomainSlots`]). Then [`assign_cpus`] selects CPUs. A job
 //! that stays on its domain keeps its CPUs, unless it shares a core while another core of the domain is idle. CPUs are
-//! selected in this order: on the core with the fewest jobs, of its SMT siblings the one with the fewest jobs, the
-//! lowest number. A job with more threads than its domain has slots gets the whole domain and, if domains are caches or
-//! cores, further CPUs of the node. Such a job stays on its domain, because no other domain has enough slots either.
+//! selected by three criteria, in this order: fewest jobs on the core, fewest jobs on the CPU, lowest number. A job
+//! with more threads than its domain has slots gets the whole domain and, if domains are caches or cores, further CPUs
+//! of the node. Such a job stays on its domain, because no other domain has enough slots either.
 //!
-//! Unmanaged jobs keep their slots and stay where they are.
+//! Unmanaged jobs keep their slots and their CPUs.
 
 use std::cmp::Ordering;
 
@@ -39,7 +39,7 @@ pub(crate) struct MovableJob<'s> {
 pub(crate) struct PlacementJobs<'s> {
     /// Jobs that the policy maps, by id.
     pub movable: Vec<MovableJob<'s>>,
-    /// Jobs that stay where they are.
+    /// Jobs that the policy does not move.
     pub fixed: Vec<&'s JobView<'s>>,
 }
 
@@ -57,7 +57,7 @@ struct SlotCount {
 }
 
 impl<'s> PlacementJobs<'s> {
-    /// Divides the jobs of a snapshot. A job that may use no usable CPU is in neither list.
+    /// Divides the jobs of a snapshot into movable and fixed jobs. A job that may use no usable CPU is in neither list.
     pub fn of(snapshot: &'s Snapshot<'_>) -> Self {
         let mut jobs = PlacementJobs::default();
         for job in snapshot.jobs {
@@ -102,7 +102,7 @@ impl MovableJob<'_> {
 }
 
 impl DomainSlots {
-    /// Creates the slots in which only the fixed jobs are.
+    /// Creates the slots of all domains, occupied only by the fixed jobs.
     pub fn of(snapshot: &Snapshot<'_>, jobs: &PlacementJobs<'_>) -> Self {
         let cores: Vec<u32> =
             snapshot.domains.iter().map(|(_, d)| n_cores(snapshot.machine, &d.cpus)).collect();
@@ -171,7 +171,8 @@ impl DomainSlots {
         scaled(a, b).cmp(&scaled(b, a))
     }
 
-    /// Returns the domain with the smallest share of taken slots; ties: the domain of the job, then the lowest number.
+    /// Returns the domain with the smallest share of taken slots; ties: the current domain of the job, then the lowest
+    /// number.
     pub fn least_occupied(
         &self,
         job_slot: &MovableJob<'_>,
@@ -215,7 +216,7 @@ pub(crate) fn assign_cpus(
             None => unassigned.push(job_idx),
         }
     }
-    // Jobs with the fewest possible CPUs first.
+    // Jobs with the fewest possible CPUs get their CPUs first.
     let n_possible =
         |job_idx: usize| possible(snapshot, &jobs.movable[job_idx], domains[job_idx]).len();
     unassigned.sort_by_cached_key(|&job_idx| (n_possible(job_idx), job_idx));
@@ -226,7 +227,7 @@ pub(crate) fn assign_cpus(
     chosen
 }
 
-/// Returns the number of jobs per core of each domain if all are spread evenly.
+/// Returns the number of jobs per core of each domain if all jobs are spread evenly over its cores.
 fn limits(snapshot: &Snapshot<'_>, jobs: &PlacementJobs<'_>, domains: &[usize]) -> Vec<u32> {
     let mut full = DomainSlots::of(snapshot, jobs);
     for (job_slot, &idx) in jobs.movable.iter().zip(domains) {
@@ -240,7 +241,7 @@ fn possible(snapshot: &Snapshot<'_>, job_slot: &MovableJob<'_>, idx: usize) -> C
     snapshot.domains.get(idx).cpus.and(job_slot.job.allowed)
 }
 
-/// Returns the CPUs that a job already has in a domain, if they are enough for its threads.
+/// Returns the CPUs that a job already has in a domain, if their number is enough for its threads.
 fn kept(snapshot: &Snapshot<'_>, job_slot: &MovableJob<'_>, idx: usize) -> Option<CpuSet> {
     let is_there = job_slot.is_bound && job_slot.now == Some(idx);
     let cpus = job_slot.job.placed.filter(|_| is_there)?.and(snapshot.usable_cpus);
@@ -290,12 +291,12 @@ impl CpuOccupancy {
         (on_core.unwrap_or(on_cpu), on_cpu)
     }
 
-    /// Whether, with one more job on these CPUs, no core has more jobs than the limit.
+    /// Returns whether no core would have more jobs than the limit with one more job on these CPUs.
     fn fit(&mut self, cpus: &CpuSet, limit: u32) -> bool {
         self.occupancy_with(cpus).0 <= limit
     }
 
-    /// Returns the CPUs of a domain for a job: its current ones, unless others have fewer jobs.
+    /// Returns the CPUs of a domain for a job: its current CPUs, unless other CPUs have fewer jobs.
     fn choose(&mut self, snapshot: &Snapshot<'_>, job_slot: &MovableJob<'_>, idx: usize) -> CpuSet {
         let possible = possible(snapshot, job_slot, idx);
         let n_required = job_slot.threads as usize;
@@ -315,7 +316,7 @@ impl CpuOccupancy {
         ))
     }
 
-    /// Returns the occupancy of some CPUs with one more job: of the most occupied core, then the sum.
+    /// Returns the occupancy of some CPUs with one more job: that of the most occupied core, and the sum.
     fn occupancy_with(&mut self, cpus: &CpuSet) -> (u32, u32) {
         self.add(cpus);
         let n_jobs = || cpus.iter().map(|cpu| self.n_jobs_on(cpu).0);
@@ -324,7 +325,7 @@ impl CpuOccupancy {
         occupancy
     }
 
-    /// Returns the `n` of some CPUs with the fewest jobs, one by one: each selected CPU occupies its core.
+    /// Selects the `n` CPUs of a set with the fewest jobs, one by one: each selected CPU counts as a job on its core.
     pub fn least_occupied(&self, cpus: &CpuSet, n: usize) -> CpuSet {
         if n <= 1 {
             let best = cpus.iter().min_by_key(|&cpu| (self.n_jobs_on(cpu), cpu));

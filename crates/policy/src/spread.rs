@@ -7,11 +7,11 @@
 //! ```
 //!
 //! Consecutive jobs go to different nodes first, then to different LLC domains of a node. Within an LLC domain a job
-//! gets the CPU with the fewest jobs. If a job may not run on the next domain, it gets the first domain after that one
-//! on which it may run. A job with more threads than an LLC domain has CPUs gets CPUs of the whole placement domain.
-//! Jobs never migrate, unless their CPUs become unusable.
+//! gets the CPU with the fewest jobs. If a job may not run on the next domain, it gets the next domain in this order on
+//! which it may run. A job with more threads than an LLC domain has CPUs gets CPUs of the whole placement domain. Jobs
+//! never migrate, unless their CPUs become unusable.
 //!
-//! The policy does not use loads. A comparison with it shows the effect of the numbers of jobs alone.
+//! The policy does not use loads. A comparison with this policy shows the effect of balancing only the number of jobs.
 
 use base::{CpuSet, LlcId, NodeId, NodeSet};
 use program::MemoryPolicy;
@@ -62,7 +62,7 @@ names! {
 #[derive(Debug)]
 struct RoundRobin {
     config: Config,
-    /// Index of the next cell.
+    /// Index of the cell for the next job.
     next: usize,
     jobs_per_cpu: JobsPerCpu,
     /// The round-robin order for the usable CPUs `cells_of`.

@@ -1,8 +1,8 @@
-//! Decisions of policies as text. The cases are in the directory `cases`. [`testkit`] describes the language; these
-//! words are of this crate:
+//! Decisions of policies as text. The cases are in the directory `cases`. [`testkit`] describes the language. This
+//! crate adds these words:
 //!
 //! ```text
-//!   job a llc-references=90/s              a counter of a job's task, per second of its CPU time; all of them run
+//!   job a llc-references=90/s              a counter of a job's task, per second of its CPU time
 //!   250ms poll 900 10 with a=800           loads of the domains in the last interval, and of jobs
 //!   250ms poll unreadable                  the memory controller counters are not readable
 //!   1s counts a/2 in=1s cycles=9; poll     counters of a job's task in the given CPU time; `a` is `a/1`
@@ -19,9 +19,9 @@
 //! Values hold until a later event replaces them. After each turn every placement is done, and every job that was
 //! due is running.
 //!
-//! `> dfs` prints the plan of each turn with reason codes, `>> dfs` with sentences. `, with trials` and
-//! `, with trials that change nothing` after the policy add trials of its migrations. Policies place jobs, so the
-//! target of every request is a job.
+//! `> dfs` prints the plan of each turn with reason codes, `>> dfs` with sentences. `, with trials` or `, with trials
+//! that change nothing` after the policy adds trials of its migrations. Policies place jobs, so the target of every
+//! request is a job.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -36,7 +36,7 @@ use sched::{
 use testkit::{Event, World, fields, parse};
 use topology::{Domains, Level, Machine};
 
-/// The plans of a policy on a machine, one line per time and reason.
+/// Runs a policy over a script. Returns its plans, one line per time and reason.
 pub(crate) fn plans(machine: &str, policy: &str, script: &str) -> String {
     testkit::play(&mut PolicyWorld::new(machine, policy), script)
 }
@@ -79,7 +79,7 @@ pub(crate) struct WatchedRequest<'a> {
     pub class: u8,
     /// Classes of the movable jobs in that domain that may run in the target.
     pub candidate_classes: Vec<u8>,
-    /// Number of movable jobs in that domain, also those that may not run in the target.
+    /// Number of movable jobs in that domain, including jobs that may not run in the target.
     pub n_movable_in_domain: usize,
     pub loads: &'a [u64],
 }
@@ -110,7 +110,7 @@ struct JobInWorld {
     per_second: Vec<(CounterEvent, u64)>,
     state: Option<JobState>,
     placed: Option<CpuSet>,
-    /// The CPUs before the release: the tasks ran there last.
+    /// The CPUs before the release, on which the tasks ran last.
     ran_on: Option<CpuSet>,
     started: Option<Nanos>,
     movable: bool,
@@ -125,12 +125,12 @@ struct JobInWorld {
     active_migration: Option<ActivePageMigration>,
 }
 
-/// Rates per thousand instructions, at one instruction per nanosecond; `None`: not counted.
+/// Rates per thousand instructions, at one instruction per nanosecond. A rate of `None` is not counted.
 #[derive(Clone, Copy, Debug)]
 struct Rates {
     misses_per_million: Option<u64>,
     references_per_million: Option<u64>,
-    /// CPU use.
+    /// CPU utilization.
     percent: u64,
 }
 
@@ -214,7 +214,7 @@ impl PolicyWorld {
         let spec = variant.trim_start_matches(['>', ' ']);
         let (spec, trials) = spec
             .split_once(", with trials")
-            .map_or((spec, None), |(spec, how)| (spec, Some(how.is_empty())));
+            .map_or((spec, None), |(spec, limit)| (spec, Some(limit.is_empty())));
         let policy = crate::build(spec, 1).expect("a policy");
         let machine = testkit::machine(machine);
         PolicyWorld {
@@ -299,7 +299,7 @@ impl PolicyWorld {
         job.counts.insert(parse(number), (counters, time));
     }
 
-    /// The tier of every event that is counted for a task is `counters`.
+    /// Returns the signal tiers: `counters` for every event that is counted for a task.
     fn tiers(&self, tasks: &[TaskView]) -> Tiers {
         let mut tiers = Tiers::default();
         tiers.loads = self.tier;
@@ -448,7 +448,7 @@ impl JobInWorld {
         usable: &CpuSet,
         interval: Nanos,
     ) -> Option<JobView<'a>> {
-        // Most tasks of a job on several domains ran last on the highest of its CPUs.
+        // The tests assume that most tasks of a job on several domains ran last on its highest CPU.
         let domain = (self.placed.as_ref().or(self.ran_on.as_ref()))
             .map(|cpus| cpus.and(usable))
             .and_then(|cpus| domains.of_set(&cpus).or_else(|| domains.of_cpu(cpus.last()?)));
@@ -472,7 +472,7 @@ impl JobInWorld {
 }
 
 impl Rates {
-    /// `20`, `0.5/3@50` or `-`: misses / references @ CPU use in percent.
+    /// Parses `20`, `0.5/3@50` or `-`: misses / references @ CPU utilization in percent.
     fn parse(text: &str) -> Rates {
         let (rates, percent) = text.split_once('@').unwrap_or((text, "100"));
         let (misses, references) = rates.split_once('/').unwrap_or((rates, "-"));
@@ -485,7 +485,7 @@ impl Rates {
         }
     }
 
-    /// Counters of a task over a CPU time.
+    /// Returns the counters of a task in this CPU time.
     fn counters(self, cpu_time: Nanos) -> CounterDeltas {
         let millions = cpu_time.0 / 1_000_000;
         let mut counters = CounterDeltas::default();

@@ -1,4 +1,4 @@
-//! Decisions of the policies, texts that name a policy, and the consistency of all declarations.
+//! Tests of the decisions of policies, of texts that name a policy, and of the consistency of all declarations.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -95,7 +95,7 @@ fn with_a_complete_profile_no_policy_lacks_a_signal() {
     }
 }
 
-/// Returns a text with a parameter and values of others that give it an effect.
+/// Returns a text with a parameter, and with values of other parameters with which the parameter has an effect.
 fn with_effect(info: &PolicyInfo, param: &Param, value: &str) -> String {
     let mut given = format!("{}={value}", param.name);
     for condition in param.no_effect_with {
@@ -133,10 +133,11 @@ fn sample_values(values: &Values) -> Vec<String> {
     }
 }
 
-/// The values of each parameter that are rejected because they have no effect: alone, and beside one value of one other
-/// parameter if they are accepted alone. A new parameter or value changes the list, or needs a review whether it should.
+/// Lists the values of each parameter that are rejected because they have no effect: alone, and in combination with one
+/// value of another parameter. A new parameter or value should change the list. If it does not, its declaration needs a
+/// review.
 #[test]
-fn of_all_pairs_of_values_those_without_effect_are_rejected() {
+fn pairs_of_values_without_effect_are_rejected() {
     let mut text = String::new();
     for info in registry() {
         let has_no_effect = |key: &str, pairs: &str| {

@@ -1,11 +1,11 @@
-//! The animal class of a job, and the penalties of classes for each other.
+//! The animal class of a job, and the penalty of each pair of classes on one cache.
 //!
 //! ```text
 //!   accesses to the LLC per 1000 instructions
 //!      ▲            │                     │
-//!      │  rabbit    │                     │           depends on cache hits: any other thread evicts lines
+//!      │  rabbit    │                     │           depends on cache hits: every other thread evicts its lines
 //!    8 ┤────────────┤  devil              │  strong
-//!      │  sheep     │  (intermediate)     │  devil    evicts lines of all others, few cache hits
+//!      │  sheep     │  (intermediate)     │  devil    evicts lines of other threads, few cache hits
 //!    2 ┤────────────┤                     │
 //!      │  turtle    │                     │           few cache accesses
 //!      └────────────┴─────────────────────┴────────►  misses per 1000 instructions
@@ -13,10 +13,10 @@
 //! ```
 //!
 //! The classes and their penalties are those of Clavis 6.5.5. The limits between classes are not published. The first
-//! limit of misses is the limit between turtles and devils in Clavis (`DEVIL_HORIZON`). The others are guessed: they are
-//! in gaps of the values of SPEC CPU2006 programs that run alone on a large cache, between cache-sensitive programs and
-//! others (2 and 8 accesses), and between devils that tolerate a further copy of the same program and devils that do not
-//! (10).
+//! limit of misses is the limit between turtles and devils in Clavis (`DEVIL_HORIZON`). The other limits are guessed.
+//! They are in gaps between the values of SPEC CPU2006 programs that run alone on a large cache. The limits of 2 and 8
+//! accesses separate cache-sensitive programs from other programs. The limit of 10 misses separates devils that
+//! tolerate a second copy of the same program from other devils.
 
 use super::declaration::Config;
 use crate::memory_intensity::rates::{Rate, RecentRates};
@@ -50,8 +50,8 @@ impl Animal {
 }
 
 impl Config {
-    /// Returns the class of a rate of misses and a rate of accesses. If accesses are not counted, a thread with few
-    /// misses counts as a sheep, the class between turtle and rabbit.
+    /// Returns the class of a thread with these rates of misses and accesses. If accesses are not counted, a thread
+    /// with few misses counts as a sheep, the class between turtle and rabbit.
     fn animal(&self, misses: Rate, accesses: Option<Rate>) -> Animal {
         if self.strong < misses {
             return Animal::StrongDevil;
@@ -80,13 +80,13 @@ impl RateHistory {
         accesses.into_iter().for_each(|accesses| self.accesses.push(accesses));
     }
 
-    /// Returns the class of the mean rates; a devil before the first interval.
+    /// Returns the class of the mean rates; before the first interval the class is devil.
     pub fn animal(&self, config: &Config) -> Animal {
         let misses = self.misses.mean();
         misses.map_or(Animal::Devil, |misses| config.animal(misses, self.accesses.mean()))
     }
 
-    /// Basis of the class, as text.
+    /// Returns the rates that the class is based on, as text.
     pub fn basis(&self) -> String {
         match (self.misses.mean(), self.accesses.mean()) {
             (None, _) => "assumed until its class is known".to_owned(),
@@ -124,7 +124,7 @@ impl AnimalCounts {
         *n = n.saturating_sub(1);
     }
 
-    /// Returns the penalty of a thread if it is added to a cache.
+    /// Returns the penalty of a thread if the thread is added to a cache.
     pub fn penalty(&self, cache: usize, animal: Animal) -> u64 {
         let counts = self.n_of[cache].iter().zip(PENALTIES[animal as usize]);
         counts.map(|(n, penalty)| n * penalty).sum()
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn misses_decide_about_devils_and_accesses_about_the_others() {
+    fn misses_define_devils_and_accesses_define_the_other_classes() {
         let params = Params::parse(&super::super::INFO, "animal").expect("the defaults");
         let config = Config::new(&params);
         // Misses and accesses per million instructions.

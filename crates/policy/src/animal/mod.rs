@@ -1,15 +1,16 @@
 //! Animal classes: turtles, sheep, rabbits and devils, and their penalties for each other on one cache.
 //!
-//! The predecessor of DINO in Clavis 6.5.5, and a baseline for DINO. Threads are not sorted: each pair of classes has a
-//! penalty, and two rules keep the sum of penalties low.
+//! The policy is the predecessor of DINO in Clavis 6.5.5, and a baseline for DINO. Threads are not sorted: each pair of
+//! classes has a penalty, and two rules keep the sum of penalties low.
 //!
 //! ```text
 //!   a thread starts    on the cache with the lowest penalty for it, of the caches with the fewest threads
 //!   once a second      a random pair on two caches swaps its CPUs if that lowers the sum of both penalties
 //! ```
 //!
-//! Classes: [`classes`]. A thread with an unknown class counts as a devil. Pages never migrate. Placement of jobs instead
-//! of threads, and the selection of the scheduled jobs: [`crate::memory_intensity`].
+//! [`classes`] defines the classes. A thread with an unknown class counts as a devil. Pages never migrate.
+//! [`crate::memory_intensity`] describes the placement of jobs instead of threads, and the selection of the scheduled
+//! jobs.
 
 mod classes;
 mod declaration;
@@ -40,7 +41,7 @@ struct Animals {
     history: PerJob<RateHistory>,
 }
 
-/// The slots of a job in this turn.
+/// Change of the slots of a job in this turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SlotChange {
     /// The job gets slots.
@@ -50,10 +51,10 @@ enum SlotChange {
     /// The job keeps its slots.
     Keep,
     /// The job has no slots.
-    Without,
+    NoSlots,
 }
 
-/// Returns whether a job has fewer slots than possible: none yet, or CPUs became usable again.
+/// Returns whether a job has fewer slots than possible: it has no slots yet, or CPUs became usable again.
 fn lacks_slots(slots: &CacheSlots, job: &JobView<'_>) -> bool {
     job.placed.is_none_or(|placed| placed.len() < slots.n_for(job))
 }
@@ -76,7 +77,7 @@ impl Rules for Animals {
             Utilization::New => SlotChange::Assign,
             Utilization::Busy if is_interval && lacks_slots(&slots, job) => SlotChange::Assign,
             Utilization::Busy => SlotChange::MaySwap,
-            Utilization::Idle(_) if is_interval => SlotChange::Without, // Released in this turn.
+            Utilization::Idle(_) if is_interval => SlotChange::NoSlots, // Released in this turn.
             Utilization::Idle(_) | Utilization::Unmanaged => SlotChange::Keep,
         };
         let changes: Vec<(&JobView<'_>, SlotChange)> =
@@ -92,7 +93,7 @@ impl Animals {
         Animals { config, common, rng, notes, failures: RateFailures::new(params), history }
     }
 
-    /// Adds an interval, and releases jobs that used too little CPU time in it.
+    /// Adds the rates of an interval, and releases jobs that used too little CPU time in the interval.
     fn sample(
         &mut self,
         snapshot: &Snapshot<'_>,
@@ -137,7 +138,7 @@ impl Animals {
         }
         let mut unplaced: Vec<&JobView<'_>> =
             jobs_that(|change| change == SlotChange::Assign).collect();
-        // Jobs that may use few CPUs first: otherwise other jobs get these CPUs.
+        // Jobs that may use few CPUs come first: otherwise other jobs get these CPUs.
         unplaced.sort_by_key(|job| (job.allowed.len(), job.job.id));
         for job in unplaced {
             self.assign(snapshot, job, (&mut slots, &mut counts), plan);

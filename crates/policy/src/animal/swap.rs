@@ -1,7 +1,7 @@
 //! Swaps of random pairs of threads on two caches.
 //!
-//! A thread is drawn at random, then its partner from the threads with which it may swap. As published, the policy does
-//! not search for the best pair. The same seed gives the same pairs.
+//! A thread is drawn at random. Its partner is drawn from the threads with which the first thread may swap. As
+//! published, the policy does not search for the best pair. The same seed gives the same pairs.
 
 use base::{CpuId, CpuSet, JobId, Rng};
 use sched::{Action, CounterEvent, JobView, Plan, Reason, Snapshot};
@@ -31,7 +31,7 @@ impl ThreadSlot<'_> {
         is_other && self.can_move_to(other) && other.can_move_to(self)
     }
 
-    /// Returns the job's CPUs with `cpu` instead of the thread's.
+    /// Returns the CPUs of the job, in which `cpu` replaces the CPU of the thread.
     fn with_cpu(&self, cpu: CpuId) -> CpuSet {
         let mut cpus = self.placed.clone();
         cpus.remove(self.cpu);
@@ -60,7 +60,7 @@ fn draw<'a, 's>(rng: &mut Rng, from: &[&'a ThreadSlot<'s>]) -> Option<&'a Thread
 }
 
 impl Animals {
-    /// Draws pairs, and swaps a pair if its penalties decrease. A job is swapped at most once per plan.
+    /// Draws pairs, and swaps a pair if the swap lowers the sum of penalties. A job is swapped at most once per plan.
     pub(super) fn swap_pairs(
         &mut self,
         snapshot: &Snapshot<'_>,

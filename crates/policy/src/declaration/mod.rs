@@ -1,4 +1,4 @@
-//! The declaration of a policy: one constant from which everything else about it is derived.
+//! The declaration of a policy is one constant. Parsing, defaults, documentation and journal headers use this constant.
 //!
 //! ```text
 //!   PolicyInfo ─┬─► registry, `name[key=value]`: parsing, ranges, defaults, conflicts   (parameters.rs)
@@ -8,7 +8,7 @@
 //!               └─► sentence templates in the header of a journal
 //! ```
 //!
-//! A small policy as an example. Its file contains this and `impl Rules`:
+//! An example of a small policy. The file of the policy contains this declaration and `impl Rules`:
 //!
 //! ```ignore
 //! reasons! {
@@ -58,13 +58,13 @@ pub struct PolicyInfo {
     pub name: &'static str,
     /// The behaviour, in one sentence.
     pub summary: &'static str,
-    /// The publication with its section, or where else the policy comes from.
+    /// Publication with section, or another origin of the policy.
     pub source: &'static str,
     /// The signals that decisions are based on.
     pub signals: &'static [RequiredSignal],
-    /// Parameters in the order of the documentation, in groups, because several policies share some.
+    /// Parameters in the order of the documentation. They are in groups, because several policies share a group.
     pub params: &'static [&'static [Param]],
-    /// Reasons, in groups.
+    /// Reasons, in groups that several policies may share.
     pub reasons: &'static [&'static [ReasonCode]],
     /// The constructor; `None` for a policy that another crate builds.
     pub rules: Option<BuildRules>,
@@ -73,12 +73,12 @@ pub struct PolicyInfo {
 /// Builds the rules of a policy from valid parameters and a seed.
 pub type BuildRules = fn(&Params<'_>, u64) -> Box<dyn Rules>;
 
-/// The decisions of a policy. Everything else about it is in its declaration.
+/// The decisions of a policy. All other properties of the policy are in its declaration.
 pub trait Rules {
     /// Adds requests and notes to `plan`, which is empty. Called once per turn.
     fn decide(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan);
 
-    /// Returns whether every interval causes a turn, or only an interval in which a counter overflowed.
+    /// Returns the cause of interval turns: every interval, or only an interval in which a counter overflowed.
     fn wake(&self) -> Wake {
         Wake::Poll
     }
@@ -155,34 +155,35 @@ impl PolicyInfo {
     }
 }
 
-/// A parameter of a policy. All values are text; [`Values`] lists the accepted ones.
+/// A parameter of a policy. All values are text; [`Values`] describes the accepted values.
 #[derive(Clone, Copy, Debug)]
 pub struct Param {
     /// The name in the brackets.
     pub name: &'static str,
     /// The accepted values.
     pub values: Values,
-    /// The value when none is given.
+    /// Value of the parameter if the text contains no value.
     pub default: &'static str,
-    /// The value with `reading=paper`, if different.
+    /// Default with `reading=paper`, if different.
     pub default_paper: Option<&'static str>,
     /// Effect of the value, and its unit.
     pub help: &'static str,
     /// Source of the default.
     pub origin: DefaultSource,
-    /// Conditions under which the parameter has no effect, and is rejected if it is given: `key=value` or
-    /// `key!=value`, joined by ` and `. A term of the parameter itself limits the condition to one of its values.
+    /// Conditions under which the parameter has no effect, and is rejected: terms `key=value` or `key!=value`, joined
+    /// by ` and `. A term with the key of the parameter itself restricts the condition to the values that match the
+    /// term.
     pub no_effect_with: &'static [&'static str],
-    /// Parameters that must be given with this one.
+    /// Parameters that this parameter requires.
     pub requires: Option<Requirement>,
-    /// A value of the source that no host can provide, and what it would require.
+    /// Published value that no host supports, and the missing prerequisite.
     pub unavailable: Option<(&'static str, &'static str)>,
 }
 
-/// Parameters that must be given with another one.
+/// Parameters that another parameter requires.
 #[derive(Clone, Copy, Debug)]
 pub struct Requirement {
-    /// The value that requires them; `None`: any value except the default.
+    /// Value that requires the parameters; `None`: every value except the default.
     pub value: Option<&'static str>,
     /// The required parameters.
     pub params: &'static [&'static str],
@@ -208,7 +209,7 @@ impl DefaultSource {
 }
 
 impl Param {
-    /// A parameter whose default the source leaves open, with the same default in every reading.
+    /// Creates a parameter with the same default in every reading. The origin of the default is evenkeel.
     pub const fn new(
         name: &'static str,
         values: Values,
@@ -228,22 +229,22 @@ impl Param {
         }
     }
 
-    /// The source gives the default.
+    /// Marks the default as published in the source of the policy.
     pub(crate) const fn published(self) -> Self {
         Param { origin: DefaultSource::Published, ..self }
     }
 
-    /// The default with `reading=paper`.
+    /// Sets the default with `reading=paper`.
     pub(crate) const fn paper(self, default: &'static str) -> Self {
         Param { default_paper: Some(default), ..self }
     }
 
-    /// The parameter has no effect under any of these conditions; see [`Param::no_effect_with`].
+    /// Sets the conditions under which the parameter has no effect; see [`Param::no_effect_with`].
     pub(crate) const fn no_effect_with(self, conditions: &'static [&'static str]) -> Self {
         Param { no_effect_with: conditions, ..self }
     }
 
-    /// A value, or every value except the default, requires other parameters.
+    /// Sets the parameters that a value, or every value except the default, requires.
     pub(crate) const fn requires(
         self,
         value: Option<&'static str>,
@@ -252,24 +253,24 @@ impl Param {
         Param { requires: Some(Requirement { value, params }), ..self }
     }
 
-    /// A value of the source that no host can provide.
+    /// Sets a published value that no host supports, and the missing prerequisite.
     pub(crate) const fn unavailable(self, value: &'static str, reason: &'static str) -> Self {
         Param { unavailable: Some((value, reason)), ..self }
     }
 
-    /// This parameter with another help text.
+    /// Replaces the help text.
     pub(crate) const fn help(self, help: &'static str) -> Self {
         Param { help, ..self }
     }
 
-    /// This parameter with another default.
+    /// Replaces the default.
     pub(crate) const fn default(self, default: &'static str) -> Self {
         Param { default, ..self }
     }
 }
 
 names! {
-    /// Which reading of a published description the defaults follow.
+    /// Reading of the published rules that defines the defaults.
     pub(crate) enum RuleReading {
         /// The published rules with corrections.
         Corrected = "corrected",
@@ -278,7 +279,7 @@ names! {
     }
 }
 
-/// The parameter `reading`: it changes defaults and nothing else.
+/// The parameter `reading`, which changes only defaults.
 pub(crate) const READING: Param = Param::new(
     "reading",
     RuleReading::VALUES,
@@ -294,6 +295,6 @@ pub(crate) const DOMAINS: Param = Param::new(
     "level of the placement domains; auto is the coarsest level with at least two domains",
 );
 
-/// The parameter `interval`: four turns a second, as in the scheduler that `dfs` is based on.
+/// The parameter `interval`. The default is four turns per second, as in the scheduler that `dfs` is based on.
 pub const INTERVAL: Param =
     Param::new("interval", INTERVAL_TIMES, "250ms", "time between two samples");

@@ -1,13 +1,13 @@
 //! Parameters in text: `dfs`, `dfs[]`, `dfs[cooldown=4,domains=llc]`.
 //!
-//! A parameter has the given value, else the default of the reading. [`Params::parse`] rejects what the
-//! declaration of the policy does not accept, with one line that lists the accepted values.
+//! A parameter has the value in the text, else the default of the reading. [`Params::parse`] rejects a text that the
+//! declaration of the policy does not accept. The error is one line with the accepted values.
 
 use base::suggest::did_you_mean;
 
 use super::{Param, ParamValue, PolicyInfo};
 
-/// Errors in a text that names a policy.
+/// An error in a text that names a policy and its parameters.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum PolicyError {
@@ -53,10 +53,10 @@ impl PolicyError {
 
 const EXAMPLE: &str = "dfs[cooldown=4,domains=llc]";
 
-/// Keys and values as given.
+/// Keys and values in the order of the text.
 type Pairs<'a> = Vec<(&'a str, &'a str)>;
 
-/// Splits a text into a name and its parameters, in the given order.
+/// Splits a text into the name of a policy and the parameters, in the order of the text.
 pub(crate) fn split(text: &str) -> Result<(&str, Pairs<'_>), PolicyError> {
     let malformed = || PolicyError::Malformed(text.to_owned());
     let trimmed = text.trim();
@@ -79,7 +79,7 @@ pub(crate) fn split(text: &str) -> Result<(&str, Pairs<'_>), PolicyError> {
     Ok((name, pairs.collect::<Result<_, _>>()?))
 }
 
-/// The parameters of a policy: given in text, validated, with defaults for the others.
+/// The validated parameters of a policy. Parameters that the text omits have their defaults.
 pub struct Params<'a> {
     info: &'static PolicyInfo,
     given: Vec<(&'static str, &'a str)>,
@@ -90,8 +90,8 @@ impl<'a> Params<'a> {
     /// Parses the parameters in the brackets after a policy's name.
     ///
     /// # Errors
-    /// The text is malformed; a parameter is unknown or given twice, has no effect, or lacks another one that it
-    /// requires; a value is outside its range or not available.
+    /// The text is malformed; a parameter is unknown, occurs twice, has no effect, or requires another parameter that
+    /// is missing; a value is out of range or not available.
     pub fn parse(info: &'static PolicyInfo, spec: &'a str) -> Result<Self, PolicyError> {
         let policy = info.name;
         let mut params = Params { info, given: Vec::new(), is_paper: false };
@@ -126,7 +126,7 @@ impl<'a> Params<'a> {
         Ok(params)
     }
 
-    /// Rejects a given parameter that has no effect beside values of others, given or default.
+    /// Rejects a parameter of the text that has no effect with the values of the other parameters.
     fn check_effects(&self) -> Result<(), PolicyError> {
         for param in self.info.params().filter(|param| self.is_given(param.name)) {
             let holds = |condition: &&&str| {
@@ -148,7 +148,7 @@ impl<'a> Params<'a> {
         Ok(())
     }
 
-    /// Rejects a parameter without another one that it requires.
+    /// Rejects a parameter of the text if a parameter that it requires is missing.
     fn check_requirements(&self) -> Result<(), PolicyError> {
         let is_default = |name: &str| {
             self.info.param(name).is_some_and(|param| self.text(name) == param.default)
@@ -172,7 +172,7 @@ impl<'a> Params<'a> {
         Ok(())
     }
 
-    /// Returns whether a parameter was given.
+    /// Returns whether the text contains a parameter.
     pub fn is_given(&self, key: &str) -> bool {
         self.given.iter().any(|(given, _)| *given == key)
     }
@@ -182,7 +182,7 @@ impl<'a> Params<'a> {
         self.info.param(key).unwrap_or_else(|| panic!("{} declares no {key}", self.info.name))
     }
 
-    /// Returns the value of a parameter, given or default.
+    /// Returns the value of a parameter: from the text, or the default.
     pub fn text(&self, key: &str) -> &str {
         if let Some((_, value)) = self.given.iter().find(|(given, _)| *given == key) {
             return value;
@@ -191,7 +191,7 @@ impl<'a> Params<'a> {
         param.default_paper.filter(|_| self.is_paper).unwrap_or(param.default)
     }
 
-    /// Returns the typed value of a parameter, given or default.
+    /// Returns the typed value of a parameter: from the text, or the default.
     ///
     /// # Panics
     /// If the policy does not declare the parameter, or declares it with values of another type.
@@ -202,7 +202,7 @@ impl<'a> Params<'a> {
     }
 }
 
-/// Returns the terms of a condition: the parameter, whether it is equal, and the value.
+/// Returns the terms of a condition: the key, whether the values must be equal, and the value.
 pub(crate) fn terms(condition: &str) -> impl Iterator<Item = (&str, bool, &str)> {
     condition.split(" and ").map(|term| {
         let unequal = term.split_once("!=").map(|(key, value)| (key, false, value));

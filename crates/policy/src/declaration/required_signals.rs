@@ -1,4 +1,4 @@
-//! The signals that a policy requires, and its behaviour without them.
+//! The signals that a policy requires, and the behaviour of the policy without these signals.
 //!
 //! ```text
 //!   counted     on the machine, of every task                   run, watch
@@ -18,7 +18,7 @@ use crate::find;
 pub struct RequiredSignal {
     /// The signal.
     pub signal: Signal,
-    /// The behaviour of the policy without it.
+    /// The behaviour of the policy without the signal.
     pub if_missing: IfMissing,
 }
 
@@ -27,7 +27,7 @@ pub struct RequiredSignal {
 pub enum Signal {
     /// Memory traffic of each domain: counted there, or derived from the classes of jobs.
     Loads,
-    /// Misses of a program per 1000 instructions over cache sizes, from its profile.
+    /// Miss-ratio curve of a program, from its profile.
     MissCurve,
     /// Instructions of each task.
     Instructions,
@@ -49,14 +49,14 @@ pub enum IfMissing {
 /// A signal that neither the class nor the profile of a job provides.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MissingSignal {
-    /// The behaviour of the policy without it.
+    /// The behaviour of the policy without the signal.
     pub if_missing: IfMissing,
     /// The policy, the signal and the program, in a sentence.
     pub text: String,
 }
 
 impl Signal {
-    /// Returns the name, the measured value with its object, and the declared values that provide the signal.
+    /// Returns three texts: the name, the measured value, and the declared values that provide the signal.
     fn texts(self) -> [&'static str; 3] {
         match self {
             Signal::Loads => [
@@ -92,13 +92,13 @@ impl Signal {
         self.texts()[0]
     }
 
-    /// Returns the measured value and its object.
+    /// Returns a description of the measured value.
     pub fn help(self) -> &'static str {
         self.texts()[1]
     }
 
-    /// Returns whether a job declares the signal. Values of tasks are a rate times CPU time, so they also require the
-    /// speed of the program.
+    /// Returns whether a job declares the signal. A declared value of a task is a rate times CPU time, so it also
+    /// requires the speed of the program.
     fn is_declared(self, job: &Job) -> bool {
         let has = |value: fn(&Profile) -> bool| job.found.as_deref().is_some_and(value);
         match self {
@@ -123,8 +123,8 @@ impl IfMissing {
     }
 }
 
-/// Returns the first signal that a policy requires and a job does not declare, signals that end the run first. `None`:
-/// declared values suffice.
+/// Returns the first signal that a policy requires and a job does not declare. Signals that end the run are checked
+/// first. `None`: declared values suffice.
 ///
 /// # Errors
 /// The text names no policy.

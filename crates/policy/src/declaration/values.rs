@@ -14,11 +14,11 @@ use topology::DomainChoice;
 pub enum Values {
     /// One of these names.
     Names(&'static [&'static str]),
-    /// The level of the placement domains; with the meaning of `auto`.
+    /// Level of the placement domains. The field defines the meaning of `auto`.
     Domains(DomainChoice),
     /// A whole number.
     Integer {
-        /// The counted things, in the plural; empty for a bare number.
+        /// Unit in the plural; empty for a number without a unit.
         unit: &'static str,
         /// The smallest value.
         min: u64,
@@ -27,7 +27,7 @@ pub enum Values {
     },
     /// A number with up to six decimal places; read as millionths.
     Decimal {
-        /// The unit; empty for a bare number.
+        /// Unit; empty for a number without a unit.
         unit: &'static str,
         /// The smallest value, in millionths.
         min: u64,
@@ -36,42 +36,42 @@ pub enum Values {
     },
     /// A percentage such as `5%` in steps of 0.0001 %; read as millionths.
     Percent,
-    /// A time with its unit, from the first to the second value.
+    /// A time with its unit; the fields are the shortest and the longest time.
     Time(Nanos, Nanos),
-    /// This word, or other values.
+    /// This word, or one of the other values.
     Or(&'static str, &'static Values),
-    /// Anything that the function accepts, with a description of the accepted values.
+    /// A text that the function accepts; the first field describes the accepted texts.
     Other(&'static str, fn(&str) -> bool),
 }
 
-/// Millionths in one.
+/// Number of millionths in 1.
 pub(crate) const MILLION: u64 = 1_000_000;
 
-/// Less than a millisecond would be busy waiting; more than an hour is probably a mistake.
+/// Accepted intervals. A shorter interval would be busy waiting; a longer interval is probably a mistake.
 pub(crate) const INTERVAL_TIMES: Values =
     Values::Time(Nanos::from_millis(1), Nanos::from_secs(3600));
 
-/// A type of values of a parameter.
+/// A type of parameter values.
 pub trait ParamValue: Sized {
-    /// The accepted values of a parameter of this type that declares none.
+    /// Accepted values of a parameter of this type, unless the parameter declares other values.
     const VALUES: Values;
 
-    /// Returns the value of a text that `values`, those of the parameter, accept. `None`: the text has another type.
+    /// Converts a text that `values` accepts. `None`: the text is not of this type.
     fn read(text: &str, values: &Values) -> Option<Self>;
 }
 
 impl Values {
-    /// Returns a whole number from `min` to `max`.
+    /// Accepts a whole number from `min` to `max`.
     pub const fn integer(unit: &'static str, min: u64, max: u64) -> Self {
         Values::Integer { unit, min, max }
     }
 
-    /// Returns a number with decimal places, from 0 to a whole `max`.
+    /// Accepts a decimal number from 0 to `max`.
     pub(crate) const fn decimal(unit: &'static str, max: u64) -> Self {
         Values::Decimal { unit, min: 0, max: max * MILLION }
     }
 
-    /// Returns the accepted values in words, to follow "write".
+    /// Returns the accepted values in words, as the object of "write" in an error.
     pub fn words(&self) -> String {
         let suffix =
             |unit: &str| if unit.is_empty() { String::new() } else { format!(" of {unit}") };
@@ -132,7 +132,7 @@ pub(crate) fn parse_integer(text: &str) -> Option<u64> {
     is_digits.then(|| text.parse().ok()).flatten()
 }
 
-/// Parses a decimal number up to a million, in millionths; more than six decimal places are rejected.
+/// Parses a decimal number up to a million, in millionths. More than six decimal places are rejected.
 pub(crate) fn parse_decimal(text: &str) -> Option<u64> {
     let (whole_part, places) = text.split_once('.').unwrap_or((text, "0"));
     let n_places = u32::try_from(places.len()).ok()?;
@@ -143,13 +143,14 @@ pub(crate) fn parse_decimal(text: &str) -> Option<u64> {
     )
 }
 
-/// Returns a percentage with its sign, in millionths. Finer steps would be rounded, perhaps to 0.
+/// Parses a percentage such as `5%`, in millionths. Steps below 0.0001 % are rejected, because rounding could change
+/// them to 0.
 pub(crate) fn percent(text: &str) -> Option<u64> {
     let percent = parse_decimal(text.strip_suffix('%')?)?;
     (percent <= 100 * MILLION && percent.is_multiple_of(100)).then_some(percent / 100)
 }
 
-/// A time. A bare number is rejected: elsewhere it means seconds, here readers expect milliseconds.
+/// Parses a time with its unit. A number without a unit is rejected: the user could mean seconds or milliseconds.
 fn time(text: &str) -> Option<Nanos> {
     text.ends_with(|last: char| last.is_ascii_alphabetic()).then(|| text.parse().ok()).flatten()
 }
@@ -165,7 +166,7 @@ impl Millionths {
     }
 }
 
-/// Implements [`ParamValue`]: the accepted values, and a function from a text and the values of the parameter.
+/// Implements [`ParamValue`] with the accepted values and a conversion function.
 macro_rules! param_value {
     ($type:ty, $values:expr, |$text:ident, $accepted:pat_param| $read:expr) => {
         impl ParamValue for $type {
@@ -223,8 +224,8 @@ macro_rules! names {
 }
 pub(crate) use names;
 
-/// Declares parameters and the struct of their values. Each parameter is a field: its type, the accepted values
-/// in brackets unless the type has its own, the default, the help text, and methods of [`Param`].
+/// Declares parameters and the struct of their values. Each parameter is a field with a type, accepted values in
+/// brackets (unless those of the type apply), a default, a help text, and calls of methods of [`Param`].
 macro_rules! params {
     ($(#[$doc:meta])* $vis:vis struct $config:ident from $list:ident {
         $($(#[$field_doc:meta])* $field:ident: $type:ty $([$values:expr])? = $default:literal, $help:literal

@@ -27,10 +27,10 @@ pub(super) struct Classes {
     by_job: PerJob<MissHistory>,
 }
 
-/// Recent misses of a job, and the class from them.
+/// Recent misses of a job, and the class computed from these misses.
 #[derive(Clone, Debug, Default)]
 struct MissHistory {
-    /// Misses and nanoseconds of CPU time of the last polls; a ring buffer.
+    /// Ring buffer of the last polls: misses, and CPU time in nanoseconds.
     polls: [(u64, u64); N_POLLS],
     next: usize,
     candidate: u8,
@@ -54,7 +54,7 @@ impl Classes {
         self.by_job.get(job.job.id).is_some_and(|history| history.class.is_some())
     }
 
-    /// Adds the last interval.
+    /// Adds the misses of the last interval.
     pub fn update(&mut self, snapshot: &Snapshot<'_>) {
         if !self.online {
             return;
@@ -66,7 +66,7 @@ impl Classes {
         }
     }
 
-    /// Resets a job that starts again to its declared class.
+    /// Resets a job that restarts to its declared class.
     pub fn reset(&mut self, job: &JobView<'_>) {
         *self.by_job.get_or_default(job.job.id) = MissHistory::default();
     }
@@ -104,7 +104,8 @@ fn class_of_rate(polls: &[(u64, u64)]) -> Option<u8> {
     u8::try_from(class).ok()
 }
 
-/// Cache misses of all tasks of a job in the last interval; `None`: not counted. Declared values are ignored.
+/// Returns the cache misses of all tasks of a job in the last interval; `None`: misses are not counted. Declared values
+/// are ignored.
 pub(super) fn misses_of(snapshot: &Snapshot<'_>, job: &JobView<'_>) -> Option<u64> {
     let tier = snapshot.tiers.get(CounterEvent::LlcMisses);
     if !matches!(tier, SignalTier::Counters | SignalTier::Bandwidth) {
@@ -123,7 +124,7 @@ fn declared(job: &JobView<'_>) -> u8 {
 mod tests {
     use super::*;
 
-    /// Classes after each poll of misses in 10 ms of CPU time.
+    /// Returns the class after each poll. Each poll has this number of misses in 10 ms of CPU time.
     fn classes(declared: u8, polls: &[u64]) -> Vec<u8> {
         let mut history = MissHistory::default();
         let after = polls.iter().map(|&misses| {

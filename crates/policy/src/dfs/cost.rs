@@ -1,4 +1,4 @@
-//! Estimated cost of a migration and of a domain.
+//! Estimated cost of a migration, and of a job on a domain.
 //!
 //! With `gain=FACTOR` a job migrates only if the estimated gain exceeds the cost:
 //!
@@ -8,11 +8,11 @@
 //!   migrate only if  gain > FACTOR × cost
 //! ```
 //!
-//! The time left of a job with a declared duration is the rest of the duration. Any other job is expected to run for as
-//! long as it has run, which holds for the lifetimes of UNIX processes (M. Harchol-Balter, A. B. Downey, Exploiting
-//! Process Lifetime Distributions for Dynamic Load Balancing, ACM TOCS 15(3), 1997). The slope is the share of its time
-//! that a job loses if it causes all the load of an overloaded domain. The slope is guessed. The time per page is
-//! guessed until page migrations have been measured.
+//! The time left of a job with a declared duration is the remaining part of the duration. Any other job is expected to
+//! run for as long as it has run, which holds for the lifetimes of UNIX processes (M. Harchol-Balter, A. B. Downey,
+//! Exploiting Process Lifetime Distributions for Dynamic Load Balancing, ACM TOCS 15(3), 1997). The slope is the share
+//! of its time that a job loses if it causes all the load of an overloaded domain. The slope is guessed. The time per
+//! page is guessed until page migrations have been measured.
 //!
 //! With `placement=sens` the criterion is the sum of the predicted slowdowns. A job p that shares a domain with a job q
 //! is slowed down by `sens(p, class of q)`, and it slows q down by `sens(q, class of p)`. Adding p to a domain N
@@ -55,7 +55,7 @@ pub(super) struct PageTime {
 }
 
 impl PageTime {
-    /// Returns the time per page, once enough pages have been measured.
+    /// Returns the time per page; `None` until enough pages have been measured.
     fn measured(&self) -> Option<Nanos> {
         let mean =
             self.nanos.checked_div(self.pages).filter(|_| MEASURED_PAGES_MIN <= self.pages)?;
@@ -75,7 +75,7 @@ impl Dfs {
         }
     }
 
-    /// Gain and cost of migrating a job away from a domain with this load.
+    /// Estimates gain and cost of migrating a job away from a domain with this load.
     pub(super) fn estimate(
         &self,
         snapshot: &Snapshot<'_>,
@@ -94,13 +94,13 @@ impl Dfs {
         GainAndCost { gain: nanos(gain), cost: nanos(cost) }
     }
 
-    /// Returns whether the gain of a migration is large enough; always with `gain=off`.
+    /// Returns whether the gain of a migration is large enough; always true with `gain=off`.
     pub(super) fn is_worth(&self, estimate: GainAndCost) -> bool {
         let Some(factor) = self.config.gain.map(Millionths::permille) else { return true };
         u128::from(estimate.cost.0) * u128::from(factor) < u128::from(estimate.gain.0) * 1000
     }
 
-    /// Private pages that follow a job to a domain.
+    /// Returns the size of the private pages that follow a job to a domain.
     fn following_bytes(&self, snapshot: &Snapshot<'_>, job: &JobView<'_>, to: usize) -> Bytes {
         let follows =
             self.config.memory == PageFollowing::Follow && snapshot.domains.level() == Level::Node;
@@ -136,7 +136,7 @@ fn time_left(snapshot: &Snapshot<'_>, job: &JobView<'_>) -> Nanos {
 
 const N_CLASSES: usize = Class::MAX as usize + 1;
 
-/// Jobs on each domain, as predictions need them.
+/// Jobs on each domain, counted for the prediction of slowdowns.
 #[derive(Debug, Default)]
 pub(super) struct CorunCosts {
     in_domain: Vec<DomainSlowdowns>,
@@ -151,7 +151,7 @@ struct DomainSlowdowns {
 }
 
 impl CorunCosts {
-    /// Counts all running jobs, unmanaged ones included.
+    /// Counts all running jobs, including unmanaged jobs.
     pub fn count(&mut self, snapshot: &Snapshot<'_>, classes: &Classes) {
         self.in_domain.clear();
         self.in_domain.resize(snapshot.domains.len(), DomainSlowdowns::default());
@@ -193,7 +193,7 @@ impl CorunCosts {
 
     /// Returns the slowdowns that a job adds on the domain where it runs.
     pub fn cost_of_staying(&self, job: &JobView<'_>, class: Class, idx: usize) -> u64 {
-        // The domain includes the job: once as the slowed-down job, once as the cause.
+        // The sums of the domain include the job twice: as the slowed-down job and as the cause.
         self.cost(job, class, idx).saturating_sub(2 * slowdown(job, class))
     }
 }

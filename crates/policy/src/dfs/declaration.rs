@@ -46,7 +46,7 @@ params! {
         trigger: Trigger = "mean_factor", "imbalance that causes a migration: mean_factor, a load above factor times the \
             mean; ratio, a largest load of at least twice the smallest";
         factor: Factor = "auto", "largest accepted ratio of a load to the mean; auto is 2n/(n+1) for n domains: one \
-            domain carries twice the load of each other".no_effect_with(&["trigger=ratio"]);
+            domain carries twice the load of each other domain".no_effect_with(&["trigger=ratio"]);
         migrations_per_poll: u64 [Values::integer("", 1, 1000)] = "1",
             "maximum number of jobs that migrate in one poll".published();
         cooldown: u64 [Values::integer("polls", 0, MILLION)] = "8",
@@ -71,7 +71,7 @@ params! {
         memory: PageFollowing = "stay", "extension: pages stay on the node of their first touch, or follow a job to another \
             node, while less than 90 % of them are there and more than 1.2 times their size is free there"
             .no_effect_with(&["memory=follow and domains=llc", "memory=follow and domains=core"]);
-        /// Minimum ratio of gain to cost; `None`: not required.
+        /// Minimum ratio of gain to cost; `None`: gain and cost are not estimated.
         gain: Option<Millionths> [Values::Or("off", &Values::decimal("", 1000))] = "off", "extension: minimum ratio of \
             gain to cost for a migration; gain: time left × share of the load × slope, cost: pages × page_migration + refill";
         slope: Millionths [Values::decimal("", 1)] = "0.2", "share of its time that a job with all the load of an \
@@ -84,7 +84,7 @@ params! {
 }
 
 names! {
-    /// Pages of a job that migrated.
+    /// Placement of the pages of a job that migrated.
     pub(super) enum PageFollowing { Stay = "stay", Follow = "follow" }
 }
 
@@ -123,7 +123,7 @@ names! {
 }
 
 names! {
-    /// The only job on the busiest domain.
+    /// Whether the only job on the busiest domain migrates.
     pub(super) enum OnlyJob { Stay = "stay", Move = "move" }
 }
 
@@ -132,7 +132,7 @@ names! {
     pub(super) enum Start {
         /// Each start adds the mean load of its class; ties: fewer jobs, then the smaller sum of classes.
         Estimate = "estimate",
-        /// As measured; ties: the lower number.
+        /// The measured loads; ties: the lower number.
         Plain = "plain",
     }
 }
@@ -145,9 +145,9 @@ names! {
 /// Largest accepted ratio of a load to the mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Factor {
-    /// 2n/(n+1) for n domains: the ratio when one domain carries twice the load of each other.
+    /// 2n/(n+1) for n domains: the ratio if one domain carries twice the load of each other domain.
     Auto,
-    /// A rational number, so that integers suffice.
+    /// A rational number, so that all computations use integers.
     Fixed { num: u64, den: u64 },
 }
 

@@ -8,9 +8,9 @@
 //!   JobCounts       jobs per domain and CPU: the `pid_set` of the published scheduler
 //! ```
 //!
-//! Measurements are discarded if the signal tier changes, because loads then have another unit, and if the level of
-//! the domains changes. Expected changes are discarded if the domains change. Counts are made from each snapshot, so
-//! that they always agree with the engine's state.
+//! Measurements are discarded if the signal tier changes, because loads then have another unit, and if the level of the
+//! domains changes. Expected changes are discarded if the domains change. Jobs are counted in each snapshot, so that
+//! the counts always agree with the state of the engine.
 
 use base::{CpuSet, JobId};
 use program::Class;
@@ -52,7 +52,7 @@ impl ClassLoads {
         }
     }
 
-    /// Returns the mean load of a job of a class per interval; 0 if none was measured.
+    /// Returns the mean load of a job of a class per interval; 0 if no job of the class was measured.
     pub fn mean(&self, class: Class) -> u64 {
         let MeanLoad { sum, n } = self.by_class[usize::from(class.number())];
         let mean = sum.checked_div(u128::from(n)).unwrap_or(0);
@@ -119,7 +119,7 @@ impl ExpectedLoads {
         });
     }
 
-    /// Returns the load of a domain with this measured load.
+    /// Returns the measured load of a domain with the expected changes.
     pub fn load(&self, idx: usize, measured: u64) -> u64 {
         let change = self.in_domain.get(idx).copied().unwrap_or_default();
         measured.saturating_sub(change.subtracted).saturating_add(change.added)
@@ -138,7 +138,7 @@ pub(super) struct JobDistribution {
     pub in_domain: Vec<DomainJobs>,
 }
 
-/// The managed jobs in one domain. An unmanaged job counts for its CPUs only.
+/// The managed jobs in one domain. An unmanaged job is counted only on its CPUs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct DomainJobs {
     pub n_jobs: u64,

@@ -8,8 +8,9 @@
 //!   v migrates to the CPU of L with the fewest jobs
 //! ```
 //!
-//! All values are integers. Candidates are managed jobs that may run on L; with `reading=corrected`, no job
-//! within its cool-down, not the only job on H, and none if the total load is below the minimum.
+//! All values are integers. Candidates are the managed jobs on H that may run on L. With `reading=corrected`, a job
+//! within its cool-down is not a candidate, and the only job on H is not a candidate. If the total load is below the
+//! minimum, no job migrates.
 
 use std::cmp::Reverse;
 
@@ -54,7 +55,7 @@ enum Criterion {
 const RATIO: u64 = 2;
 
 impl Dfs {
-    /// Migrates jobs if the loads of the last interval require it.
+    /// Migrates jobs if the loads of the last interval are uneven.
     pub(super) fn poll(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
         self.n_polls += snapshot.n_intervals.max(1);
         if !snapshot.loads.readable {
@@ -74,7 +75,7 @@ impl Dfs {
                 return;
             };
             self.migrate(snapshot, &migration, imbalance, &loads, plan);
-            // Further migrations of the same poll assume that this one is complete.
+            // Further migrations of the same poll assume that this migration is complete.
             let carried = migration.victim.load.min(loads[imbalance.busiest]);
             loads[imbalance.busiest] -= carried;
             loads[migration.to] = loads[migration.to].saturating_add(carried);
@@ -160,8 +161,8 @@ impl Dfs {
         })
     }
 
-    /// Returns the job with the highest class, or with the most misses with `loads=both`, of those that may run on the
-    /// domain with the lowest load.
+    /// Returns the victim among the jobs that may run on the domain with the lowest load: the job with the highest
+    /// class; with `loads=both`, the job with the most misses.
     fn most_memory_hungry<'s>(
         &self,
         snapshot: &'s Snapshot<'_>,
@@ -185,8 +186,9 @@ impl Dfs {
         Some(Migration { victim, to: imbalance.idlest, criterion })
     }
 
-    /// Returns the pair of a job and a domain that reduces the sum of predicted slowdowns most, if a pair reduces it.
-    /// Ties: the higher class, the later start, the lower number; then the smaller load.
+    /// Returns the job and the target domain that reduce the sum of predicted slowdowns most; `None` if no pair reduces
+    /// the sum. Ties: the higher class of the job, the later start, the lower number; then the smaller load of the
+    /// domain.
     fn most_relieving<'s>(
         &self,
         snapshot: &'s Snapshot<'_>,
@@ -268,7 +270,7 @@ impl Dfs {
         self.with_gain(snapshot, migration, loads[busiest], reason)
     }
 
-    /// Adds gain and cost, if a minimum ratio is configured.
+    /// Adds gain and cost to the reason, if a minimum ratio is configured.
     fn with_gain(
         &self,
         snapshot: &Snapshot<'_>,
@@ -284,7 +286,7 @@ impl Dfs {
         reason.with("gain", gain.to_string()).with("cost", cost.to_string())
     }
 
-    /// Returns the source of a job's class, as a word of the templates.
+    /// Returns the source of a job's class, as a word of the sentence templates.
     fn basis(&self, job: &JobView<'_>) -> &'static str {
         match self.classes.is_counted(job) {
             true => "counted",

@@ -1,6 +1,6 @@
 //! DFS: balances the load of the memory controllers.
 //!
-//! Two decisions, as published for the 64 tiles and four controllers of a TILEPro64:
+//! The policy makes two decisions, as published for the 64 tiles and the four memory controllers of a TILEPro64:
 //!
 //! ```text
 //!   a job starts         on the domain with the lowest load of its controllers,
@@ -9,16 +9,17 @@
 //!                        on it migrates to the domain with the lowest load
 //! ```
 //!
-//! A class is a coarse grade of a job's memory traffic (0 to 15, each twice the previous one). The load of a domain is
-//! the count of its controllers in the last interval. If they cannot be read, a substitute is used
-//! ([`sched::SignalTier`]).
+//! A class is a coarse grade of a job's memory traffic, from 0 to 15; each class has twice the traffic of the previous
+//! class. The load of a domain is the count of its controllers in the last interval. If the controllers cannot be read,
+//! another signal tier provides the loads ([`sched::SignalTier`]).
 //!
-//! The published text does not define the factor, the treatment of jobs that start together, and whether a job may
-//! migrate back immediately. `reading=paper` applies the printed rules alone; `reading=corrected` adds rules. Each rule
-//! that differs is a parameter, and a given parameter overrides the reading.
+//! The published text does not define the factor, the placement of jobs that start together, or whether a job may
+//! migrate back immediately. `reading=paper` applies only the printed rules; `reading=corrected` adds rules. Each added
+//! rule has a parameter. A parameter in the text of the policy overrides the reading.
 //!
-//! Units: loads are memory operations per interval (the tier determines the kind), times are nanoseconds. The extensions
-//! that the published text names as future work are off by default; pages follow a job only with `memory=follow`.
+//! Units: loads are memory operations per interval (the signal tier defines the operation), times are nanoseconds. The
+//! extensions that the published text names as future work are off by default; pages follow a job only with
+//! `memory=follow`.
 
 mod classes;
 mod cost;
@@ -54,24 +55,24 @@ struct Dfs {
     n_polls: u64,
     /// Number of polls in a row with unreadable counters.
     n_failures: u64,
-    /// The poll of the last migration of each job.
+    /// Number of the poll in which each job migrated last.
     moved_at: PerJob<Option<u64>>,
     /// Changes of the loads since the last poll.
     expected: ExpectedLoads,
-    /// The domains of `expected`, by number, and their level.
+    /// Numbers of the domains of `expected`, and the level of these domains.
     numbers: Vec<u32>,
     level: Option<Level>,
     class_loads: ClassLoads,
     notes: Notes,
-    /// Counted again in every turn.
+    /// Number of jobs per domain and CPU, counted in every turn.
     counts: JobDistribution,
     classes: Classes,
-    /// Counted again in every turn; only with `placement=sens`.
+    /// Predicted slowdowns per domain, computed in every turn; only with `placement=sens`.
     corun_costs: CorunCosts,
-    /// Jobs whose pages follow them.
+    /// Target node of the pages of each job that migrated, with `memory=follow`.
     following: PerJob<Option<FollowTarget>>,
     page_time: PageTime,
-    /// End of each job's last page migration in `page_time`.
+    /// End of the last page migration of each job that `page_time` includes.
     measured_move_at: PerJob<Option<Nanos>>,
 }
 
@@ -98,8 +99,8 @@ impl Dfs {
 }
 
 impl Rules for Dfs {
-    /// The poll precedes the starts, so that starts in the same turn use the new loads and the new domains of migrated
-    /// jobs.
+    /// Migrates jobs before it starts jobs, so that starts in the same turn use the new loads and the new domains of
+    /// migrated jobs.
     fn decide(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
         self.notes.add(&self.config, snapshot, plan);
         if !placement::can_place(snapshot) {
@@ -178,7 +179,8 @@ impl Dfs {
     }
 }
 
-/// Notes about the source of loads and classes: given when a condition holds, and again when it changed.
+/// Notes about the sources of loads and classes. A note is added when its condition holds, and again after the
+/// condition changed.
 #[derive(Debug, Default)]
 struct Notes {
     machine: MachineNotes,
@@ -193,7 +195,7 @@ impl Notes {
         if self.machine.add(snapshot, plan) && placement::can_place(snapshot) && cannot_follow {
             plan.note(Reason::new(MEMORY_CANNOT_FOLLOW).with("level", level.to_string()));
         }
-        // Between two polls, the tier may be that of expected loads.
+        // Between two polls, the tier may be the tier of expected loads.
         if snapshot.turn.causes.contains(&Cause::Interval) && self.tier != Some(snapshot.loads.tier)
         {
             self.tier = Some(snapshot.loads.tier);

@@ -92,7 +92,7 @@ impl Dfs {
             && page_migration(snapshot, job, follow.to).is_some()
     }
 
-    /// Returns whether a job is on the node to which its pages follow: the job may have been released.
+    /// Returns whether a job is on the node to which its pages follow. A released job may be on another node.
     fn is_on_target(
         &self,
         snapshot: &Snapshot<'_>,
@@ -123,8 +123,8 @@ struct FollowingPages {
     free: Bytes,
 }
 
-/// Returns the page migration for a job on a node. `None`: enough pages are on the node, the node is full, or one of
-/// these values is unknown.
+/// Returns the page migration for a job on a node. `None`: enough pages are on the node, the node is full, or a
+/// required value is unknown.
 fn page_migration(
     snapshot: &Snapshot<'_>,
     job: &JobView<'_>,

@@ -10,7 +10,7 @@
 //! poll ([`super::loads::ExpectedLoads`]). With `start=plain`, as printed, the measured loads are used, and the
 //! number resolves ties.
 //!
-//! With `placement=sens` the predicted slowdowns precede the load ([`super::cost`]).
+//! With `placement=sens` the predicted slowdowns are compared before the loads ([`super::cost`]).
 
 use base::CpuSet;
 use sched::{Action, JobView, Plan, Reason, ReasonCode, Snapshot};
@@ -25,7 +25,8 @@ use super::declaration::{
 use super::loads::DomainJobs;
 use crate::placement::{self, Bind, cpus_label, permille_text};
 
-/// The criterion for the domain of a job, the smallest first. Indices are in the order of numbers.
+/// Sort key of a domain for a job; the domain with the smallest key is selected. Indices are in the order of domain
+/// numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct StartCriterion {
     /// Slowdowns that the job adds, in permille; 0 with `placement=load`.
@@ -37,10 +38,10 @@ struct StartCriterion {
 }
 
 /// The selected domain and the decisive criterion.
-struct Choice {
+struct SelectedDomain {
     key: StartCriterion,
     decided_by: DecidedBy,
-    /// Number of domains with an equal key, including the selected one.
+    /// Number of domains with an equal key, including the selected domain.
     n_equal: u64,
 }
 
@@ -56,7 +57,7 @@ enum DecidedBy {
 }
 
 impl DecidedBy {
-    /// Returns the word of the templates.
+    /// Returns the word of the sentence templates.
     fn word(self) -> &'static str {
         match self {
             DecidedBy::OnlyDomain => "only-domain",
@@ -82,7 +83,7 @@ impl Dfs {
         plan.request(job.job.id, Action::Place(cpus), reason);
     }
 
-    /// Places a job whose CPUs became unusable like a new one.
+    /// Places a job whose CPUs became unusable like a job that starts.
     pub(super) fn place_again(
         &mut self,
         snapshot: &Snapshot<'_>,
@@ -106,7 +107,7 @@ impl Dfs {
     }
 
     /// Returns the domain for a job; `None`: the job may use no domain.
-    fn choose(&self, snapshot: &Snapshot<'_>, job: &JobView<'_>) -> Option<Choice> {
+    fn choose(&self, snapshot: &Snapshot<'_>, job: &JobView<'_>) -> Option<SelectedDomain> {
         let possible = snapshot.domains.iter().filter(|(_, d)| d.cpus.intersects(job.allowed));
         let mut keys: Vec<StartCriterion> =
             possible.map(|(idx, _)| self.key(snapshot, job, idx)).collect();
@@ -117,10 +118,10 @@ impl Dfs {
             .iter()
             .take_while(|other| StartCriterion { idx: key.idx, ..**other } == key)
             .count();
-        Some(Choice { key, decided_by, n_equal: n_equal as u64 })
+        Some(SelectedDomain { key, decided_by, n_equal: n_equal as u64 })
     }
 
-    fn code(&self, choice: &Choice) -> ReasonCode {
+    fn code(&self, choice: &SelectedDomain) -> ReasonCode {
         match choice.decided_by {
             DecidedBy::OnlyDomain => ONLY_DOMAIN,
             DecidedBy::Slowdown => LEAST_SLOWDOWN,
@@ -204,7 +205,7 @@ impl Dfs {
         }
     }
 
-    /// Removes a job from the counts of its domain.
+    /// Removes a job from the job counts of its domain and CPUs.
     pub(super) fn uncount(&mut self, job: &JobView<'_>) {
         let class = self.classes.class(job);
         self.counts.remove(job, class);
@@ -221,7 +222,7 @@ impl Dfs {
         }
     }
 
-    /// Returns the criteria in which tied domains are equal, as a word of the templates.
+    /// Returns the criteria in which tied domains are equal, as a word of the sentence templates.
     fn equal_in(&self) -> &'static str {
         match (self.config.placement, self.config.start) {
             (PlacementCriterion::Load, Start::Plain) => "load",
@@ -234,7 +235,7 @@ impl Dfs {
     fn start_reason(
         &self,
         snapshot: &Snapshot<'_>,
-        choice: &Choice,
+        choice: &SelectedDomain,
         code: ReasonCode,
         cpus: &CpuSet,
     ) -> Reason {

@@ -51,7 +51,7 @@ pub(crate) const DI_MIGRATE: PolicyInfo = PolicyInfo {
 params! {
     /// Configuration of DI and its variants.
     pub(super) struct Config from PARAMS {
-        // `DEVIL_HORIZON` of Clavis.
+        // The default is `DEVIL_HORIZON` of Clavis.
         devil: Rate [Values::integer("misses per 10000 instructions", 1, 10_000)] = "15",
             "a thread with more misses is a devil; a thread with unknown misses counts as one at this limit".published();
         oversubscribed: Oversubscribed = "share", "with more threads than CPUs: threads share CPUs as evenly as \
@@ -62,7 +62,7 @@ params! {
 }
 
 names! {
-    /// More threads than CPUs.
+    /// Placement of more threads than CPUs.
     pub(super) enum Oversubscribed {
         /// Threads share CPUs.
         Share = "share",
@@ -72,7 +72,7 @@ names! {
 }
 
 names! {
-    /// A thread that stays in its cache.
+    /// CPU of a thread that stays in its cache.
     pub(super) enum KeepCpu {
         /// The thread keeps its CPU.
         Cpu = "cpu",

@@ -10,13 +10,14 @@
 //! ```
 //!
 //! `di` takes the rates from profiles, at the size of the machine's smallest last-level cache. `dio` counts the rates
-//! and damps them ([`damping`]). `di-migrate` is `dio` with page migration. Any change of the order migrates threads and
-//! their pages: DINO corrects this weakness.
+//! and damps them ([`damping`]). `di-migrate` is `dio` with page migration. Every change of the order migrates threads
+//! and their pages; DINO avoids these migrations.
 //!
 //! Jobs that start between two intervals get slots on the cache with the fewest threads, jobs with the highest rate
 //! first, and no other job migrates. If all jobs start together, the result is the assignment shown above.
 //!
-//! Placement of jobs instead of threads, and the selection of the scheduled jobs: [`crate::memory_intensity`].
+//! [`crate::memory_intensity`] describes the placement of jobs instead of threads, and the selection of the scheduled
+//! jobs.
 
 mod damping;
 mod declaration;
@@ -50,10 +51,10 @@ struct Di {
     config: Config,
     common: Common,
     notes: MachineNotes,
-    /// `None` for DI, which counts nothing.
+    /// Counter of intervals without rates; `None` for DI, which uses no counters.
     failures: Option<RateFailures>,
     rates: PerJob<DampedRate>,
-    /// Whether the note about jobs without a miss-ratio curve was given.
+    /// Whether the note about jobs without a miss-ratio curve was added.
     noted_no_curve: bool,
 }
 
@@ -110,7 +111,7 @@ impl Di {
         Di { variant, config, common, notes, failures, rates, noted_no_curve: false }
     }
 
-    /// Adds a sample. A job whose misses were not counted in this interval keeps its rate.
+    /// Adds the rate of an interval. A job whose misses were not counted in this interval keeps its rate.
     fn add_sample(&mut self, snapshot: &Snapshot<'_>, job: &JobView<'_>) {
         if self.variant != DiVariant::Offline
             && let Some(sample) = misses_of(snapshot, job)
@@ -162,7 +163,7 @@ impl Di {
             .iter()
             .filter(|(_, utilization)| matches!(utilization, Utilization::New | Utilization::Busy));
         let ranked = self.ranked(snapshot, placed.clone().map(|(job, _)| *job));
-        // The first two jobs are enough: each has at least one thread.
+        // Two jobs are enough for the test below, because each job has at least one thread.
         let n_threads: usize = ranked.iter().take(2).map(|ranked| slots.n_for(ranked.job)).sum();
         let has_new = placed.clone().any(|(_, utilization)| *utilization == Utilization::New);
         if n_threads < 2 && !has_new {
@@ -178,7 +179,7 @@ impl Di {
         self.request(snapshot, (&ranked, &slots_of), &ASSIGNED_BY_MISSES, plan);
     }
 
-    /// Assigns slots to jobs without slots, between two intervals. All others keep theirs.
+    /// Assigns slots to jobs without slots, between two intervals. All other jobs keep their slots.
     fn assign_new<'s>(
         &self,
         snapshot: &Snapshot<'_>,
@@ -228,7 +229,7 @@ impl Di {
         }
     }
 
-    /// Returns the source of the rate, as a word of the templates.
+    /// Returns the source of the rate, as a word of the sentence templates.
     fn basis(&self, ranked: &Ranked<'_>) -> &'static str {
         match (ranked.rate, self.variant) {
             (None, _) => "assumed",
@@ -262,9 +263,8 @@ fn move_pages(snapshot: &Snapshot<'_>, job: &JobView<'_>, cpus: &base::CpuSet, p
     }
 }
 
-/// Returns the misses of a job that runs alone on a cache, from its profile, at the size of the smallest last-level
-/// cache. If that size is unknown: at the size for which the profile gives a class, else at the smallest size of the
-/// profile.
+/// Returns the miss rate of a job that runs alone, from its profile. The cache size is that of the smallest last-level
+/// cache; if it is unknown, the size for which the profile gives a class, else the smallest size of the profile.
 fn solo_rate(snapshot: &Snapshot<'_>, job: &JobView<'_>) -> Option<Rate> {
     let profile = job.job.found.as_deref()?;
     let smallest: Option<Bytes> = snapshot.machine.llcs().iter().filter_map(|llc| llc.size).min();

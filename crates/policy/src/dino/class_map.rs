@@ -31,13 +31,13 @@ pub(super) struct ClassSlot {
     is_taken: bool,
 }
 
-/// The needed slots, by cache.
+/// Slots for all threads, in the order of caches.
 #[derive(Debug)]
 pub(super) struct ClassMap {
     slots: Vec<ClassSlot>,
-    /// First index of each cache, and the end of the last.
+    /// Index of the first slot of each cache, and the number of slots.
     begins: Vec<usize>,
-    /// Index before which no slot of a class is free; the last entry is for any class.
+    /// Index before which no slot is free, for each class; the last entry applies to all classes.
     left_from: [usize; 4],
 }
 
@@ -58,8 +58,8 @@ impl Iterator for AlternatingCaches {
 }
 
 impl ClassMap {
-    /// Distributes these numbers of threads of each class, super-devils first, over slots that may already have other
-    /// threads. If there are fewer CPUs than threads, a further layer follows.
+    /// Distributes the threads of each class over the slots, super-devils first. Slots may already have threads of
+    /// other jobs. If there are fewer CPUs than threads, the CPUs get a further layer of slots.
     pub fn new(slots: &CacheSlots, counts: [usize; 3]) -> Self {
         let mut classes =
             MissClass::ALL.iter().zip(counts).flat_map(|(&class, n)| std::iter::repeat_n(class, n));
@@ -85,7 +85,7 @@ impl ClassMap {
                 break;
             }
         }
-        of_classes.sort_by_key(|slot| slot.cache); // Stable: keeps the order within a cache.
+        of_classes.sort_by_key(|slot| slot.cache); // A stable sort keeps the order within a cache.
         let begin = |cache: usize| of_classes.partition_point(|slot| slot.cache < cache);
         let begins = (0..=n_caches).map(begin).collect();
         ClassMap { slots: of_classes, begins, left_from: [0; 4] }
@@ -97,7 +97,8 @@ impl ClassMap {
         self.slots[begin..end].iter().position(matches).map(|nth| begin + nth)
     }
 
-    /// With `keep=cache`: a thread keeps its CPU if the map has a slot of its class in that cache.
+    /// With `keep=cache`: takes a slot of the class for a thread, on its current CPU, if the cache of the CPU has such
+    /// a slot. Returns whether the thread keeps its CPU.
     pub fn keep_in_cache(&mut self, slots: &CacheSlots, cpu: CpuId, class: MissClass) -> bool {
         let Some(cache) = slots.cache_of(cpu) else { return false };
         let of_class = |slot: &ClassSlot| !slot.is_taken && slot.class == class;
@@ -113,7 +114,7 @@ impl ClassMap {
                 let Some(other) = swaps else { return false }; // The CPU is taken.
                 self.slots[other].cpu = self.slots[slot_idx].cpu;
             }
-            // The map has no slot there, but an unmanaged thread may be there.
+            // The map has no slot on this CPU, but an unmanaged thread may run on the CPU.
             None if slots.n_on(self.slots[slot_idx].cpu) < slots.n_on(cpu) => return false,
             None => {}
         }
@@ -122,7 +123,8 @@ impl ClassMap {
         true
     }
 
-    /// With `keep=core`: a thread keeps its CPU only if the map has its class on this CPU.
+    /// With `keep=core`: takes the slot on the current CPU of a thread, if it has the class of the thread. Returns
+    /// whether the thread keeps its CPU.
     pub fn keep_on_core(&mut self, slots: &CacheSlots, cpu: CpuId, class: MissClass) -> bool {
         let Some(cache) = slots.cache_of(cpu) else { return false };
         let matches = |slot: &ClassSlot| slot.cpu == cpu && slot.class == class && !slot.is_taken;
@@ -130,7 +132,7 @@ impl ClassMap {
         found.map(|nth| self.slots[nth].is_taken = true).is_some()
     }
 
-    /// Takes the first free slot for a thread of a class, or of any class.
+    /// Takes the first free slot of a class for a thread; `None`: of any class.
     pub fn fill(
         &mut self,
         class: Option<MissClass>,

@@ -11,8 +11,9 @@
 //! compares them with 1.5 and 50. Rounding shifts the limits. The limits of the article are quoted from recollection and
 //! not confirmed.
 //!
-//! A job changes to a class if 7 of its last 10 intervals are in that class; with fewer intervals, if 70 % of them are. A
-//! job without a class counts as a devil, the conservative assumption for a job that starts.
+//! A job changes to a class if 7 of its last 10 intervals are in that class. With fewer than 10 intervals, 70 % of the
+//! intervals must be in the class. A job without a class counts as a devil: this assumption is conservative for a job
+//! that starts.
 
 use super::declaration::{ClassLimits, Config};
 use crate::memory_intensity::rates::{N_SAMPLES, Rate, RecentRates};
@@ -80,7 +81,7 @@ pub(super) struct ClassHistory {
 }
 
 impl ClassHistory {
-    /// Returns the class; a devil if unknown.
+    /// Returns the class; devil if the class is unknown.
     pub fn class(&self) -> MissClass {
         self.class.unwrap_or(MissClass::Devil)
     }
@@ -90,7 +91,7 @@ impl ClassHistory {
         self.class.is_some()
     }
 
-    /// Basis of the class, as text.
+    /// Returns the rate that the class is based on, as text.
     pub fn basis(&self, limits: ClassLimits) -> String {
         match (self.class, self.ring.mean()) {
             (Some(_), Some(mean)) => {
@@ -101,7 +102,7 @@ impl ClassHistory {
         }
     }
 
-    /// Adds an interval.
+    /// Adds the rate of an interval.
     pub fn add(&mut self, sample: Rate, config: &Config) {
         let limits = config.limits;
         self.ring.push(sample);

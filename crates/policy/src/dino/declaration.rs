@@ -39,7 +39,7 @@ params! {
 }
 
 names! {
-    /// Pages of a job that changes its node.
+    /// Page migration of a job that changes its node.
     pub(super) enum PageMigration {
         /// All private pages migrate.
         Whole = "whole",
@@ -62,17 +62,17 @@ reasons! {
     /// A job gets slots of its class.
     ASSIGNED_BY_CLASS = "assigned-by-class":
         "the job is a {class} ({basis}); threads are distributed over {n_domains} caches class by class (super-devils {n_super_devils}, devils {n_devils}, turtles {n_turtles}): it gets {cpus} on {domain}[; some of its CPUs ({lost}) became unusable]";
-    /// Pages that a migration did not migrate.
+    /// Pages that the last page migration left on another node.
     PAGE_MIGRATION_REPEATED = "page-migration-repeated":
         "{from} still has {elsewhere} of the job's private pages, more than {percent} % of the {local} on {to}, its node: attempt {n_attempts} of {n_max}";
 }
 
 names! {
-    /// Limits of the classes.
+    /// Source of the limits between classes.
     pub(super) enum ClassLimits {
-        /// Those of the released code.
+        /// The released code.
         Released = "released",
-        /// Those of the article.
+        /// The article.
         Article = "article",
     }
 }

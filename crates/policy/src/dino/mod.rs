@@ -12,8 +12,8 @@
 //! If all jobs are turtles, or there is only one thread, the plan is empty, because there is no contention to reduce.
 //!
 //! A job that starts between two intervals counts as a devil and gets a free slot of the map for a devil. No other job
-//! migrates in that turn. Pages of a job whose threads are on several nodes do not migrate. Placement of jobs instead of
-//! threads, and the selection of the scheduled jobs: [`crate::memory_intensity`].
+//! migrates in that turn. Pages of a job whose threads are on several nodes do not migrate. [`crate::memory_intensity`]
+//! describes the placement of jobs instead of threads, and the selection of the scheduled jobs.
 
 mod class_map;
 mod classes;
@@ -82,7 +82,7 @@ impl Dino {
         Dino { config, common, notes, failures, history, class_before, moved }
     }
 
-    /// Adds a sample. A job whose misses were not counted in this interval keeps its class.
+    /// Adds the rate of an interval. A job whose misses were not counted in this interval keeps its class.
     fn add_sample(&mut self, snapshot: &Snapshot<'_>, job: &JobView<'_>) {
         if let Some(sample) = misses_of(snapshot, job) {
             self.history.get_or_default(job.job.id).add(sample, &self.config);
@@ -101,7 +101,8 @@ impl Dino {
         })
     }
 
-    /// At the end of an interval: distributes the classes. Matching jobs stay; the others fill the remaining slots.
+    /// Distributes the classes at the end of an interval. A job that has slots of its class keeps these slots. The
+    /// other jobs fill the remaining slots.
     fn assign_all(
         &mut self,
         snapshot: &Snapshot<'_>,
@@ -169,8 +170,8 @@ impl Dino {
         kept.take(slots.n_for(job)).collect()
     }
 
-    /// Between two intervals: jobs without slots get free slots of their class in the map, else the slots with
-    /// the fewest threads. All other jobs keep their slots.
+    /// Assigns slots to jobs without slots, between two intervals: free slots of their class in the map, else the slots
+    /// with the fewest threads. All other jobs keep their slots.
     fn assign_new(
         &mut self,
         snapshot: &Snapshot<'_>,
@@ -206,8 +207,8 @@ impl Dino {
         self.request(snapshot, (&new, &slots_of, counts), plan);
     }
 
-    /// Assigns missing slots in list order: of the class of the job, else of any class, else the CPU with the
-    /// fewest threads.
+    /// Assigns the missing slots of jobs in list order: a slot of the class of the job, else of any class, else the CPU
+    /// with the fewest threads.
     fn fill(
         &self,
         slots: &mut CacheSlots,

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!   placed on another node     migrate all private pages from the old node to the new one
-//!   later, a devil             another node has more than 10 % as many of its pages as its own node:
+//!   later, for a devil         another node has more pages of the job than 10 % of those on its new node:
 //!                              migrate these pages too, at most five times
 //! ```
 //!
-//! As in Clavis 6.5.5, the migration is repeated only for devils, because jobs with few misses hardly benefit from local
-//! pages. An attempt requires a sample of the pages after the last migration: older samples include pages that have
-//! migrated in the meantime.
+//! As in Clavis 6.5.5, the migration is repeated only for devils, because jobs with few misses hardly benefit from
+//! local pages. An attempt requires a sample of the pages after the last migration: older samples include pages that
+//! have migrated since.
 
 use base::{Nanos, NodeId};
 use sched::{Action, JobState, JobView, Plan, Reason, Snapshot};
@@ -20,7 +20,7 @@ use crate::memory_intensity::page_migrations::{self, NodeChange, PAGE};
 
 /// Maximum number of attempts after a migration: `BOUNCING_LIMIT` of Clavis 6.5.5.
 const ATTEMPTS_MAX: u64 = 5;
-/// Maximum share of pages on another node, relative to those on its own node, in percent; the value of Clavis 6.5.5.
+/// Maximum number of pages on another node, in percent of the pages on the job's node; the value of Clavis 6.5.5.
 const ELSEWHERE_PERCENT: u128 = 10;
 
 /// Page migrations of a job that changed its node.
@@ -52,7 +52,7 @@ impl Dino {
         }
     }
 
-    /// Requests the migration of pages that the last migration did not migrate.
+    /// Requests the migration of pages that the last migration left on another node.
     pub(super) fn request_remaining(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
         if self.config.memory == PageMigration::Stay {
             return;

@@ -74,7 +74,7 @@ names! {
     pub(super) enum GroupingVersion { Auto = "auto", Rank = "rank", Threshold = "threshold" }
 }
 
-/// Criterion of groups.
+/// Criterion by which threads are grouped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Grouping {
     /// A third of all threads in each group.
@@ -84,7 +84,7 @@ pub(super) enum Grouping {
 }
 
 impl Config {
-    /// By thresholds if both are given, else by rank.
+    /// Returns the thresholds if both are given and `version` permits them, else rank.
     pub fn grouping(&self) -> Grouping {
         match (self.th_sq, self.th_ref) {
             (Some(th_sq), Some(th_ref)) if self.version != GroupingVersion::Rank => {
@@ -123,22 +123,22 @@ macro_rules! group_and_division {
 reasons! {
     /// Group 1 is concentrated on its sockets.
     GROUP_CONCENTRATED = "group-concentrated":
-        concat!(group_and_division!(), "[; spread over all sockets, Group 1 would have {sq_each} queue-full cycles on each, more than the minimum of {sq_min}]: it is placed on {domain}, on {cpus} with the fewest jobs");
+        concat!(group_and_division!(), "[; spread over all sockets, Group 1 would have {sq_each} queue-full cycles on each, more than the minimum of {sq_min}]: the job is placed on {domain}, on {cpus} with the fewest jobs");
     /// The other groups are isolated from Group 1.
     GROUP_ISOLATED = "group-isolated":
-        concat!(group_and_division!(), "[; spread over all sockets, Group 1 would have {sq_each} queue-full cycles on each, more than the minimum of {sq_min}]: it is placed apart from Group 1 on {domain}, on {cpus} with the fewest jobs");
-    /// Free slots on any socket: Group 1 is spread, or the sockets of the job's group are full.
+        concat!(group_and_division!(), "[; spread over all sockets, Group 1 would have {sq_each} queue-full cycles on each, more than the minimum of {sq_min}]: the job is placed apart from Group 1 on {domain}, on {cpus} with the fewest jobs");
+    /// The job fills free slots on any socket: Group 1 is spread, or the sockets of the job's group are full.
     GROUP_FILLS = "group-fills":
-        concat!(group_and_division!(), "[; spread over all sockets, Group 1 would have {sq_each} queue-full cycles on each, and the minimum is {sq_min}]: it fills free slots on {domain}, on {cpus} with the fewest jobs");
+        concat!(group_and_division!(), "[; spread over all sockets, Group 1 would have {sq_each} queue-full cycles on each, and the minimum is {sq_min}]: the job fills free slots on {domain}, on {cpus} with the fewest jobs");
     /// The group of the job is spread evenly.
     GROUP_SPREAD = "group-spread":
-        concat!(group_and_division!(), "[; spread over all sockets, Group 1 would have {sq_each} queue-full cycles on each, and the minimum is {sq_min}]: its group is spread evenly, this job on {domain}, on {cpus} with the fewest jobs");
-    /// The sockets of its group are full.
+        concat!(group_and_division!(), "[; spread over all sockets, Group 1 would have {sq_each} queue-full cycles on each, and the minimum is {sq_min}]: the group of the job is spread evenly, this job on {domain}, on {cpus} with the fewest jobs");
+    /// The sockets of the job's group are full.
     GROUP_OVERFLOW = "group-overflow":
-        concat!(group_and_division!(), ", but the sockets of its group are full: it is placed on {domain}, on {cpus} with the fewest jobs");
-    /// Placed between two periods.
+        concat!(group_and_division!(), ", but the sockets of the job's group are full: the job is placed on {domain}, on {cpus} with the fewest jobs");
+    /// The job is placed between two periods.
     GROUP_PLACED = "group-placed":
-        concat!(group_and_division!(), ": until the next period it is placed on {domain}, [how=most-free: the socket with the most free slots for it][how=current: its current socket], on {cpus} with the fewest jobs");
+        concat!(group_and_division!(), ": until the next period the job is placed on {domain}, [selected=most-free: the socket with the most free slots for it][selected=current: its current socket], on {cpus} with the fewest jobs");
     /// Note: approximate groups.
     GROUPS_APPROXIMATE = "groups-approximate":
         "approximate grouping: queue-full cycles are not counted, so Group 1 is every thread with more than {bandwidth} MB between cache and memory per second of CPU time and more than {ratio} prefetches per demand miss, or misses per 1000 instructions; some of these threads may be harmless";

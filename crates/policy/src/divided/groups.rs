@@ -3,7 +3,7 @@
 //! ```text
 //!   each thread      sq = queue-full cycles, ref = references, in a second of CPU time
 //!     by thresholds  sq > th_sq: 1      else ref > th_ref: 2      else 3
-//!     by rank        k = threads / 3:   1 the k with most sq,  2 of the rest the k with most ref,  3 the rest
+//!     by rank        k = threads / 3:   1 the k with most sq,  2 the k others with most ref,  3 all others
 //!     approximately  1 by bandwidth and by prefetches or misses;  2 as above
 //!   each job         the group of most of its threads                 ties: the lower group
 //!   changes          after `repeat` periods in a row with the same result
@@ -58,7 +58,7 @@ enum GroupBasis {
     Nothing,
 }
 
-/// Group of a job, and the results of the last periods.
+/// Group of a job, and its groups in the last periods.
 #[derive(Clone, Debug, Default)]
 struct GroupHistory {
     group: Option<ContentionGroup>,
@@ -74,9 +74,9 @@ pub(super) struct GroupCounters {
     pub queue_full: u64,
     /// The values and the criterion, as text.
     pub text: String,
-    /// Result of the last period.
+    /// Group of the job in the last period.
     pub group: Option<ContentionGroup>,
-    /// Number of threads in that group, and of all threads.
+    /// Number of threads in that group.
     pub n_votes: u64,
     pub n_threads: u64,
 }
@@ -85,7 +85,7 @@ pub(super) struct GroupCounters {
 #[derive(Clone, Debug)]
 pub(super) struct GroupedJob<'s> {
     pub job: MovableJob<'s>,
-    /// `None`: unknown.
+    /// Group of the job; `None`: unknown.
     pub group: Option<ContentionGroup>,
     pub counters: GroupCounters,
 }
@@ -96,7 +96,7 @@ struct ThreadRates {
     job: JobId,
     queue_full: Option<u64>,
     refs: Option<u64>,
-    /// MB per second, and the larger of prefetches per demand miss and misses per 1000 instructions, in
+    /// Traffic in MB per second, and the larger of prefetches per demand miss and misses per 1000 instructions, in
     /// millionths.
     traffic: Option<(u64, u64)>,
 }
@@ -132,7 +132,7 @@ impl Groups {
         Groups { config: *config, sq_max: 0, history: PerJob::default(), noted: None }
     }
 
-    /// Discards ended jobs, and earlier runs of a job.
+    /// Discards the state of ended jobs and of earlier runs of a job.
     pub fn remove_state(&mut self, snapshot: &Snapshot<'_>) {
         self.history.forget_ended(snapshot);
         for job in snapshot.jobs.iter().filter(|job| job.state == JobState::Due) {
@@ -146,7 +146,7 @@ impl Groups {
         GroupedJob { job: *job, group: history.group, counters: history.counters }
     }
 
-    /// Adds a period.
+    /// Adds the events of a period.
     pub fn add(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
         let ran = |task: &&TaskView| {
             let min = u128::from(snapshot.interval.0) * RAN_MIN_PERMILLE / 1000;
@@ -176,7 +176,7 @@ impl Groups {
         }
     }
 
-    /// Returns the group of each thread; `None`: nothing was counted.
+    /// Returns the group of each thread; `None`: no event of the thread was counted.
     fn by_queues(&mut self, rows: &[ThreadRates]) -> Vec<Option<ContentionGroup>> {
         let max = rows.iter().filter_map(|row| row.queue_full).max().unwrap_or(0);
         self.sq_max = self.sq_max.max(max);
@@ -271,7 +271,7 @@ impl Groups {
         (self.config.ratio.0 as f64 / MILLION as f64).to_string()
     }
 
-    /// Adds notes about groups without queue-full cycles, each once.
+    /// Adds notes about groups without queue-full cycles. Each note is added once.
     fn add_note(&mut self, basis: GroupBasis, has_run: bool, plan: &mut Plan) {
         if !has_run || self.noted.replace(basis) == Some(basis) {
             return;

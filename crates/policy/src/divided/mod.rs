@@ -8,7 +8,7 @@
 //!   Group 3    small                small          neither
 //!
 //!   socket 0           socket 1
-//!   [1][1][1][ ]       [2][2][3][3]         Group 3 causes no contention and protects Group 2
+//!   [1][1][1][ ]       [2][2][3][3]         Group 3 causes no contention, so Group 2 is isolated
 //! ```
 //!
 //! Group 1 is concentrated because Group 2 then ends early, and Group 1 spreads over the free cores. Group 2 is identified
@@ -20,9 +20,9 @@
 //! counted, bandwidth and misses replace them: the grouping is approximate, and a note reports it.
 //!
 //! A socket is a placement domain (a node, or the level `domains`). evenkeel places jobs instead of threads, so that a
-//! placement also applies to children that start later. A job with n threads takes n slots ([`crate::slots`]). Unmanaged
-//! jobs, and jobs with more threads than a socket has CPUs, take slots where they are, and have no group. Pages never
-//! migrate, and the NUMA settings of the kernel do not change.
+//! placement also applies to children that start later. A job with n threads takes n slots ([`crate::slots`]).
+//! Unmanaged jobs, and jobs with more threads than a socket has CPUs, take slots on their current sockets, and have no
+//! group. Pages never migrate, and the NUMA settings of the kernel do not change.
 //!
 //! Units: events per second of CPU time.
 
@@ -119,7 +119,7 @@ struct DividedReasons<'a> {
 }
 
 impl<'a> DividedReasons<'a> {
-    /// For one turn; `None`: the sockets are not divided yet.
+    /// Creates the inputs for one turn. `division` is `None` until the sockets are divided.
     fn new(snapshot: &'a Snapshot<'a>, division: Option<&Division>) -> Self {
         let not_yet = || vec![("division", ReasonValue::from("none"))];
         DividedReasons {
@@ -152,14 +152,14 @@ impl<'a> DividedReasons<'a> {
             .with("cpus", cpus_label(cpus));
         let division = self.division.iter().cloned();
         let reason = division.fold(reason, |reason, (name, value)| reason.with(name, value));
-        let how = match assignment.role {
+        let selected = match assignment.role {
             SocketRole::Starts => Some("most-free"),
             SocketRole::Stays => Some("current"),
             _ => None,
         };
         reason
             .with_some("lost", job.lost_cpus().map(ToString::to_string))
-            .with_some("how", how)
+            .with_some("selected", selected)
             .with_some("tier", grouped.group.map(|_| self.tier().name()))
     }
 

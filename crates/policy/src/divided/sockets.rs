@@ -34,13 +34,13 @@ pub(super) struct SocketAssignment {
 /// Role of a job on its socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SocketRole {
-    /// On the sockets of its group.
+    /// The job is on a socket of its group.
     OwnGroup,
-    /// Spread evenly with its group.
+    /// The jobs of the group are spread evenly.
     Even,
-    /// On free slots.
+    /// The job fills free slots.
     Fills,
-    /// The sockets of its group are full.
+    /// The sockets of the job's group are full.
     Overflow,
     /// The job started between two periods.
     Starts,
@@ -58,14 +58,14 @@ pub(super) struct Division {
     pub guard: Option<(u64, u64)>,
 }
 
-/// Case of the division.
+/// Case of a division; only `Apart` isolates Group 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum DivisionCase {
-    /// The first `k1` sockets for Group 1, the others for the rest.
+    /// The first `k1` sockets are for Group 1, the other sockets for all other jobs.
     Apart { k1: usize },
     /// There is no Group 2.
     NoGroupTwo,
-    /// Group 1 is below the guard.
+    /// The queue-full cycles of Group 1 do not exceed the guard.
     BelowGuard,
     /// There is no Group 1.
     NoGroupOne,
@@ -73,7 +73,7 @@ pub(super) enum DivisionCase {
     OneSocket,
 }
 
-/// The map of jobs to sockets under construction.
+/// The map of jobs to sockets, which is filled step by step.
 pub(super) struct SocketMap<'a, 's> {
     config: &'a Config,
     snapshot: &'a Snapshot<'a>,
@@ -93,7 +93,7 @@ impl<'a, 's> SocketMap<'a, 's> {
         SocketMap { config, snapshot, members, slots, assignments: vec![None; members.len()] }
     }
 
-    /// Returns all assignments; complete after `divide` or `place_remaining`.
+    /// Returns all assignments. The list is complete after `divide` or `place_remaining`.
     pub fn assignments(&self) -> Vec<SocketAssignment> {
         self.assignments.iter().copied().flatten().collect()
     }
@@ -218,8 +218,8 @@ impl<'a, 's> SocketMap<'a, 's> {
         self.assignments[job_idx] = Some(SocketAssignment { domain: to, role });
     }
 
-    /// Threads of some jobs on each socket.
-    fn n_there(&self, members: &[usize]) -> Vec<u64> {
+    /// Returns the number of threads of some jobs on each socket.
+    fn n_threads_per_socket(&self, members: &[usize]) -> Vec<u64> {
         let mut n = vec![0; self.snapshot.domains.len()];
         for &job_idx in members {
             self.assignments[job_idx]
@@ -229,7 +229,7 @@ impl<'a, 's> SocketMap<'a, 's> {
         n
     }
 
-    /// Group 1 on A, Group 2 on B; jobs without a free slot on the other sockets.
+    /// Places Group 1 on A and Group 2 on B. Jobs without a free slot are placed on the other sockets.
     fn place_groups(&mut self, a: &[usize], b: &[usize], one: &[usize], two: &[usize]) {
         let ones_left = self.fill(one, a, SocketRole::OwnGroup);
         let twos_left = self.fill(two, b, SocketRole::OwnGroup);
@@ -244,7 +244,7 @@ impl<'a, 's> SocketMap<'a, 's> {
                 self.put(job_idx, to, SocketRole::Overflow);
             }
         }
-        let n_two = self.n_there(two);
+        let n_two = self.n_threads_per_socket(two);
         for job_idx in ones_left {
             let n_two = |&idx: &usize| (n_two[idx], idx);
             if let Some(to) = self.with_free_slots(job_idx, b).min_by_key(n_two) {
@@ -262,7 +262,7 @@ impl<'a, 's> SocketMap<'a, 's> {
         among.iter().copied().filter(move |&idx| self.slots.fits(self.snapshot, job, idx))
     }
 
-    /// Places the jobs that may stay; returns the others.
+    /// Places the jobs that may stay on their socket. Returns the other jobs.
     fn keep(&mut self, members: &[usize], among: &[usize], role: SocketRole) -> Vec<usize> {
         let mut others = Vec::new();
         for &job_idx in members {
@@ -277,7 +277,7 @@ impl<'a, 's> SocketMap<'a, 's> {
         others
     }
 
-    /// Jobs without a group stay where they are, if slots are free.
+    /// Keeps jobs without a group on their current socket, if slots are free.
     fn stay(&mut self, members: &[usize]) {
         for &job_idx in members {
             let job = &self.members[job_idx].job;
@@ -288,12 +288,12 @@ impl<'a, 's> SocketMap<'a, 's> {
         }
     }
 
-    /// Fills some sockets: each job gets the socket with the fewest threads of the same jobs. Returns jobs without a
-    /// free slot.
+    /// Fills some sockets: each job gets the socket with the fewest threads of `members`. Returns jobs without a free
+    /// slot.
     fn fill(&mut self, members: &[usize], among: &[usize], role: SocketRole) -> Vec<usize> {
         let mut left = Vec::new();
         let others = self.keep(members, among, role);
-        let mut n = self.n_there(members);
+        let mut n = self.n_threads_per_socket(members);
         for job_idx in others {
             let key = |&a: &usize, &b: &usize| {
                 n[a].cmp(&n[b]).then(self.slots.compare(a, b)).then(a.cmp(&b))
@@ -319,9 +319,9 @@ impl<'a, 's> SocketMap<'a, 's> {
         }
     }
 
-    /// Group 2 on the sockets with the fewest threads of Group 1.
+    /// Places Group 2 on the sockets with the fewest threads of Group 1.
     fn place_with_fewest(&mut self, two: &[usize], one: &[usize]) {
-        let n_one = self.n_there(one);
+        let n_one = self.n_threads_per_socket(one);
         for &job_idx in two {
             let is_elsewhere =
                 |idx: usize| self.config.keep && self.members[job_idx].job.now != Some(idx);
@@ -351,10 +351,10 @@ impl<'a, 's> SocketMap<'a, 's> {
         }
     }
 
-    /// Returns a job that can migrate from the socket with the most threads to another so that the larger of both
-    /// thread counts decreases, and the target. Therefore the loop terminates.
+    /// Returns a job on the socket with the most threads, and a target socket. The migration reduces the larger of both
+    /// thread counts, so that the loop in `spread` terminates.
     fn more_even(&self, members: &[usize], among: &[usize]) -> Option<(usize, usize)> {
-        let n = self.n_there(members);
+        let n = self.n_threads_per_socket(members);
         let n = |idx: usize| n[idx];
         let most_threads = among.iter().copied().rev().max_by_key(|&idx| n(idx))?;
         let mut others: Vec<usize> =
@@ -374,7 +374,7 @@ impl<'a, 's> SocketMap<'a, 's> {
 }
 
 impl Division {
-    /// Returns the sockets of Group 1 and of the others; `None`: they are not divided.
+    /// Returns the CPUs of the sockets of Group 1, and of the other sockets; `None`: the sockets are not divided.
     pub fn sides(&self, snapshot: &Snapshot<'_>) -> Option<(CpuSet, CpuSet)> {
         let DivisionCase::Apart { k1 } = self.case else { return None };
         let cpus = |from: usize, to: usize| {

@@ -22,7 +22,7 @@ pub struct Threshold {
     pub above: u64,
 }
 
-/// Reason why some values have no threshold.
+/// Error: the values have no threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum NoThreshold {
@@ -65,7 +65,7 @@ fn at_least_one(value: u64) -> u64 {
     value.max(1)
 }
 
-/// Returns whether the ratio of a pair is larger than that of another, in whole numbers.
+/// Returns whether the ratio of a pair is larger than the ratio of another pair, computed with integers.
 fn is_wider(this: (u64, u64), other: (u64, u64)) -> bool {
     let [a, b, c, d] = [this.0, this.1, other.0, other.1].map(|v| u128::from(at_least_one(v)));
     d * a < b * c

@@ -36,8 +36,8 @@ params! {
             touch; h2: as h1, and pages migrate home when the job changes clusters"
             .unavailable("h3", "copies of read-only pages, which no host can make for a running program")
             .no_effect_with(&["pages!=h1 and domains=llc", "pages!=h1 and domains=core"]);
-        // The simulated form of two-level scheduling waits 50 executions of a page, about a quarter of the cost of
-        // migrating all pages there. Here 8 GiB migrate in about four seconds at 2 us for a page.
+        // The simulation of two-level scheduling waits 50 page executions, about a quarter of the cost of migrating all
+        // pages. Here the migration of 8 GiB takes about four seconds at 2 us per page.
         t_rehome: Nanos = "1s", "time with more than half of its CPUs outside home after which the home of a job is the \
             cluster of most of its CPUs (guessed)"
             .no_effect_with(&["processors=free and pages=h1", "processors=free and domains=llc", "processors=free and domains=core"]);
@@ -45,11 +45,11 @@ params! {
 }
 
 names! {
-    /// Order of the clusters from which CPUs come.
+    /// Order in which clusters provide CPUs.
     pub(super) enum Processors {
-        /// Home, then the nearest.
+        /// The home cluster, then the nearest cluster.
         Home = "home",
-        /// The most free CPUs first.
+        /// The cluster with the most free CPUs first.
         Free = "free",
     }
 }
@@ -57,11 +57,11 @@ names! {
 names! {
     /// Placement of pages.
     pub(super) enum Pages {
-        /// All at home.
+        /// All pages are allocated at home.
         AtHome = "h0",
-        /// On the node of their first touch.
+        /// Pages stay on the node of their first touch.
         FirstTouch = "h1",
-        /// On the node of their first touch, and pages migrate home when the job migrates.
+        /// Pages are allocated on the node of their first touch, and migrate home when the job migrates.
         ReturnHome = "h2",
     }
 }
@@ -78,7 +78,7 @@ reasons! {
         "its home is {home}, so pages are allocated there while memory is free";
     /// Pages migrate home.
     PAGES_MIGRATE_HOME = "pages-migrate-home":
-        "{rest} of its {private} private pages are outside {home}, and [cause=migrated: the job migrated to other clusters][cause=new-home: that became its home]";
+        "{rest} of its {private} private pages are outside {home}, and [cause=migrated: the job migrated to other clusters][cause=new-home: {home} became its home]";
     /// Note: the home of a job changed.
     HOME_MOVED = "home-moved":
         "the home of {job} is {home} from now on: {n_outside} of its {n_cpus} CPUs were outside {before} for {time}";

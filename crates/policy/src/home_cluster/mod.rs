@@ -8,13 +8,13 @@
 //!   a ends     [ ][ ][b][b] ◄──── b returns home
 //! ```
 //!
-//! The home is selected when a job starts: the cluster with the most free CPUs (loading policy (c) of Y. Oishi,
-//! R. Fujiki, K. Saisho, A. Fukuda, Two-level Scheduling in Collaboration with Memory Management for NUMA
-//! Multiprocessors). If no CPU is free, it is the home of the fewest jobs. With `processors=home`, CPUs come from home
-//! first, then from the nearest cluster; ties: the most free CPUs. With `processors=free`, they always come from the
-//! cluster with the most free CPUs. CPUs are shared only if no CPU is free, and a job never loses a CPU to another job. A
-//! CPU that becomes free is assigned to jobs that share CPUs, those with the most shared threads first, and then to jobs
-//! with CPUs outside home.
+//! The home is selected when a job starts: the cluster with the most free CPUs (loading policy (c) of Y. Oishi, R.
+//! Fujiki, K. Saisho, A. Fukuda, Two-level Scheduling in Collaboration with Memory Management for NUMA
+//! Multiprocessors). If no CPU is free, the cluster that is the home of the fewest jobs is selected. With
+//! `processors=home`, CPUs come from home first, then from the nearest cluster; ties: the most free CPUs. With
+//! `processors=free`, they always come from the cluster with the most free CPUs. CPUs are shared only if no CPU is
+//! free, and a job never loses a CPU to another job. A CPU that becomes free is assigned to jobs that share CPUs, those
+//! with the most shared threads first, and then to jobs with CPUs outside home.
 //!
 //! ```text
 //!   pages=h0   preferably allocated at home                 and migrate when the home changes
@@ -85,7 +85,7 @@ impl Rules for HomeCluster {
             return;
         }
         if self.level.replace(snapshot.domains.level()) != Some(snapshot.domains.level()) {
-            self.homes = PerJob::default(); // The numbers are those of other domains.
+            self.homes = PerJob::default(); // The homes are numbers of domains of the previous level.
         }
         let mut occupancy = CpuOccupancy::new(snapshot.machine);
         for job in snapshot.jobs.iter().filter(|job| job.state == JobState::Running) {
@@ -109,7 +109,7 @@ impl Rules for HomeCluster {
     }
 }
 
-/// Targets of requests of this turn.
+/// Returns the targets of all requests of this turn.
 fn requested(plan: &Plan) -> BTreeSet<Target> {
     plan.requests.iter().map(|request| request.target).collect()
 }
@@ -165,7 +165,7 @@ impl HomeCluster {
             CpuGroup::allocate(&self.config, snapshot, job, home, occupancy, &previous_cpus);
         let reason = admitted(snapshot, job, choice, &group, is_lost);
         if is_lost {
-            self.has_migrated(job.job.id);
+            self.record_migration(job.job.id);
         }
         occupancy.add(&group.cpus);
         plan.request(job.job.id, Action::Place(group.cpus), reason);
@@ -206,7 +206,8 @@ impl HomeCluster {
         self.least_occupied_cluster(snapshot, job, (occupancy, at_home))
     }
 
-    /// Loading policy (c): the cluster with the most free CPUs.
+    /// Returns the cluster with the most free CPUs (loading policy (c)); if no CPU is free, the home of the fewest
+    /// jobs.
     fn least_occupied_cluster(
         &self,
         snapshot: &Snapshot<'_>,
@@ -260,7 +261,7 @@ impl HomeCluster {
                 continue;
             }
             if group.clusters(snapshot) != now.clusters(snapshot) {
-                self.has_migrated(job.job.id);
+                self.record_migration(job.job.id);
             }
             occupancy.add(&group.cpus);
             let reason = processors_free(snapshot, home, &now, &group);
@@ -268,7 +269,7 @@ impl HomeCluster {
         }
     }
 
-    /// Changes the home of a job whose CPUs have been outside for long enough.
+    /// Changes the home of a job if more than half of its CPUs have been outside home for `t_rehome`.
     fn move_home(&mut self, snapshot: &Snapshot<'_>, job: &JobView<'_>, plan: &mut Plan) {
         let Some(home) = self.home(snapshot, job.job.id) else { return };
         let cpus = job.placed.map(|cpus| cpus.and(snapshot.usable_cpus)).unwrap_or_default();
@@ -293,8 +294,8 @@ impl HomeCluster {
         }
     }
 
-    /// With `pages=h2` the pages of a job migrate home after the job changed clusters.
-    fn has_migrated(&mut self, job: JobId) {
+    /// Records that a job changed clusters: with `pages=h2` its pages migrate home.
+    fn record_migration(&mut self, job: JobId) {
         if self.config.pages == Pages::ReturnHome {
             self.homes.get_or_default(job).pending = Some(PendingPages::migrated());
         }
@@ -310,13 +311,13 @@ fn most_of(snapshot: &Snapshot<'_>, cpus: &CpuSet) -> Option<usize> {
 /// A home and the criterion of its selection.
 struct HomeChoice {
     idx: usize,
-    /// A word of the template.
+    /// Word of the sentence template.
     criterion: &'static str,
     /// Values of the criterion.
     counts: Vec<(&'static str, u64)>,
 }
 
-/// A job gets its first CPUs, or replacements of unusable CPUs.
+/// Returns the reason for the first CPUs of a job, or for replacements of unusable CPUs.
 fn admitted(
     snapshot: &Snapshot<'_>,
     job: &JobView<'_>,
@@ -333,7 +334,7 @@ fn admitted(
     with_group(reason, group).with_some("lost", lost.map(ToString::to_string))
 }
 
-/// A job gets CPUs that became free.
+/// Returns the reason for CPUs that became free.
 fn processors_free(
     snapshot: &Snapshot<'_>,
     home: usize,
@@ -355,7 +356,7 @@ fn with_group(reason: Reason, group: &CpuGroup) -> Reason {
         .with("n_shared", group.n_shared as u64)
 }
 
-/// The home of a job changed.
+/// Returns the note that the home of a job changed.
 fn home_moved(
     snapshot: &Snapshot<'_>,
     job: &JobView<'_>,

@@ -20,19 +20,19 @@ const REQUESTS_MAX: u32 = 5;
 /// Pages that migrate home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct PendingPages {
-    /// A word of the template.
+    /// Word of the sentence template.
     cause: &'static str,
     requested_at: Option<Nanos>,
     n_requests: u32,
 }
 
 impl PendingPages {
-    /// The job changed clusters.
+    /// Creates the state of a job that changed clusters.
     pub fn migrated() -> Self {
         PendingPages { cause: "migrated", requested_at: None, n_requests: 0 }
     }
 
-    /// The home of the job changed.
+    /// Creates the state of a job whose home changed.
     pub fn new_home() -> Self {
         PendingPages { cause: "new-home", requested_at: None, n_requests: 0 }
     }

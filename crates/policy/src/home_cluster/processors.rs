@@ -1,7 +1,7 @@
 //! The CPUs of a job: selection and comparison.
 //!
 //! ```text
-//!   processors=home   home │ nearest cluster │ next …           of equally near ones: more free, number
+//!   processors=home   home │ nearest cluster │ next …           ties: more free CPUs, number
 //!   processors=free   most free │ next …                        ties: number
 //! ```
 //!
@@ -17,8 +17,9 @@ use sched::{JobView, Snapshot};
 use super::declaration::{Config, Processors};
 use crate::slots::CpuOccupancy;
 
-/// SLIT distances; the second one replaces an unknown distance to another node.
+/// SLIT distance of the local node.
 const DISTANCE_LOCAL: u32 = 10;
+/// Assumed distance to another node if the kernel reports none.
 const DISTANCE_UNKNOWN: u32 = 20;
 
 /// CPUs of a job.
@@ -32,7 +33,7 @@ pub(super) struct CpuGroup {
 }
 
 impl CpuGroup {
-    /// Returns the CPUs that a job has; `occupancy` counts the job.
+    /// Creates the group of the current CPUs of a job; `occupancy` counts the job.
     pub fn of(
         snapshot: &Snapshot<'_>,
         job: &JobView<'_>,
@@ -44,7 +45,7 @@ impl CpuGroup {
         CpuGroup::with(snapshot, job, home, n_own, cpus)
     }
 
-    /// Returns the CPUs that a job should have; `occupancy` does not count the job, and `current` are its CPUs.
+    /// Selects CPUs for a job. `occupancy` does not count the job; `current` are the current CPUs of the job.
     pub fn allocate(
         config: &Config,
         snapshot: &Snapshot<'_>,
@@ -86,7 +87,7 @@ impl CpuGroup {
         CpuGroup { cpus, n_shared, n_outside }
     }
 
-    /// Returns whether these CPUs are better than others: fewer are shared, or more are at home.
+    /// Returns whether these CPUs are better than other CPUs: fewer threads share a CPU, or more CPUs are at home.
     pub fn is_better(&self, config: &Config, than: &CpuGroup) -> bool {
         let outside = |group: &CpuGroup| match config.processors {
             Processors::Home => group.n_outside,
@@ -107,7 +108,7 @@ impl CpuGroup {
     }
 }
 
-/// Adds CPUs that other jobs have too, those with the fewest jobs first.
+/// Adds CPUs that other jobs use too; CPUs with the fewest jobs are added first.
 fn share(
     occupancy: &CpuOccupancy,
     order: &[usize],

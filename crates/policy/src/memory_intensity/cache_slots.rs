@@ -38,7 +38,7 @@ pub(crate) struct CacheSlots {
 pub(crate) type SlotsByJob = PerJob<CpuSet>;
 
 impl CacheSlots {
-    /// Creates all slots, without threads.
+    /// Creates the slots of all caches, without threads.
     pub fn of(snapshot: &Snapshot<'_>) -> Self {
         let n_cpus =
             snapshot.machine.cpus().iter().map(|cpu| cpu.id.index() + 1).max().unwrap_or(0);
@@ -115,14 +115,14 @@ impl CacheSlots {
         self.by_key.set(cache, self.key(cache));
     }
 
-    /// Order of caches for a thread without restrictions: fewest threads on a CPU, threads in the cache.
-    /// `None`: no CPU.
+    /// Returns the sort key of a cache for a thread without restrictions: fewest threads on a CPU, threads in the
+    /// cache. `None`: the cache has no CPU.
     fn key(&self, cache: usize) -> Option<(u32, u32)> {
         let (least, _) = self.by_threads[cache].first()?;
         Some((least, self.n_in[cache]))
     }
 
-    /// A running job keeps its slots. A job bound to more CPUs than it has threads has no slots.
+    /// Keeps the slots of a running job. A job bound to more CPUs than it has threads has no slots.
     pub fn keep(&mut self, job: &JobView<'_>) {
         let Some(placed) = job.placed.filter(|_| job.state == JobState::Running) else { return };
         if placed.len() <= job.job.threads as usize {
@@ -130,14 +130,14 @@ impl CacheSlots {
         }
     }
 
-    /// Returns the first of the CPUs with the fewest threads in a cache.
+    /// Returns the CPU with the fewest threads in a cache; ties: the first in the list.
     pub fn first_in(&self, cache: usize, allowed: &CpuSet, job_cpus: &CpuSet) -> Option<CpuId> {
         let cpus = self.by_threads[cache].iter().map(|(_, nth)| self.caches[cache][nth as usize]);
         cpus.into_iter().find(|cpu| allowed.contains(*cpu) && !job_cpus.contains(*cpu))
     }
 
-    /// Returns the caches that have a CPU for a thread, with the first of their CPUs with the fewest threads and its
-    /// number of threads.
+    /// Returns each cache that has a CPU for a thread, with the CPU that has the fewest threads (ties: the first in the
+    /// list) and the number of threads on this CPU.
     pub fn possible(
         &self,
         allowed: &CpuSet,
@@ -152,14 +152,14 @@ impl CacheSlots {
         firsts.into_iter().filter(move |(_, _, n_on)| Some(*n_on) == least)
     }
 
-    /// Assigns a slot to the next thread of a job, which has the slots `own` already.
+    /// Assigns a slot to the next thread of a job. `job_cpus` are the slots that the job already has.
     pub fn assign_next(&mut self, allowed: &CpuSet, job_cpus: &CpuSet) -> Option<CpuId> {
         let (cpu, _) = self.next(allowed, job_cpus)?;
         self.take(cpu);
         Some(cpu)
     }
 
-    /// Returns the next slot of a job, and the number of threads there.
+    /// Returns the next slot of a job, and the number of threads on its CPU.
     fn next(&self, allowed: &CpuSet, job_cpus: &CpuSet) -> Option<(CpuId, u32)> {
         if job_cpus.is_empty() && self.all.is_subset(allowed) {
             let cache = self.by_key.first()?;
@@ -222,7 +222,7 @@ impl CacheSlots {
         }
     }
 
-    /// Returns a CPU of the same cache on which a thread would share with fewer threads.
+    /// Returns a CPU of the same cache that has fewer other threads.
     fn less_occupied_cpu(&self, cpu: CpuId, allowed: &CpuSet, job_cpus: &CpuSet) -> Option<CpuId> {
         let cache = self.cache_of(cpu)?;
         let is_fewer = |n_on: u32| n_on + 1 < self.n_on(cpu);
@@ -231,8 +231,8 @@ impl CacheSlots {
         self.first_in(cache, allowed, job_cpus).filter(|&to| is_fewer(self.n_on(to)))
     }
 
-    /// If a job is assigned another CPU of its current cache, it keeps its CPU, and the job that was assigned this CPU
-    /// gets the other one. A migration within a cache has no benefit.
+    /// Avoids migrations within a cache, which have no benefit: if a job is assigned another CPU of its current cache,
+    /// the job keeps its CPU, and the job that was assigned this CPU gets the other CPU.
     pub fn keep_cpus(&mut self, slots_of: &mut SlotsByJob, jobs: &[&JobView<'_>]) {
         let mut jobs_on = JobsOnCpus::of(self.n_on.len(), slots_of, jobs);
         for (job_idx, job) in jobs.iter().enumerate() {
@@ -259,8 +259,8 @@ impl CacheSlots {
         }
     }
 
-    /// Assigns to a job its earlier CPU `to` instead of `cpu`, unless a job that stays on `to` would then share it with
-    /// more threads.
+    /// Assigns to a job its earlier CPU `to` instead of `cpu`, unless a job that stays on `to` would then share `to`
+    /// with more threads.
     fn swap(
         &mut self,
         (slots_of, jobs_on): (&mut SlotsByJob, &mut JobsOnCpus),
@@ -325,7 +325,7 @@ mod tests {
 
     use super::*;
 
-    /// Three caches of four CPUs, numbered across the caches.
+    /// Returns the slots of three caches of four CPUs, numbered across the caches.
     fn empty_slots() -> CacheSlots {
         let caches: Vec<Vec<CpuId>> =
             (0..3).map(|cache| (0..4).map(|nth| CpuId(nth * 3 + cache)).collect()).collect();

@@ -2,10 +2,10 @@
 //! and the animal classes.
 //!
 //! ```text
-//!   rates          misses per instruction of a job in each interval, the last ten of them
-//!   utilization    selects the jobs that are placed: those whose threads use a CPU nearly all the time
+//!   rates          misses per instruction of a job in each of the last ten intervals
+//!   utilization    selects the jobs that are placed: their threads use a CPU nearly all the time
 //!   cache_slots    CPUs by cache, with the number of threads on each
-//!   page_migrations     migration of a job's pages when the job changes its node
+//!   page_migrations  migration of a job's pages when the job changes its node
 //! ```
 //!
 //! These policies are published for threads. evenkeel places jobs instead of threads, so that a placement also applies
@@ -13,13 +13,13 @@
 //! takes n slots, and is bound to all of them. The kernel selects the slot of each task. The threads of a job may
 //! therefore be on several caches and nodes, as in the published schedulers.
 //!
-//! A cache is a placement domain: with `domains=auto` an LLC domain if there are at least two, else a node, else a core,
-//! whose SMT siblings share the remaining caches.
+//! A cache is a placement domain: with `domains=auto` an LLC domain if there are at least two, else a node, else a
+//! core, whose SMT siblings share its caches.
 //!
 //! Clavis 6.5.5 reads `top` once a second, unbinds each thread that uses less than 90 % of a CPU, and schedules the
-//! others. Two threads that share a CPU use half of it each, so Clavis unbinds both. That is harmless if surplus
-//! threads are released to the kernel. With `oversubscribed=share` every thread has a slot, so wait time counts as used
-//! if the kernel reports it.
+//! others. Two threads that share a CPU use half of the CPU each, so Clavis unbinds both threads. This is harmless if
+//! surplus threads are released to the kernel. With `oversubscribed=share` every thread has a slot, so wait time counts
+//! as used if the kernel reports it.
 
 pub(crate) mod cache_slots;
 mod orders;
@@ -38,7 +38,7 @@ use parameters::{BusyTime, Common, NOT_BUSY};
 
 /// Minimum utilization of the CPUs of a job, in percent; the value of Clavis 6.5.5.
 const USED_PERCENT_MIN: u64 = 90;
-/// A job that ran for a smaller share of an interval, here a tenth, is not classified. Guessed.
+/// A job that ran for less than this fraction of an interval (a tenth) is not classified. Guessed.
 const RUN_SHARE_MIN: u64 = 10;
 
 /// Whether a job gets slots.
@@ -137,7 +137,7 @@ pub(crate) fn with_slots(
         .with_some("lost", lost.map(ToString::to_string))
 }
 
-/// `llc 0`, `llc 0, llc 2`.
+/// Returns the labels of the domains of some CPUs: `llc 0`, `llc 0, llc 2`.
 fn domains_label(snapshot: &Snapshot<'_>, cpus: &CpuSet) -> String {
     if let Some(only) = snapshot.domains.of_set(cpus) {
         return snapshot.domains.label(only);

@@ -48,7 +48,7 @@ impl CpuOrder {
     }
 }
 
-/// Fewest threads on a CPU of a cache, threads in the cache, number of the cache.
+/// Sort key of a cache: fewest threads on a CPU, threads in the cache, number of the cache.
 type CacheKey = (u32, u32, u32);
 
 /// Key of a cache without CPUs.
@@ -62,7 +62,7 @@ pub(super) struct CacheOrder {
 }
 
 impl CacheOrder {
-    /// The keys of caches by number; `None`: a cache without CPUs.
+    /// Creates the tree from the keys of caches by number; `None`: a cache without CPUs.
     pub fn of(caches: impl Iterator<Item = Option<(u32, u32)>>) -> Self {
         let leaves: Vec<CacheKey> =
             caches.enumerate().map(|(cache, threads)| key(cache, threads)).collect();

@@ -1,7 +1,7 @@
 //! Migration of a job's pages when the job changes its node.
 //!
 //! All private pages migrate from the old node to the new one. This requires that all threads of the job were on one
-//! node and are on one node again. A job whose threads are on several nodes uses memory of all of them.
+//! node and are now on one other node. A job whose threads are on several nodes uses memory of all of them.
 //!
 //! If the target has less free memory than the job has pages, only as many pages migrate as fit. The job migrates in any
 //! case.
@@ -23,7 +23,7 @@ pub(crate) struct NodeChange {
     pub to: NodeId,
 }
 
-/// Returns the node of these CPUs, if it is the same for all.
+/// Returns the node of these CPUs; `None`: they are on several nodes.
 pub(crate) fn node_of(snapshot: &Snapshot<'_>, cpus: &CpuSet) -> Option<NodeId> {
     let node = |cpu| snapshot.machine.cpu(cpu).and_then(|cpu| cpu.node);
     let first = node(cpus.first()?)?;
@@ -82,7 +82,7 @@ pub(crate) fn action(
     Some(Action::MovePages { from: change.from, to: change.to, limit })
 }
 
-/// The smallest size that migrates.
+/// Smallest size of a page migration.
 pub(crate) const PAGE: Bytes = Bytes::from_kib(4);
 
 /// Returns the free memory of a node above the reserve; `None`: unknown.

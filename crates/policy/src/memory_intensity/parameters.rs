@@ -9,7 +9,7 @@ use crate::declaration::{
 };
 use crate::{IfMissing, RequiredSignal, Signal};
 
-/// The parameters before those of a policy: `domains=auto` prefers LLC domains.
+/// Parameters that precede the parameters of a policy. `domains=auto` prefers LLC domains.
 pub(crate) const FIRST_PARAMS: &[Param] = &[
     READING,
     Param {
@@ -19,7 +19,7 @@ pub(crate) const FIRST_PARAMS: &[Param] = &[
              else nodes, else cores",
         )
     },
-    // Once a second, as in Clavis.
+    // Clavis samples once a second.
     declaration::INTERVAL
         .default("1s")
         .published()
@@ -53,7 +53,7 @@ pub(crate) const FAILURES: Param = Param::new(
      ends",
 );
 
-/// A parameter in the unit of Clavis.
+/// A rate as a parameter is in the unit of Clavis, events per 10 000 instructions.
 impl ParamValue for Rate {
     const VALUES: Values = Values::integer("events per 10000 instructions", 1, 10_000);
     fn read(text: &str, _: &Values) -> Option<Self> {
@@ -61,7 +61,7 @@ impl ParamValue for Rate {
     }
 }
 
-/// The signals of a policy that counts.
+/// Signals that a policy with counted rates requires.
 pub(crate) const MISSES_PER_INSTRUCTION: &[RequiredSignal] = &[
     RequiredSignal { signal: Signal::Instructions, if_missing: IfMissing::EndsRun },
     RequiredSignal { signal: Signal::LlcMisses, if_missing: IfMissing::EndsRun },

@@ -1,6 +1,6 @@
-//! Misses per instruction of jobs: one sample per interval, the last ten are kept.
+//! Misses per instruction of jobs. Each interval adds a sample; the last ten samples are stored.
 //!
-//! Rates are integers, misses per million instructions, so that they can be compared. Clavis counts per 10 000
+//! Rates are integers, misses per million instructions, so that comparisons are exact. Clavis counts per 10 000
 //! instructions; reasons print misses per 1000 (MPKI):
 //!
 //! ```text
@@ -29,14 +29,15 @@ impl Rate {
         Some(Rate(u64::try_from(rate).unwrap_or(u64::MAX)))
     }
 
-    /// Rounded to whole misses per 1000 instructions, as in Clavis 6.5.5, so that small changes do not change the order.
+    /// Returns the rate, rounded to whole misses per 1000 instructions as in Clavis 6.5.5. Small changes of rates then
+    /// do not change the order of jobs.
     pub fn rounded(self) -> Rate {
         Rate(self.0.saturating_add(500) / 1000 * 1000)
     }
 }
 
 impl std::fmt::Display for Rate {
-    /// Per 1000 instructions: `12.300`.
+    /// Prints the rate per 1000 instructions: `12.300`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&permille_text(self.0))
     }
@@ -62,7 +63,7 @@ pub(crate) fn misses_of(snapshot: &Snapshot<'_>, job: &JobView<'_>) -> Option<Ra
     rate_of(snapshot, job, sched::CounterDeltas::misses)
 }
 
-/// Number of samples that are kept, as in Clavis 6.5.5.
+/// Number of stored samples, as in Clavis 6.5.5.
 pub(crate) const N_SAMPLES: usize = 10;
 
 /// The last samples of a job.

@@ -9,9 +9,10 @@
 //! ```
 //!
 //! The last intervals at home and away are kept, so the penalty of a job that returned home remains known. If the
-//! behaviour of a job changes, the penalty is wrong until there are new intervals of both kinds. A penalty is used until a
-//! new one differs by `np_step`, so that noise does not cause migrations back and forth. Until intervals of both kinds are
-//! counted, the declared penalty is used. Declared cycles are equal on all nodes and are not used.
+//! behaviour of a job changes, the penalty is wrong until there are new intervals of both kinds. A new penalty replaces
+//! the previous penalty only if both differ by at least `np_step`, so that noise does not cause migrations back and
+//! forth. Until intervals of both kinds are counted, the declared penalty is used. Declared cycles are equal on all
+//! nodes and are not used.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -21,8 +22,8 @@ use sched::{CounterEvent, JobState, JobView, PerJob, Plan, SignalTier, Snapshot,
 use super::declaration::Config;
 use crate::placement;
 
-/// Minimum number of instructions of an interval; others are ignored. Guessed: a core executes a thousand times as many
-/// in a second.
+/// Minimum number of instructions of an interval; shorter intervals are ignored. Guessed: a core executes a thousand
+/// times this number in a second.
 const INSTRUCTIONS_MIN: u64 = 1_000_000;
 
 /// Measurements of all jobs.
@@ -44,7 +45,7 @@ struct RemoteHistory {
     penalty: Option<u64>,
     /// The first node on which the job was placed.
     started_on: Option<NodeId>,
-    /// The node of the job, if the job was on it during the whole interval.
+    /// Node on which the job was during the whole interval.
     stays_on: Option<NodeId>,
 }
 
@@ -67,7 +68,7 @@ pub(super) enum HomeSource {
     Memory { on_node: Bytes, total: Bytes },
     /// The workload declares the memory node.
     Declared,
-    /// The job started there, and its pages were not sampled yet.
+    /// The job started on the node, and its pages were not sampled yet.
     Start,
     /// The pages of the job are spread evenly.
     Even { most: Bytes, total: Bytes },
@@ -75,7 +76,7 @@ pub(super) enum HomeSource {
     NoPages,
 }
 
-/// Ratio of cycles per instruction away from home to those at home.
+/// Ratio of the CPI away from home to the CPI at home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Penalty {
     pub permille: u64,
@@ -90,7 +91,7 @@ impl RecentEvents {
         }
     }
 
-    /// Events per this number of instructions.
+    /// Returns the events per this number of instructions.
     fn per(&self, instructions: u64) -> Option<u64> {
         let sum = |part: fn(&(u64, u64)) -> u64| self.0.iter().map(part).map(u128::from).sum();
         let (events, done): (u128, u128) = (sum(|p| p.0), sum(|p| p.1));
@@ -123,7 +124,7 @@ impl Histories {
         }
     }
 
-    /// Discards ended jobs and earlier runs of a job.
+    /// Discards the state of ended jobs and of earlier runs of a job.
     pub fn start_turn(&mut self, snapshot: &Snapshot<'_>) {
         self.by_job.forget_ended(snapshot);
         for job in snapshot.jobs {
@@ -136,7 +137,7 @@ impl Histories {
         }
     }
 
-    /// Adds an interval.
+    /// Adds the counters of an interval.
     pub fn add(&mut self, snapshot: &Snapshot<'_>) {
         for job in snapshot.jobs.iter().filter(|job| job.state == JobState::Running) {
             let Some(instructions) = sum(snapshot, job, CounterEvent::Instructions) else {
@@ -218,8 +219,8 @@ impl Histories {
         }
     }
 
-    /// Returns the misses per million instructions, that is thousandths of a miss per 1000: as counted, else from the
-    /// profile for the smallest cache of the machine.
+    /// Returns the misses per million instructions, that is thousandths of an MPKI. The source is the counters, else
+    /// the profile with the smallest cache of the machine.
     pub fn mpki(&self, snapshot: &Snapshot<'_>, job: &JobView<'_>) -> Option<u64> {
         let counted = self.by_job.get(job.job.id).and_then(|history| history.misses.per(1_000_000));
         counted.or_else(|| {

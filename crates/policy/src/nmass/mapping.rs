@@ -1,8 +1,8 @@
-//! The map of jobs to processors: the three steps, on numbers of slots.
+//! The map of jobs to processors, in three steps. The steps use numbers of slots.
 //!
 //! The map is computed in each turn from homes, penalties and misses, which are averages, and from the current domains,
-//! which decide ties. With equal inputs every job stays, unless the third step migrates a job away from a domain that the
-//! second step selected because of a tie: then the job can migrate in every interval.
+//! which resolve ties. With equal inputs every job stays. Exception: if the second step selects a domain because of a
+//! tie and the third step migrates the job away from that domain, the job can migrate in every interval.
 //!
 //! ```text
 //!   refine:  H = most pressure, L = least, D = pressure[H] - pressure[L]  ties: number
@@ -12,7 +12,7 @@
 //!            if the larger of both pressures decreases; else the next job; none: done
 //! ```
 //!
-//! Each step lowers the larger of two pressures, so the loop terminates.
+//! Each migration of the third step lowers the larger of two pressures, so the loop terminates.
 
 use std::cmp::Reverse;
 
@@ -43,9 +43,9 @@ pub(super) struct NmassAssignment {
 /// The decision for a domain.
 #[derive(Clone, Debug)]
 pub(super) enum Decision {
-    /// The home had free slots.
+    /// The home had this number of free slots.
     Home { free: u32, slots: u32 },
-    /// The home had no free slot; slots of the least occupied other processor.
+    /// The home had no free slot. The values are those of the least occupied other processor.
     HomeFull { taken: u32, slots: u32 },
     /// The job has no home, and stays.
     Stays,
@@ -53,7 +53,7 @@ pub(super) enum Decision {
     NoHome { taken: u32, slots: u32 },
     /// No processor had a free slot.
     Full { taken: u32, slots: u32 },
-    /// The third step.
+    /// The third step migrated the job.
     Pressure(PressureMigration),
 }
 
@@ -64,7 +64,7 @@ pub(super) struct PressureMigration {
     pub to: usize,
     /// The job that migrates.
     pub job_idx: usize,
-    /// The job with which it swaps, if there is no free slot.
+    /// The job that swaps with the migrating job, if there is no free slot.
     pub swapped_with: Option<usize>,
     /// Pressures before the migration.
     pub before: PressurePair,
@@ -79,7 +79,7 @@ pub(super) struct PressurePair {
     pub low: u64,
 }
 
-/// All three steps. `pressure` is that of the fixed jobs.
+/// Performs all three steps. `pressure` is the pressure of the fixed jobs on each processor.
 pub(super) fn map(
     refine: Option<&Refine>,
     snapshot: &Snapshot<'_>,
@@ -106,7 +106,7 @@ pub(super) fn map(
     map.assignments.into_iter().flatten().collect()
 }
 
-/// Indices, the highest penalty first.
+/// Returns the indices of all jobs; the job with the highest penalty is first.
 fn by_penalty(jobs: &[NmassJob<'_>]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     order.sort_by_key(|&job_idx| (Reverse(jobs[job_idx].penalty.permille), job_idx));
@@ -138,7 +138,7 @@ impl Map<'_, '_> {
             self.pressure[assignment.domain].saturating_sub(process.pressure());
     }
 
-    /// The second step for one job.
+    /// Performs the second step for one job: its home, else the least occupied processor.
     fn home_or_nearest(&self, job_idx: usize) -> Option<NmassAssignment> {
         let NmassJob { job, home, .. } = &self.jobs[job_idx];
         let all = || 0..self.snapshot.domains.len();
@@ -147,7 +147,7 @@ impl Map<'_, '_> {
         };
         let fits = |idx: &usize| self.slots.fits(self.snapshot, job, *idx);
         let is_allowed = |idx: &usize| DomainSlots::allows(self.snapshot, job, *idx);
-        // If several caches are at home, the job stays on its current one.
+        // If several caches are at home, the job stays on its current cache.
         let current = job.now.filter(|idx| is_home(idx) && fits(idx));
         let at_home = || self.least_occupied(job, all().filter(is_home).filter(fits));
         if let Some(to) = current.or_else(at_home) {
@@ -170,8 +170,8 @@ impl Map<'_, '_> {
         Some(NmassAssignment { domain: to, decision })
     }
 
-    /// Returns the least occupied of some domains. Ties by occupancy: the domain with the fewest unmapped running jobs,
-    /// so that no job migrates while another domain is idle.
+    /// Returns the least occupied of some domains. Ties: the domain with the fewest unmapped running jobs, so that no
+    /// job migrates while another domain is idle.
     fn least_occupied(
         &self,
         job: &MovableJob<'_>,
@@ -195,7 +195,7 @@ impl Map<'_, '_> {
         self.assignments.iter().enumerate().filter(is_there).count()
     }
 
-    /// The third step.
+    /// Performs the third step: migrations from the processor with the largest pressure.
     fn refine(&mut self, refine: &Refine) {
         while let Some(migration) = self.next_migration(refine) {
             self.take(migration.job_idx);
@@ -253,8 +253,8 @@ impl Map<'_, '_> {
         })
     }
 
-    /// Returns the job on `to` that swaps with a job on `from`: of the jobs with fewer misses that may migrate, the one
-    /// with the fewest misses.
+    /// Returns the job on `to` that swaps with a job on `from`: the job with the fewest misses among the jobs that have
+    /// fewer misses and may migrate.
     fn swapped_with(
         &self,
         job_idx: usize,
@@ -290,14 +290,14 @@ impl Map<'_, '_> {
 }
 
 impl NmassJob<'_> {
-    /// Returns the contribution to the pressure; 0 if unknown.
+    /// Returns the contribution of the job to the pressure; 0 if its misses are unknown.
     fn pressure(&self) -> u64 {
         self.mpki.unwrap_or(0).saturating_mul(u64::from(self.job.threads))
     }
 }
 
 impl Refine {
-    /// 1 + k × difference, in permille.
+    /// Returns the largest accepted penalty, 1 + k × difference, in permille.
     fn penalty_max(&self, difference_milli: u64) -> u64 {
         let penalty = u128::from(difference_milli) * u128::from(self.k.0) / 1_000_000;
         u64::try_from(penalty).unwrap_or(u64::MAX).saturating_add(1000)

@@ -21,7 +21,7 @@
 //!
 //! The source places processes. evenkeel places jobs, so that a placement also applies to children that start later. A
 //! job with n threads needs n slots and adds its pressure n times. Unmanaged jobs, and jobs with more threads than a
-//! domain has CPUs, stay where they are, take slots of their domain ([`crate::slots`]) and add their pressure.
+//! domain has CPUs, stay on their domain, take slots of the domain ([`crate::slots`]) and add their pressure.
 //!
 //! Units: pressure in thousandths of a miss per 1000 instructions, penalties in permille.
 
@@ -47,11 +47,11 @@ use mapping::{Decision, NmassAssignment, NmassJob, PressureMigration};
 /// State of the policies.
 #[derive(Debug)]
 struct NMass {
-    /// The third step; `None` in maximum-local.
+    /// Parameters of the third step; `None` in maximum-local.
     refine: Option<Refine>,
     histories: Histories,
     notes: MachineNotes,
-    /// `None` in maximum-local.
+    /// Counter of intervals without rates; `None` in maximum-local.
     failures: Option<RateFailures>,
     noted_unknown: bool,
 }
@@ -109,7 +109,7 @@ impl NMass {
         }
     }
 
-    /// Returns the pressure of the fixed jobs: one share for each of their CPUs.
+    /// Returns the pressure of the fixed jobs on each processor. A job adds its misses once for each of its CPUs.
     fn fixed_pressure(&self, snapshot: &Snapshot<'_>, jobs: &PlacementJobs<'_>) -> Vec<u64> {
         let mut pressure = vec![0u64; snapshot.domains.len()];
         for job in &jobs.fixed {

@@ -20,7 +20,7 @@ use super::verdict::{self, Comparison, TrialMetric};
 /// Job number and start time: numbers are reused.
 pub(super) type JobRun = (JobId, Option<Nanos>);
 
-/// Returns the current run of a job.
+/// Returns the number and the start time of a job.
 pub(super) fn run_of(job: &JobView<'_>) -> JobRun {
     (job.job.id, job.started)
 }
@@ -30,7 +30,7 @@ pub(super) fn is_running(snapshot: &Snapshot<'_>, run: JobRun) -> bool {
     snapshot.job(run.0).is_some_and(|job| run_of(job) == run)
 }
 
-/// Values of an interval.
+/// Measured values of an interval.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct MeasuredInterval {
     /// Running jobs, by run.
@@ -50,8 +50,8 @@ struct JobActivity {
     counted: Nanos,
 }
 
-/// Jobs that ran during both measurements, and numbers of the others: ended, and started. A job that did both counts
-/// twice.
+/// Jobs that ran during both measurements, and the numbers of jobs that ended and of jobs that started. A job that
+/// started and ended counts twice.
 pub(super) struct ComparedJobs {
     throughout: BTreeSet<JobRun>,
     pub n_ended: usize,
@@ -107,7 +107,7 @@ impl JobActivity {
         }
     }
 
-    /// Millions of instructions per CPU second.
+    /// Returns the instructions per second of CPU time, in millions.
     fn instructions_per_second(&self) -> Option<f64> {
         let is_counted = self.counted != Nanos::ZERO;
         is_counted.then(|| self.instructions as f64 / self.counted.as_secs_f64() / 1e6)

@@ -8,10 +8,10 @@
 //!      └──── back-off, twice as long each time ◄── release all jobs ◄────── three times
 //! ```
 //!
-//! The wrapper is for attached processes, which evenkeel did not start. The metrics are in [`verdict`], the compared jobs
-//! in [`intervals`]. While pages migrate, nothing is measured, because the migration itself slows jobs down. Pages that
-//! follow a migrated job belong to the same trial. A trial is inconclusive if all migrated jobs ended, or if no metric is
-//! available. Without `--act`, requests are only reported, at most once a minute per job.
+//! The wrapper is for attached processes, which evenkeel did not start. The metrics are in [`verdict`], the compared
+//! jobs in [`intervals`]. While pages migrate, nothing is measured, because the migration itself slows jobs down. Pages
+//! that follow a migrated job belong to the trial of the job. A trial is inconclusive if all migrated jobs ended, or if
+//! no metric is available. Without `--act`, requests are only reported, at most once a minute per job.
 //!
 //! Times are intervals of the wrapped policy.
 
@@ -69,7 +69,7 @@ const BACK_OFF_MAX: Nanos = Nanos::from_secs(3600);
 /// Minimum time between two reports of a request of a job that is not carried out.
 const REPORT_EVERY: Nanos = Nanos::from_secs(60);
 
-/// A policy whose migrations are tried and measured.
+/// A wrapper around a policy, whose migrations are tried and measured.
 struct Trials {
     policy: Box<dyn Policy>,
     load_notes: LoadNotes,
@@ -140,8 +140,9 @@ impl Trial {
     }
 }
 
-/// Wraps a policy for attached processes: its migrations are tried a few at a time, measured, and undone if they do
-/// not help. Without `acts` no request is carried out, and requests are reported at most once a minute per job.
+/// Wraps a policy for attached processes: its migrations are tried a few at a time, measured, and reverted if they do
+/// not improve performance. Without `acts` no request is carried out, and requests are reported at most once a minute
+/// per job.
 pub fn with_trials(policy: Box<dyn Policy>, acts: bool) -> Box<dyn Policy> {
     Box::new(Trials::new(policy, acts))
 }
@@ -160,7 +161,7 @@ impl Trials {
         }
     }
 
-    /// Adds an interval; returns the result of a trial that ended, with its number of migrations.
+    /// Adds an interval. Returns the result of a trial that ended, with its number of migrations.
     fn measure(&mut self, snapshot: &Snapshot<'_>) -> Option<(TrialResult, u64)> {
         if let TrialPhase::Moving(trial) | TrialPhase::After(trial) = &self.phase
             && !trial.has_running_job(snapshot)
@@ -319,7 +320,7 @@ impl Trials {
         self.reported_at.retain(|(job, _), _| snapshot.job(*job).is_some());
         for request in requests {
             let Some(((job, _), kind)) = kind_of(snapshot, &request) else { continue };
-            let key = (job, kind); // Does not change when the job starts.
+            let key = (job, kind); // This key does not change when the job starts.
             let last = self.reported_at.get(&key);
             if last.is_none_or(|&at| at + REPORT_EVERY <= snapshot.turn.at) {
                 self.reported_at.insert(key, snapshot.turn.at);

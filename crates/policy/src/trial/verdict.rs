@@ -32,7 +32,8 @@ impl TrialMetric {
         self == TrialMetric::Instructions
     }
 
-    /// Returns the minimum relevant difference: 2 % of instructions, 0.02 of the time, 0.05 of the mean load. Guessed.
+    /// Returns the minimum relevant difference: 2 % of the instructions, 0.02 of the time, 0.05 of the mean load.
+    /// Guessed.
     fn relevant(self, median: f64) -> f64 {
         match self {
             TrialMetric::Instructions => 0.02 * median.abs(),
@@ -98,7 +99,8 @@ pub(super) fn compare(metric: TrialMetric, before: &[f64], after: &[f64]) -> Opt
     Some(Comparison { metric, before: median_before, after: median_after, tolerance, verdict })
 }
 
-/// Returns the metric that decides the verdict: the first that got worse, else the first that improved, else the first.
+/// Returns the metric that decides the verdict: the first metric that got worse, else the first metric that improved,
+/// else the first metric.
 pub(super) fn combine(compared: &[Comparison]) -> Option<Comparison> {
     let first = |verdict| compared.iter().find(move |one| one.verdict == verdict);
     first(TrialVerdict::Worse).or(first(TrialVerdict::Better)).or(compared.first()).copied()
@@ -120,7 +122,7 @@ mod tests {
     use super::*;
     use expect_test::{Expect, expect};
 
-    /// One line each: a metric, values before, values after.
+    /// Checks the comparison of metrics. Each line of the text has a metric, values before, and values after.
     fn check(text: &str, expected: Expect) {
         let mut output = String::new();
         for line in text.lines().map(str::trim).filter(|line| !line.is_empty()) {

@@ -1,7 +1,7 @@
 //! The oracle: a policy for simulated runs that repeats the best run found by simulation.
 //!
-//! The oracle uses properties of the simulated machine that no counter provides, and the random draws, so it is only
-//! available for simulated runs. The best run is an upper bound for the other policies with their defaults.
+//! The oracle uses the random draws, and properties of the simulated machine that no counter provides. It is therefore
+//! only available for simulated runs. The best run is an upper bound for the other policies with their defaults.
 //! `compare::oracle_search` is the search; this module has the name, the parameter, and the policies that repeat a run.
 
 use base::{CpuId, CpuSet, Nanos};
@@ -24,7 +24,7 @@ pub const INFO: PolicyInfo = PolicyInfo {
     params: &[&[Param::new(
         "runs",
         Values::integer("", 1, N_RUNS_MAX as u64),
-        "128", // All placements of eight programs on two equal caches.
+        "128", // The number of all placements of eight programs on two equal caches.
         "maximum number of simulated placements of whole runs",
     )]],
     reasons: &[REASONS],
@@ -34,10 +34,10 @@ pub const INFO: PolicyInfo = PolicyInfo {
 reasons! {
     /// The best of all simulated runs.
     ORACLE_CHOSE = "oracle-chose":
-        "the oracle simulated this run {n_runs} times before it began (every policy with its defaults, and {how} of jobs for the whole run): {candidate} had the shortest makespan, {ended}[, {above} above the lower bound of all placements]";
+        "the oracle simulated this run {n_runs} times before it began (every policy with its defaults, and {searched} of jobs for the whole run): {candidate} had the shortest makespan, {ended}[, {above} above the lower bound of all placements]";
 }
 
-/// Invalid use of the oracle. Each message states what to do.
+/// Invalid use of the oracle. Each message contains a remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum OracleError {
@@ -84,7 +84,7 @@ pub fn with_oracle(error: PolicyError) -> PolicyError {
 /// Checks that a text names a policy for simulated runs.
 ///
 /// # Errors
-/// There is no such policy, or its parameters are invalid.
+/// The policy does not exist, or its parameters are invalid.
 pub fn check(spec: &str) -> Result<(), OracleError> {
     if n_runs_max(spec)?.is_none() {
         policy::build(spec, 0).map_err(with_oracle)?;
@@ -95,7 +95,7 @@ pub fn check(spec: &str) -> Result<(), OracleError> {
 /// A policy that places each job once, when it starts.
 #[derive(Debug)]
 pub(crate) struct FixedPlacement {
-    /// CPUs of each job, by number; `None`: the kernel places it.
+    /// CPUs of each job, by number; `None`: the kernel places the job.
     pub cpus: Vec<Option<CpuSet>>,
     /// The reason of every placement.
     pub reason: Reason,
@@ -130,7 +130,7 @@ impl Policy for FixedPlacement {
 /// Another policy under the name of the oracle.
 pub(crate) struct RenamedPolicy {
     pub inner: Box<dyn Policy>,
-    /// Noted in the first plan.
+    /// Note in the first plan.
     pub reason: Option<Reason>,
 }
 

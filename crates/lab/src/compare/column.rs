@@ -31,7 +31,7 @@ pub struct Column {
     pub variant: MachineVariant,
 }
 
-/// An invalid column. Each message states what to do.
+/// An invalid column. Each message contains a remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum ColumnError {
@@ -47,7 +47,7 @@ pub enum ColumnError {
     None,
 }
 
-/// Words after the `@`.
+/// Names after the `@`, with their settings.
 const VARIANTS: [(&str, MachineVariant); 4] = [
     ("interleave", MachineVariant { interleave: Some(true), numa_balancing: None }),
     ("first-touch", MachineVariant { interleave: Some(false), numa_balancing: None }),
@@ -85,7 +85,7 @@ impl Column {
         oracle::is_named(&self.spec)
     }
 
-    /// Equal for columns that differ only in the order of parameters.
+    /// Returns a key that is equal for columns that differ only in the order of parameters.
     fn meaning(&self) -> (String, Vec<String>, MachineVariant) {
         let (name, inside) = self.spec.split_once('[').unwrap_or((&self.spec, ""));
         let inside = inside.trim_end_matches(']');
@@ -116,7 +116,7 @@ impl MachineVariant {
     }
 }
 
-/// Returns all columns of some lists.
+/// Returns the columns of all lists.
 ///
 /// # Errors
 /// The first invalid column, or a column that repeats another.
@@ -132,7 +132,7 @@ pub fn columns<'a>(lists: impl IntoIterator<Item = &'a str>) -> Result<Vec<Colum
     if columns.is_empty() { Err(ColumnError::None) } else { Ok(columns) }
 }
 
-/// Returns the parts between commas and semicolons outside brackets, without empty ones.
+/// Returns the parts between commas and semicolons outside brackets, without empty parts.
 fn split(list: &str) -> impl Iterator<Item = &str> {
     let mut depth = 0usize;
     let parts = list.split(move |c| {

@@ -1,7 +1,7 @@
 //! Metrics of one run: start and end of each job, and the costs of the run.
 //!
-//! A journal keeps every turn and would take most of the time of a simulated run. A comparison needs these few values
-//! only, and collects them from the turns as they pass.
+//! Writing a journal of every turn would take most of the time of a simulated run. A comparison needs only these
+//! values, and collects them during the run.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -14,11 +14,11 @@ use sched::{Action, ExitStatus, JobEvent, NodeSample, Outcome, OutcomeResult, Ta
 /// Metrics of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunMetrics {
-    /// Whether it finished.
+    /// Completion status of the run.
     pub status: Completion,
     /// The first error of a failed run.
     pub error: Option<String>,
-    /// From the start of the run to the end of its last job.
+    /// Time from the start of the run to the end of its last job.
     pub makespan: Nanos,
     /// Start and end of every job, by number.
     pub jobs: Vec<JobTimes>,
@@ -30,7 +30,7 @@ pub struct RunMetrics {
     pub pages_moved_bytes: u64,
     /// Traffic of the memory controllers.
     pub controllers: Vec<ControllerTraffic>,
-    /// The search, in runs of the policy `oracle`.
+    /// Search of the oracle, in runs of the policy `oracle`.
     pub oracle: Option<OracleSearch>,
 }
 
@@ -40,20 +40,20 @@ impl AsRef<RunMetrics> for RunMetrics {
     }
 }
 
-/// How the oracle selected a run.
+/// Search of the oracle for the best run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OracleSearch {
     /// The best candidate, in words.
     pub candidate: String,
     /// Number of placements for the whole run that were simulated.
     pub n_placements: u64,
-    /// Whether these were all placements.
+    /// Whether these are all possible placements.
     pub is_all: bool,
-    /// Makespan over the lower bound - 1; none without a bound.
+    /// Makespan divided by its lower bound, minus 1; `None` without a bound.
     pub above_bound: Option<f64>,
 }
 
-/// How a run ended.
+/// Completion status of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Completion {
     /// All jobs exited with status 0.
@@ -77,7 +77,7 @@ pub struct JobTimes {
 /// Traffic of the memory controllers of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ControllerTraffic {
-    /// The node; none on a machine without nodes.
+    /// The node; `None` on a machine without nodes.
     pub node: Option<NodeId>,
     /// Bytes read.
     pub read_bytes: u64,
@@ -92,7 +92,7 @@ impl RunMetrics {
         Some(times.end?.saturating_sub(times.start?).as_secs_f64())
     }
 
-    /// Cause of a run that did not finish.
+    /// Returns the cause of the failure of a run that did not finish.
     pub fn cause(&self) -> &str {
         match (&self.error, self.status) {
             (Some(error), _) => error,
@@ -101,7 +101,7 @@ impl RunMetrics {
         }
     }
 
-    /// Returns the time of a job that exits once, on its own. Other jobs have none.
+    /// Returns the run time of a job; `None` for a job that restarts or is stopped by the host.
     pub fn time_of(&self, idx: usize, job: &Job) -> Option<Nanos> {
         let times = self.jobs.get(idx).filter(|_| job.ending == Ending::Exit)?;
         Some(times.end?.saturating_sub(times.start?))
@@ -112,7 +112,7 @@ impl RunMetrics {
 #[derive(Debug)]
 pub struct MetricsRecorder {
     metrics: RunMetrics,
-    /// Counter values of each controller in the first sample, and the increase since.
+    /// Counter values of each controller in the first sample, and the increase since that sample.
     nodes: BTreeMap<NodeId, ([u64; 2], [u64; 2])>,
 }
 
@@ -124,7 +124,7 @@ impl MetricsRecorder {
         MetricsRecorder { metrics, nodes: BTreeMap::new() }
     }
 
-    /// Returns the metrics; migrated memory is that of the policy's requests.
+    /// Returns the metrics. Migrated memory is the memory of completed page migrations that the policy requested.
     pub fn into_metrics(self) -> RunMetrics {
         let controllers = self.nodes.into_iter().map(|(node, (_, [read_bytes, written_bytes]))| {
             ControllerTraffic { node: Some(node), read_bytes, written_bytes }
@@ -145,13 +145,13 @@ impl MetricsRecorder {
         self.metrics.makespan = self.metrics.makespan.max(at);
     }
 
-    /// Only the first error is kept.
+    /// Records a failure. Only the first error is stored.
     fn record_failure(&mut self, error: &str) {
         self.metrics.status = Completion::Failed;
         self.metrics.error.get_or_insert(error.to_owned());
     }
 
-    /// The values of the first sample were counted before the run.
+    /// Adds the traffic of a controller since the first sample, whose values were counted before the run.
     fn record_node(&mut self, node: &NodeSample) {
         let (Some(read), Some(written)) =
             (node.read_bytes.map(|r| r.value), node.written_bytes.map(|r| r.value))

@@ -12,9 +12,9 @@
 //! of evenkeel: the store of a comparison is its file ([`RunStore`]), and the experiments of [`crate::reproduce`] have a
 //! store in memory for each testbed. Both simulate the missing runs with [`run_all`] and read them as [`RunSeries`].
 //!
-//! Runs are ordered by seed, then workload, then policy. An interrupted comparison is therefore nearly a complete one
-//! with fewer seeds, and live runs alternate between the policies (A B A B). A run depends only on its policy, workload
-//! and seed, and not on the number of threads or on interruptions.
+//! Runs are ordered by seed, then workload, then policy. An interrupted comparison is therefore almost a complete
+//! comparison with fewer seeds, and live runs alternate between the policies (A B A B). A run depends only on its
+//! policy, workload and seed, and not on the number of threads or on interruptions.
 
 mod column;
 mod metrics;

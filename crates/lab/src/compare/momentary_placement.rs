@@ -6,9 +6,9 @@
 //!                        ─► the assignment with the smallest sum of slowdowns
 //! ```
 //!
-//! The policy considers only the jobs that are running now; the placement is therefore not optimal over a whole run. The
-//! reason states whether the search was heuristic. Memory stays on its nodes, and the cost of a migration away from it
-//! is part of the result.
+//! The policy considers only the jobs that are running or due at that moment. The placement is therefore not optimal
+//! over a whole run. The reason states whether the search was heuristic. Memory stays on its nodes. The sum of
+//! slowdowns includes the remote accesses of a job that migrates away from its memory.
 
 use std::sync::Arc;
 
@@ -19,17 +19,17 @@ use host_sim::script::{Script, ScriptPhase};
 use host_sim::variation::Variation;
 use sched::{Action, Cause, JobView, Plan, Policy, Reason, ReasonCode, Snapshot, reasons};
 
-/// Up to this number, all assignments are evaluated; above it, a heuristic search is used.
+/// Maximum number of assignments that are all evaluated. With more assignments, a heuristic search is used.
 const ASSIGNMENTS_MAX: usize = 4096;
-/// A change must reduce the sum of slowdowns by this share. Below it, the inexactness of the solver would move
-/// programs back and forth.
+/// Minimum relative reduction of the sum of slowdowns by a change. Smaller differences are within the error of the
+/// solver, and would move programs back and forth.
 const GAIN_MIN: f64 = 0.005;
 /// Maximum number of sweeps over all moves and swaps.
 const SWEEPS_MAX: usize = 8;
-/// Instructions that no run completes.
+/// Number of instructions that no run completes.
 const ENDLESS: f64 = 1e18;
 
-/// The domain of each job; `None`: its affinity leaves no choice.
+/// The domain of each job; `None`: its affinity permits fewer than two domains.
 pub(super) type Placement = Vec<Option<usize>>;
 
 /// The policy for the jobs of one workload.
@@ -46,7 +46,7 @@ pub(super) struct MomentaryPlacement {
 struct JobToAssign {
     id: JobId,
     idx: usize,
-    /// Caches that it may use.
+    /// Caches that the job may use.
     caches: Vec<usize>,
     allowed: CpuSet,
     movable: bool,
@@ -141,7 +141,7 @@ impl MomentaryPlacement {
             each.map(|(job, cache)| cache.unwrap_or_else(|| only(job))).collect()
         };
         let mut all: Vec<Vec<usize>> = all.into_iter().map(caches).collect();
-        // Among equal assignments, the first in this order is selected.
+        // Of assignments with equal sums, the first in this order is selected.
         all.sort_by(|one, other| one.iter().rev().cmp(other.iter().rev()));
         let n_tried = all.len() as u64;
         let evaluate =
@@ -154,7 +154,7 @@ impl MomentaryPlacement {
         (best.unwrap_or(MomentaryAssignment { caches: Vec::new(), cost: 0.0 }), n_tried, true)
     }
 
-    /// A greedy assignment, then moves and swaps while the sum of slowdowns decreases.
+    /// Searches an assignment: a greedy assignment, then moves and swaps while the sum of slowdowns decreases.
     fn search(
         &self,
         jobs: &[JobToAssign],
@@ -257,7 +257,7 @@ pub(super) fn all_placements(
 reasons! {
     /// The best assignment of this moment.
     BEST_ASSIGNMENT = "best-assignment":
-        "of {n_tried} assignments of the running jobs to last-level caches ({how}) this one has the smallest sum of slowdowns, {slowdown} per job; the lower bound is {bound}";
+        "of {n_tried} assignments of the running jobs to last-level caches ({coverage}) this one has the smallest sum of slowdowns, {slowdown} per job; the lower bound is {bound}";
 }
 
 impl Policy for MomentaryPlacement {
@@ -281,10 +281,10 @@ impl Policy for MomentaryPlacement {
             let cpus = self.hardware.caches[cache].cpus.iter();
             let cpus = cpus.map(|&cpu| self.hardware.cpus[cpu].id);
             let cpus: CpuSet = cpus.filter(|&cpu| job.allowed.contains(cpu)).collect();
-            let how = if is_all { "all of them" } else { "a search without proof" };
+            let coverage = if is_all { "all of them" } else { "a heuristic search" };
             let reason = Reason::new(BEST_ASSIGNMENT)
                 .with("n_tried", n_tried)
-                .with("how", how.to_owned())
+                .with("coverage", coverage.to_owned())
                 .with("slowdown", best.cost / jobs.len() as f64)
                 .with("bound", 1.0);
             plan.request(job.id, Action::Place(cpus), reason);

@@ -5,14 +5,15 @@
 //!     ├─ every policy with its defaults ─────────────┐
 //!     ├─ the best placement at every moment ─────────┤ each simulated with the same random draws
 //!     └─ placements for the whole run: ──────────────┤
-//!          all of them if these are few enough,      │
+//!          all of them if their number permits,      │
 //!          else a hill climb from the best start     ▼
 //!                               the candidate with the shortest makespan, and its distance to the lower bound
 //! ```
 //!
-//! A *domain* is a last-level cache, or a node if all CPUs share one cache. A placement assigns each job to a domain for
-//! its whole run time. Placements that differ only in the order of interchangeable domains are simulated once. The hill
-//! climb moves one job, or swaps two, beginning with the job that ends last, while the makespan decreases.
+//! A *domain* is a last-level cache. It is a node if there is only one cache, or if every CPU has a cache of its own. A
+//! placement assigns each job to a domain for its whole run time. Placements that differ only in the order of
+//! interchangeable domains are simulated once. The hill climb moves one job, or swaps two, beginning with the job that
+//! ends last, while the makespan decreases.
 //!
 //! Runs are ordered by makespan, then by the sum of the times of all jobs.
 
@@ -30,13 +31,13 @@ use super::momentary_placement::{MomentaryPlacement, Placement, all_placements};
 use super::{Column, Completion, OracleSearch, RunMetrics, SimBench, SimRunError};
 use crate::oracle::{FixedPlacement, ORACLE_CHOSE, OracleError, RenamedPolicy, n_runs_max};
 
-/// Limit of the domains that are tried for a job in one step of the hill climb.
+/// Maximum number of domains that are tried for a job in one step of the hill climb.
 const N_DOMAINS_TRIED: usize = 3;
 
-/// A column, and the indexes of workload and seed.
+/// A column, the index of a workload, and a seed.
 type Run<'a> = (&'a Column, usize, u64);
 
-/// A simulated run that may be the best.
+/// A simulated run that may be the best run.
 #[derive(Clone, Debug)]
 enum OracleCandidate {
     /// A shipped policy with its defaults.
@@ -47,8 +48,8 @@ enum OracleCandidate {
     Fixed(Placement),
 }
 
-/// Result of a search.
-struct Best {
+/// BestRun run of a search.
+struct BestRun {
     candidate: OracleCandidate,
     metrics: RunMetrics,
     /// Number of all simulated runs.
@@ -60,7 +61,7 @@ impl SimBench {
     /// Simulates one run; `None` if `stop` was raised. `listener` receives every turn.
     ///
     /// # Errors
-    /// The policy or the kernel does not exist; both were checked before.
+    /// The policy or the kernel does not exist. The caller has checked both.
     pub fn run(
         &self,
         (column, workload, seed): Run<'_>,
@@ -92,17 +93,17 @@ impl SimBench {
     }
 }
 
-impl Best {
-    /// Returns the policy that repeats the run.
+impl BestRun {
+    /// Returns a policy that repeats the run.
     fn policy(&self, bench: &SimBench, run: Run<'_>) -> Result<Box<dyn Policy>, SimRunError> {
         let Some(search) = &self.metrics.oracle else { return Err(OracleError::Parameter.into()) };
-        let how = match search.is_all {
+        let searched = match search.is_all {
             true => format!("all {} placements", search.n_placements),
             false => format!("a search of {} placements", search.n_placements),
         };
         let mut reason = Reason::new(ORACLE_CHOSE)
             .with("n_runs", self.n_runs as u64)
-            .with("how", how)
+            .with("searched", searched)
             .with("candidate", search.candidate.clone())
             .with("ended", format!("{} s", fixed(self.metrics.makespan.as_secs_f64(), 3)));
         if let Some(above) = search.above_bound {
@@ -153,7 +154,7 @@ fn best(
     run: Run<'_>,
     n_runs_max: usize,
     stop: &StopFlag,
-) -> Result<Option<Best>, SimRunError> {
+) -> Result<Option<BestRun>, SimRunError> {
     let domains = domains(bench.hardware());
     let mut search = PlacementSearch { bench, run, stop, domains, n_runs: 0, best: None };
     let done = search.all_candidates(n_runs_max)?;
@@ -168,7 +169,7 @@ fn best(
         is_all,
         above_bound: (0.0 < bound).then(|| makespan / bound - 1.0),
     });
-    Ok(Some(Best { candidate, metrics, n_runs, domains }))
+    Ok(Some(BestRun { candidate, metrics, n_runs, domains }))
 }
 
 /// Returns the CPUs of each domain; empty if there is only one.
@@ -177,7 +178,7 @@ fn domains(hardware: &Hardware) -> Vec<CpuSet> {
     let caches: Vec<CpuSet> = hardware.caches.iter().map(|cache| ids(&cache.cpus)).collect();
     let nodes = hardware.nodes.iter().filter(|node| !node.cpus.is_empty());
     let nodes: Vec<CpuSet> = nodes.map(|node| ids(&node.cpus)).collect();
-    // Jobs of one node share no private cache, but its memory controller.
+    // Private caches are not shared, but the jobs of a node share its memory controller.
     let is_private = caches.iter().all(|cpus| cpus.len() == 1);
     match (caches.len(), nodes.len()) {
         (2.., 2..) if is_private => nodes,
@@ -231,7 +232,7 @@ impl PlacementSearch<'_> {
         self.bench.workloads()[self.run.1].jobs()
     }
 
-    /// Returns the domains that each job may use; with fewer than two it is not placed.
+    /// Returns the domains that each job may use; a job with fewer than two domains is not placed.
     fn choices(&self) -> Vec<Vec<usize>> {
         let machine = &self.bench.setting().machine;
         let domains_of = |job: &Job| {
@@ -246,7 +247,7 @@ impl PlacementSearch<'_> {
         self.jobs().iter().map(domains_of).collect()
     }
 
-    /// Hill climb by moves and swaps. Returns the number of simulated placements; `None` if stopped.
+    /// Performs a hill climb by moves and swaps. Returns the number of simulated placements; `None` if stopped.
     fn climb(
         &mut self,
         choices: &[Vec<usize>],
@@ -424,7 +425,7 @@ mod tests {
         };
         assert!(is_interchangeable("nodes=1 llcs=4 cores=2 llc=8M"));
         assert!(is_interchangeable("nodes=2 llcs=1 cores=4 llc=8M smt=2"));
-        // Two caches of one node are nearer to each other than to those of the other.
+        // Two caches of one node are nearer to each other than to the caches of the other node.
         assert!(!is_interchangeable("nodes=2 llcs=2 cores=2 llc=8M"));
         let hybrid = Hardware::new(&crate::shipped::machine("hybrid-desktop").expect("it ships"));
         let ids = |cpus: &Vec<usize>| cpus.iter().map(|cpu| hybrid.cpus[*cpu].id).collect();
@@ -437,7 +438,7 @@ mod tests {
         let two = vec![vec![0, 1]; 4];
         assert_eq!(all_placements(&two, true, 100).expect("few").len(), 8);
         assert_eq!(all_placements(&two, false, 100).expect("few").len(), 16);
-        // The partitions of six into at most three: 1 + 31 + 90.
+        // Partitions of six jobs into at most three groups: 1 + 31 + 90.
         let three = vec![vec![0, 1, 2]; 6];
         assert_eq!(all_placements(&three, true, 1000).expect("few").len(), 122);
         assert_eq!(all_placements(&three, true, 100), None);

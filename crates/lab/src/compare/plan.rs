@@ -11,7 +11,7 @@ use super::Column;
 pub struct ComparePlan {
     /// The policies.
     pub columns: Vec<Column>,
-    /// Index of the policy that the others are compared with.
+    /// Index of the policy with which the other policies are compared.
     pub baseline: usize,
     /// Names of the workloads.
     pub workloads: Vec<String>,
@@ -37,7 +37,7 @@ impl Column {
     }
 }
 
-/// An invalid plan. Each message states what to do.
+/// An invalid plan. Each message contains a remedy.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum PlanError {
@@ -53,13 +53,13 @@ pub enum PlanError {
     Seeds { found: String, problem: &'static str },
 }
 
-/// Guessed: more seeds do not change a verdict.
+/// Maximum number of seeds. Guessed: more seeds do not change a verdict.
 const N_SEEDS_MAX: u64 = 10_000;
 
 /// Parses a number of seeds, which start at 1, or a list with ranges.
 ///
 /// # Errors
-/// No seed, a seed twice, or no numbers.
+/// The text contains no seed, a seed twice, or a word that is not a number.
 pub fn seeds(text: &str) -> Result<Vec<u64>, PlanError> {
     let wrong = |problem| PlanError::Seeds { found: text.to_owned(), problem };
     if let Ok(n) = text.trim().parse::<u64>() {
@@ -147,7 +147,7 @@ impl ComparePlan {
     /// Returns the column, the index of the workload, and the seed of a run.
     ///
     /// # Panics
-    /// It is not a run of this plan.
+    /// The key is not a run of this plan.
     pub fn parts(&self, key: &RunKey) -> (&Column, usize, u64) {
         let number = self.number(key).expect("a run of this plan");
         let workload = number / self.columns.len() % self.workloads.len();

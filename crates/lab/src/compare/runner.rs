@@ -4,8 +4,8 @@
 //!   runs ─► each thread takes the next one ─► results are received one at a time by the caller
 //! ```
 //!
-//! The result of a run depends on its own key, and on no other run. The caller receives results as they
-//! finish, and [`RunEvent::Tick`] ten times a second, to show progress and to check for signals.
+//! The result of a run depends only on its key, and not on other runs. The caller receives each result when its run has
+//! finished, and [`RunEvent::Tick`] ten times a second, so that it can print the progress and check for signals.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn every_run_takes_place_once_with_any_number_of_threads() {
+    fn every_run_is_simulated_once_with_any_number_of_threads() {
         let expected: Vec<(usize, usize)> = (0..50).map(|n| (n, n * n)).collect();
         for n_threads in [0, 1, 2, 7, 100] {
             assert_eq!(squares(n_threads), expected);

@@ -1,4 +1,4 @@
-//! The runs of one policy on one workload: the result that statistics are computed from.
+//! The runs of one policy on one workload, from which statistics are computed.
 //!
 //! ```text
 //!   seed       1      2      3      4
@@ -6,13 +6,13 @@
 //!   policy    51 s   failed 50 s   52 s      ─► pairs of seeds 1 and 4
 //! ```
 //!
-//! Only finished runs have times. Two series are compared on the seeds that both finished.
+//! Only finished runs have times. Two series are compared on the seeds with which both finished.
 
 use std::collections::BTreeMap;
 
 use super::{Completion, RunKey, RunMetrics};
 
-/// Runs of one policy on one workload, in the order of the given seeds. `R` is a run or a reference to one.
+/// Runs of one policy on one workload, in the order of the seeds. `R` is a run or a reference to one.
 #[derive(Clone, Debug)]
 pub struct RunSeries<R> {
     policy: String,
@@ -22,7 +22,7 @@ pub struct RunSeries<R> {
 }
 
 impl<R: AsRef<RunMetrics>> RunSeries<R> {
-    /// The runs with these seeds that `run` returns.
+    /// Creates the series of the runs that `run` returns for these seeds.
     pub fn new(
         (policy, workload): (&str, &str),
         seeds: &[u64],
@@ -56,7 +56,7 @@ impl<R: AsRef<RunMetrics>> RunSeries<R> {
         self.all_runs().filter(|(_, run)| run.status != Completion::Finished)
     }
 
-    /// Returns a sentence about the runs that did not finish; `None` if all finished.
+    /// Returns a sentence about the runs that did not finish; `None` if all runs finished.
     pub fn failure(&self) -> Option<String> {
         let (_, first) = self.unfinished_runs().next()?;
         let seeds: Vec<String> = self.unfinished_runs().map(|(seed, _)| seed.to_string()).collect();
@@ -86,7 +86,7 @@ impl<R: AsRef<RunMetrics>> RunSeries<R> {
         self.finished_runs().filter_map(|(_, run)| run.job_s(job)).collect()
     }
 
-    /// Returns the finished runs of the seeds that `other` finished too, each with that of `other`.
+    /// Returns pairs of finished runs with equal seeds: a run of this series, and the run of `other`.
     pub fn pairs<'a>(
         &'a self,
         other: &'a Self,
@@ -95,7 +95,7 @@ impl<R: AsRef<RunMetrics>> RunSeries<R> {
         self.finished_runs().filter_map(move |(seed, run)| Some((seed, run, *others.get(&seed)?)))
     }
 
-    /// Returns the finished run with the median makespan; of an even number the faster of the two in the middle.
+    /// Returns the finished run with the median makespan; of an even number of runs, the faster of the two middle runs.
     pub fn median(&self) -> Option<RunKey> {
         let mut sorted: Vec<(u64, &RunMetrics)> = self.finished_runs().collect();
         sorted.sort_by_key(|(_, run)| run.makespan);

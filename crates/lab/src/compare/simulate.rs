@@ -115,12 +115,13 @@ impl SimBench {
         &self.hardware
     }
 
-    /// Returns the lower bound of the makespan of a workload for any placement: the latest end if each job takes its
-    /// shortest time ([`Script::lower_bound_ns`]) with the smallest random length. Zero if no job exits.
+    /// Returns a lower bound of the makespan of a workload that is valid for all placements: the latest end if each job
+    /// takes its shortest time ([`Script::lower_bound_ns`]) with the smallest random length. The bound is zero if no
+    /// job exits.
     pub fn bound(&self, workload: usize) -> Nanos {
         let ready = &self.workloads[workload];
         let variation = self.setting.options.variation;
-        // A uniform distribution with this deviation ends sqrt(3) deviations below its mean.
+        // The minimum of a uniform distribution is sqrt(3) standard deviations below its mean.
         let least = |part: f64| (1.0 - libm::sqrt(3.0) * part).max(0.0);
         let ends =
             ready.jobs.iter().zip(&ready.scripts).filter(|(job, _)| job.ending == Ending::Exit);
@@ -141,7 +142,7 @@ impl SimBench {
     /// Returns the kernel settings of a column, checked against this machine.
     ///
     /// # Errors
-    /// The kernel cannot do NUMA balancing.
+    /// The simulated kernel does not support NUMA balancing.
     pub fn check(&self, column: &Column) -> Result<MachineSettings, SimError> {
         let host = self.host(&[], &[], self.options(column, None, 0))?;
         Ok(host.settings())
@@ -255,7 +256,7 @@ impl SimBench {
     }
 }
 
-/// Why a run could not start.
+/// Error: a run could not start.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum SimRunError {

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Repeating the command resumes the comparison. A directory of another comparison is rejected, so that metrics are
-//! never mixed. An incomplete last line, left by SIGKILL, is dropped. A lock on the file excludes a second writer.
+//! never mixed. An incomplete last line, left by SIGKILL, is discarded. A lock on the file excludes a second writer.
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
@@ -27,13 +27,13 @@ use super::{
 
 /// Name of the file in the directory of a comparison.
 pub const RUNS_FILE: &str = "runs.jsonl";
-/// Version of the file.
+/// Version of the file format.
 const VERSION: u32 = 2;
 
 /// Description of a file with another version, for the error.
 const OTHER_VERSION: &str = "another version of the file";
 
-/// Identity of a comparison: two comparisons are the same if all fields are equal.
+/// Identity of a comparison. A run of the command resumes a comparison only if all fields are equal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     compare: u32,
@@ -46,8 +46,8 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Creates the identity of a plan on a machine. `jobs` are those of its workloads, in order; `options` is
-    /// everything else that affects the metrics.
+    /// Creates the identity of a plan on a machine. `jobs` are those of its workloads, in order; `options` are all
+    /// other settings that affect the metrics.
     pub fn new(
         plan: &ComparePlan,
         machine: &Machine,
@@ -102,7 +102,7 @@ fn fingerprint(value: &impl Debug) -> String {
     format!("{hash:016x}")
 }
 
-/// Why a directory cannot be used. Each message states what to do.
+/// Error: a directory cannot be used. Each message contains a remedy.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum RunStoreError {
@@ -134,7 +134,7 @@ pub struct RunStore {
 }
 
 impl RunStore {
-    /// Starts a comparison in an existing directory, or resumes it.
+    /// Starts a comparison in an existing directory, or resumes the comparison of that directory.
     ///
     /// # Errors
     /// The directory contains another comparison, or cannot be written.
@@ -185,7 +185,7 @@ impl RunStore {
         expected: &Identity,
     ) -> Result<(), RunStoreError> {
         let other = |difference| RunStoreError::Other { dir: dir.to_owned(), difference };
-        /// Other versions have other fields, so that the version is checked first.
+        /// The version of a file, which is checked first because other versions have other fields.
         #[derive(Deserialize)]
         struct FileVersion {
             compare: u32,
@@ -263,7 +263,7 @@ impl RunStore {
     }
 }
 
-/// A line after the first.
+/// A line of the file, except the first line.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 enum StoredLine {

@@ -5,8 +5,8 @@
 //!                                            └► over all workloads: geometric mean of the ratios, seeds as blocks
 //! ```
 //!
-//! Over all workloads a seed counts if the policy and the baseline finished all of them. Seeds are resampled and tested
-//! as blocks, since the runs of one seed on several workloads are not independent.
+//! Over all workloads, a seed is used if the policy and the baseline finished all workloads with it. Seeds are
+//! resampled and tested as blocks, since the runs of one seed on several workloads are not independent.
 
 mod rows;
 #[cfg(test)]
@@ -91,7 +91,7 @@ fn setting(plan: &ComparePlan, n_done: usize, about: &SummaryContext<'_>) -> Set
     }
 }
 
-/// Returns each policy over all workloads.
+/// Returns one row per policy, over all workloads.
 fn policies(cells: &Cells<'_>, summary: &[SummaryRow]) -> Vec<PolicyRow> {
     let plan = cells.plan;
     let pairs: Vec<Vec<MakespanPairs>> =
@@ -133,7 +133,7 @@ fn policies(cells: &Cells<'_>, summary: &[SummaryRow]) -> Vec<PolicyRow> {
     pairs.iter().enumerate().map(row).collect()
 }
 
-/// By seed: the mean over the workloads of the logarithms of its ratios.
+/// Returns, for each seed, the mean over the workloads of the logarithms of the ratios.
 fn mean_logs(workloads: &[MakespanPairs]) -> Vec<f64> {
     let n_seeds = workloads.first().map_or(0, |pairs| pairs.len());
     let of_seed = |seed: usize| {
@@ -143,7 +143,7 @@ fn mean_logs(workloads: &[MakespanPairs]) -> Vec<f64> {
     (0..n_seeds).map(of_seed).collect()
 }
 
-/// Geometric mean over the workloads of the ratios of the mean times of some seeds.
+/// Returns the geometric mean over the workloads of the ratios of mean times, for some seeds.
 fn geometric_mean(workloads: &[MakespanPairs], indices: &[usize]) -> f64 {
     let logs: Vec<f64> =
         workloads.iter().map(|pairs| libm::log(pairs.ratio_of_means(indices))).collect();
@@ -180,7 +180,8 @@ impl<'a> Cells<'a> {
         series.pairs(&base).map(|(seed, own, base)| (seed, (ns(own), ns(base)))).collect()
     }
 
-    /// Returns the pairs of a policy with the baseline on each workload, of the seeds that have all of them.
+    /// Returns the pairs of a policy with the baseline on each workload. Only seeds with a pair on every workload are
+    /// included.
     pub fn in_all(&self, column: usize) -> Vec<MakespanPairs> {
         let workloads = 0..self.plan.workloads.len();
         let all: Vec<BTreeMap<u64, (f64, f64)>> =
@@ -205,7 +206,7 @@ impl MakespanPairs {
         self.0.len()
     }
 
-    /// Negative if the policy took less time.
+    /// Returns the logarithm of the ratio of a pair; negative if the policy took less time.
     pub fn log_ratio(&self, idx: usize) -> f64 {
         let (one, other) = self.0[idx];
         libm::log(one / other)
@@ -224,7 +225,7 @@ impl MakespanPairs {
     }
 }
 
-/// Restrictions on how the metrics of a comparison may be read.
+/// Returns notes that restrict the interpretation of the metrics.
 fn notes(cells: &Cells<'_>, summary: &[SummaryRow], about: &SummaryContext<'_>) -> Vec<String> {
     let parts = [
         unfinished(cells),
@@ -270,7 +271,7 @@ fn excluded(cells: &Cells<'_>) -> Option<String> {
     ))
 }
 
-/// The mean and the ratio of a row may include different seeds.
+/// Returns a note if the mean and the ratio of a row include different seeds.
 fn unequal_seeds(summary: &[SummaryRow]) -> Option<String> {
     let differs = |row: &&SummaryRow| row.n_pairs < row.n_runs;
     let n = summary.iter().filter(differs).count();
@@ -284,7 +285,7 @@ fn no_slowdowns(about: &SummaryContext<'_>) -> Option<String> {
         .then(|| "No slowdowns: no job was measured alone; use --solo.".to_owned())
 }
 
-/// How complete the oracle's search was, by workload.
+/// Returns a note about the completeness of the oracle's searches, by workload.
 fn oracle_searches(cells: &Cells<'_>) -> Option<String> {
     let plan = cells.plan;
     let column = plan.columns.iter().position(Column::is_oracle)?;

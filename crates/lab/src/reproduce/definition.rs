@@ -24,18 +24,18 @@
 //!
 //! | binding | meaning |
 //! |---|---|
-//! | `policy`, `on` | the policy, and the testbed as [`super::Testbed::parse`] takes it |
-//! | `baseline`, `baseline_on` | the same of the baseline; `linux` on the same testbed by default |
+//! | `policy`, `on` | the policy, and the testbed in the syntax of [`super::Testbed::parse`] |
+//! | `baseline`, `baseline_on` | policy and testbed of the baseline; by default `linux` on the same testbed |
 //! | `workloads` | names separated by a comma and a space; `wl1..5` is a range, `multisets 2,2,2` every mix of these group sizes |
 //! | `statistic` | `time-saved` (default), `speedup`, `group-end`, `slowdown` or `worst-slowdown` |
 //! | `group` | with `speedup` and `group-end`: only jobs of this published group |
-//! | `vary` | `ratio: 1.5|2.0`: one value for each of these values of the binding `ratio` |
-//! | `per` | with `vary`: `workload` takes one value for each workload, too |
+//! | `vary` | `ratio: 1.5|2.0`: one gain for each of these values of the binding `ratio` |
+//! | `per` | with `vary`: `workload` gives one gain for each workload and value, not their mean |
 //! | `part` | `whole` run (default), or `steady`: from 20 s to the end of the first job |
 //! | `job` | only these jobs, by index, separated by spaces |
 //! | `quantity` | the value of which `ratios`, `ratio_min` and `n_below` compare policy and baseline |
 //! | `digits` | number of decimals of a value |
-//! | `minus_…` | the same measure with these bindings replaced is subtracted, seed by seed |
+//! | `minus_…` | the measure with these bindings replaced is subtracted, seed by seed |
 //! | `show` | the value of a cell, `gain` by default; [`super::evaluate`] lists them |
 //!
 //! `{limits}` is the pair of thresholds of `divided` in the widest gaps of the eleven programs on the testbed.
@@ -69,7 +69,7 @@ pub(super) struct ExperimentFile {
     pub method: String,
     #[serde(default)]
     pub machines: Vec<String>,
-    /// Why a part of the experiment is a function.
+    /// Reason for the part of the experiment that is a function.
     pub code: Option<String>,
     /// Limit of the number of seeds. In experiments with draws: run each draw with the seeds 1 to this number, not with
     /// the number of the draw as seed.
@@ -84,13 +84,13 @@ pub(super) struct ExperimentFile {
     pub verdicts: Vec<VerdictsFile>,
 }
 
-/// Tables of one form.
+/// Tables of equal form, one per combination of bindings.
 #[derive(Debug, Deserialize)]
 pub(super) struct TableFile {
     #[serde(default, rename = "for")]
     pub loops: Vec<Vec<Bindings>>,
     pub title: String,
-    /// Heads of the label columns, with a `|` between them.
+    /// Headers of the label columns, separated by `|`.
     #[serde(default = "default_head")]
     pub head: String,
     #[serde(default = "default_unit")]
@@ -127,14 +127,14 @@ pub(super) struct VerdictsFile {
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct ClaimFile {
     pub claim: String,
-    /// Conditions `VALUE OP VALUE`, all of which must hold; none: the claim is not judged.
+    /// Conditions `VALUE OP VALUE`. The claim is true if all conditions are true; without conditions it is not judged.
     #[serde(default)]
     pub test: Vec<String>,
     #[serde(default)]
     pub found: String,
     #[serde(default = "default_unit")]
     pub unit: String,
-    /// Measures that differ from the claim's own bindings, for values such as `{far.gain}`.
+    /// Measures with bindings that differ from those of the claim, for values such as `{far.gain}`.
     #[serde(default)]
     pub measure: BTreeMap<String, Bindings>,
     #[serde(flatten)]
@@ -149,7 +149,7 @@ fn default_unit() -> String {
     "%".to_owned()
 }
 
-/// Both, the second with priority.
+/// Returns the bindings of both maps; the bindings of `over` have priority.
 pub(super) fn merged(base: &Bindings, over: &Bindings) -> Bindings {
     let pairs = base.iter().chain(over);
     pairs.map(|(name, value)| (name.clone(), value.clone())).collect()
@@ -165,7 +165,7 @@ pub(super) fn combinations(base: &Bindings, loops: &[Vec<Bindings>]) -> Vec<Bind
 /// Replaces `{name}` by the value of the binding, recursively. Unknown names are not replaced.
 pub(super) fn filled(text: &str, bindings: &Bindings) -> String {
     let mut text = text.to_owned();
-    // A binding may contain another one; no file nests more than three.
+    // A binding may contain another binding; no file nests more than three bindings.
     for _ in 0..4 {
         if !text.contains('{') {
             break;
@@ -188,7 +188,7 @@ pub(super) fn names(list: &str) -> Vec<String> {
         .collect()
 }
 
-/// `PREFIXa..bSUFFIX` as one name for each number, as wide as the first.
+/// Expands `PREFIXa..bSUFFIX` to one name per number. All numbers have the number of digits of the first one.
 fn range(name: &str) -> Vec<String> {
     let numbers = name.split_once("..").and_then(|(before, after)| {
         let prefix = before.trim_end_matches(|c: char| c.is_ascii_digit());

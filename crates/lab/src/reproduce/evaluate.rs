@@ -14,23 +14,23 @@
 //! | `gains`, `gain.0` | every gain; the first one |
 //! | `min`, `max`, `largest` | smallest, largest gain; the one with the largest absolute value |
 //! | `abs`, `abs_max` | absolute value of the mean; of the `largest` |
-//! | `n`, `n_above`, `n_significant` | number of gains; of those above 0; of those whose interval is above 0 |
+//! | `n`, `n_above`, `n_significant` | number of gains; number of gains above 0; number of gains with an interval above 0 |
 //! | `n_within`, `range` | number of gains within the binding `within`, such as `3 to 10`; range of 90 % of the gains |
 //! | `n_same_sign` | gains for which every seed has the sign of the mean |
 //! | `same_sign` | of one gain: the number of seeds with the sign of the mean |
 //! | `best` | the workload with the largest gain |
 //! | `seconds`, `moves`, `response`, `gib` | means over the runs: makespan, placements of running jobs, seconds of a job, GiB migrated |
 //! | `deviation`, `variation` | over the seeds, of each job's time: mean standard deviation in s, median coefficient of variation in %; `base_…` of the baseline |
-//! | `n_jobs`, `n_smaller_deviation`, `n_smaller_variation` | jobs; those with a smaller standard deviation, or coefficient of variation, than with the baseline |
+//! | `n_jobs`, `n_smaller_deviation`, `n_smaller_variation` | number of jobs; number of jobs with a smaller standard deviation, or coefficient of variation, than with the baseline |
 //! | `n_runs`, `n_placed`, `n_requested` | finished runs; in all of them: placements of running jobs, requests to migrate pages |
 //! | `placed_per_min`, `undamped_per_min` | means over the runs: placements of running jobs; migrations between caches if ranks were assigned by the rates of the last interval alone |
 //! | `requested_per_h`, `started_per_h`, `gib_per_h` | means over the runs: requests to migrate pages, started page migrations, GiB migrated |
-//! | `n_periods`, `n_on_several_nodes`, `percent_on_several_nodes` | periods after the end of Group 2 in which Group 1 runs; those in which it runs on several nodes |
+//! | `n_periods`, `n_on_several_nodes`, `percent_on_several_nodes` | number of periods after the end of Group 2 in which Group 1 runs; number and share of those in which Group 1 runs on several nodes |
 //! | `n_rates`, `queue_full_variation`, `reference_variation` | periods of all tasks; largest coefficient of variation of a run over its periods |
 //! | `ratios`, `ratio_min`, `n_below` | with `quantity`, one of the values above: policy over baseline for each value of `vary`; the smallest; number of values of `vary` for which the policy is below the baseline |
 //!
-//! An experiment is evaluated twice: once to collect the runs that it needs, so that they run in one batch for each
-//! testbed, and once to read them.
+//! An experiment is evaluated twice. The first evaluation collects the required runs, which are then simulated in one
+//! batch per testbed. The second evaluation reads their results.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
@@ -53,7 +53,7 @@ use super::{Gain, ReproduceError, RunPool, Testbed, program_sets};
 use crate::compare::RunMetrics;
 use crate::stats::{mean, mean_of};
 
-/// A run that an experiment needs: testbed, policy, workload.
+/// A run that an experiment requires: testbed, policy, workload.
 type RunRequest = (String, String, String);
 
 /// Reads the runs of one experiment, of all seeds or of one draw.
@@ -87,7 +87,8 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// Evaluates with all runs of `work` done in one batch for each testbed.
+    /// Calls `work` twice: first to collect its runs, which are then simulated in one batch per testbed, then for its
+    /// result.
     pub fn evaluate<T>(
         &self,
         work: impl Fn(&Self) -> Result<T, ReproduceError>,
@@ -292,8 +293,8 @@ impl<'a> Evaluator<'a> {
         Ok(Some(members.map(|(idx, _)| idx).collect()))
     }
 
-    /// Returns the slowdown of the programs of a set over their time alone: the mean over the runs of their mean, or
-    /// the largest of all.
+    /// Returns the slowdown of the programs of a set over their time alone: the mean over all runs, or the largest
+    /// slowdown of all runs.
     fn slowdown(
         &self,
         bindings: &Bindings,
@@ -330,7 +331,7 @@ impl<'a> Evaluator<'a> {
         Ok(all)
     }
 
-    /// Returns the times of some jobs (`job`) or of all, with the policy and with the baseline.
+    /// Returns the times of the jobs of the binding `job`, or of all jobs, with the policy and with the baseline.
     fn job_times(&self, bindings: &Bindings) -> Result<JobTimesByRun, ReproduceError> {
         let selected = jobs(bindings);
         let mut all = Vec::new();
@@ -439,7 +440,7 @@ impl<'a> Evaluator<'a> {
             let (bindings, value) = measure(measures, bindings, part);
             let cell = self.cell(&bindings, value, unit)?;
             text.push_str(&cell.text);
-            // A total is part of the count before it.
+            // The preceding count already contains its total.
             let is_total = ["n", "n_jobs", "n_periods"].contains(&value);
             values.extend(cell.values.into_iter().filter(|_| !is_total));
         }
@@ -476,8 +477,8 @@ impl<'a> Evaluator<'a> {
         Ok(StudyCell::new(text, number.map(value).into_iter().collect()))
     }
 
-    /// Returns the product of the factors of an operand; a factor is a number, or a value of the claim or of one of its
-    /// measures.
+    /// Returns the product of the factors of an operand; a factor is a number, a value of the claim, or a value of one
+    /// of its measures.
     fn operand(
         &self,
         claim: &ClaimFile,
@@ -560,8 +561,8 @@ fn measure<'t>(
     }
 }
 
-/// Returns the slowdown of each program by remote memory in permille: alone with its memory on the first node, once on
-/// the CPUs of that node and once on those of the last.
+/// Measures the slowdown of each program by remote memory, in permille. Each program runs alone with its memory on the
+/// first node: once on the CPUs of the first node, once on the CPUs of the last node.
 fn measured_penalties(
     pool: &RunPool<'_>,
     testbed: &Testbed,

@@ -1,4 +1,4 @@
-//! Studies, their experiments, and how an experiment runs.
+//! Studies, their experiments, and the evaluation of an experiment.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -46,7 +46,7 @@ pub static STUDIES: LazyLock<Vec<Study>> = LazyLock::new(|| {
 /// Results of a study.
 #[derive(Clone, Debug)]
 pub struct StudyRun {
-    /// Every text and every value, as `--json` prints them.
+    /// All texts and values that `--json` prints.
     pub result: StudyResult,
     /// The charts of the tables, by experiment.
     pub charts: Vec<Vec<ChartKind>>,
@@ -81,7 +81,7 @@ impl Study {
         &self.file.source
     }
 
-    /// Experiments of the study, in the order of the output.
+    /// Returns the experiments of the study, in the order of the output.
     pub fn experiments(&self) -> &[Experiment] {
         &self.experiments
     }
@@ -140,7 +140,7 @@ impl Study {
         };
         let seeds = match pool.seeds() {
             seeds if seeds.iter().copied().eq(1..=seeds.len() as u64) => seeds.len().to_string(),
-            // A number alone is a count.
+            // A single number would be parsed as a count.
             [only] => format!("{only}-{only}"),
             seeds => seeds.iter().map(u64::to_string).collect::<Vec<String>>().join(","),
         };
@@ -158,17 +158,17 @@ impl Experiment {
         &self.file.name
     }
 
-    /// Subject of the experiment.
+    /// Returns the subject of the experiment.
     pub fn title(&self) -> &str {
         &self.file.title
     }
 
-    /// Machines that the experiment simulates, before any variation.
+    /// Returns the machines that the experiment simulates, before variations.
     pub fn machines(&self) -> &[String] {
         &self.file.machines
     }
 
-    /// Returns the texts of the experiment and what it found.
+    /// Returns the texts of the experiment together with its finding.
     pub(super) fn result(&self, finding: Finding) -> StudyExperiment {
         let file = &self.file;
         StudyExperiment {
@@ -214,7 +214,8 @@ impl Experiment {
         Ok(finding)
     }
 
-    /// Returns the tables and claims over draws: every draw contributes one number to a cell and one answer to a claim.
+    /// Returns the tables and claims over all draws: every draw contributes one number to a cell and one answer to a
+    /// claim.
     fn drawn_part(&self, pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
         let (tables, claims) = (self.tables(true), self.claims(true));
         if tables.is_empty() && claims.is_empty() {
@@ -286,7 +287,7 @@ fn machines(experiments: &[StudyExperiment]) -> Vec<String> {
     machines
 }
 
-/// Returns a table with its labels; `cell` makes the other cells, by row, then column.
+/// Returns a table with its labels; `cell` returns the other cells, by row, then column.
 fn table(
     file: &TableFile,
     bindings: &Bindings,
@@ -325,7 +326,7 @@ fn table(
     Ok(table)
 }
 
-/// Returns the bindings of every row; `each = "workload"` is a row for every workload.
+/// Returns the bindings of every row; `each = "workload"` gives a row for every workload.
 fn rows(file: &TableFile, bindings: &Bindings) -> Vec<Bindings> {
     if !file.rows_for.is_empty() {
         return combinations(bindings, &file.rows_for);

@@ -12,7 +12,7 @@ pub(super) const BOTH_READINGS: [RuleReading; 2] = [RuleReading::Paper, RuleRead
 /// The unit of a plain number: a ratio, a rank correlation, a group.
 const PLAIN: &str = "1";
 
-/// A table and how the HTML page draws it.
+/// A table with its chart on the HTML page.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FindingTable {
     /// Title, columns and rows.
@@ -74,7 +74,7 @@ pub struct Finding {
     pub tables: Vec<FindingTable>,
     /// The verdicts.
     pub claims: Vec<StudyClaim>,
-    /// Causes, and restrictions on how the values may be read; a sentence each.
+    /// Causes, and restrictions on the interpretation of the values; a sentence each.
     pub notes: Vec<String>,
 }
 
@@ -125,7 +125,7 @@ pub(super) fn drawn(text: &str, reading: RuleReading, n_true: usize, n_draws: us
     claim(text, reading, found, verdict_of_draws(n_true, n_draws))
 }
 
-/// Returns the claim with these values instead of those in its text.
+/// Returns the claim with these values instead of the values in its text.
 pub(super) fn with_values(
     claim: StudyClaim,
     values: impl IntoIterator<Item = StudyValue>,
@@ -133,8 +133,8 @@ pub(super) fn with_values(
     StudyClaim { values: values.into_iter().collect(), ..claim }
 }
 
-/// A claim reproduces if it is true in at least 95 % of the draws, and does not if it is true in at most 5 %:
-/// limits chosen by evenkeel before the first run.
+/// Returns the verdict of a claim over draws: it reproduces if it is true in at least 95 % of the draws, and does not
+/// reproduce if it is true in at most 5 %. The limits are evenkeel's choice, made before the first run.
 pub(super) fn verdict_of_draws(n_true: usize, n_draws: usize) -> StudyVerdict {
     match n_draws {
         0 => StudyVerdict::NotJudged,

@@ -1,8 +1,8 @@
 //! Paired gain of a policy over a baseline: one value for each seed.
 //!
-//! A gain is the fraction of the baseline's time that is saved, or the ratio of speeds minus 1; each measure
-//! defines which. At 5 % the two differ by a quarter of a percentage point. Two gains are compared on the seeds
-//! that both have.
+//! Each measure uses one of two definitions of a gain: the saved fraction of the baseline's time, or the ratio of
+//! speeds minus 1. At 5 % the definitions differ by a quarter of a percentage point. Two gains are compared on their
+//! common seeds.
 
 use report::format::{ABSENT, fixed, signed};
 use report::study::{StudyCell, StudyValue};
@@ -18,9 +18,9 @@ pub struct Gain {
     pub each: Vec<f64>,
     /// The seed of each pair.
     pub seeds: Vec<u64>,
-    /// Mean of the gains; 0 without any pair, see [`Gain::is_empty`].
+    /// Mean of the gains; 0 without a pair, see [`Gain::is_empty`].
     pub mean: f64,
-    /// The 95 % confidence interval of the mean; none for fewer than two pairs.
+    /// The 95 % confidence interval of the mean; `None` for fewer than two pairs.
     pub interval: Option<ConfidenceInterval>,
 }
 
@@ -44,7 +44,7 @@ impl Gain {
         Gain { mean: mean(&each), interval, each, seeds }
     }
 
-    /// Returns the gain of each seed that both finished; seeds for which `gain` is unknown are excluded.
+    /// Creates the gains of the seeds with which both series finished; seeds for which `gain` is `None` are excluded.
     pub fn paired(
         policy: &Series,
         base: &Series,
@@ -61,7 +61,7 @@ impl Gain {
         Gain::paired(policy, base, |own, base| Some(1.0 - seconds(own) / seconds(base)))
     }
 
-    /// Returns the mean over some jobs, or all, of the baseline's time / this time - 1.
+    /// Returns the mean speedup of some jobs, or of all jobs: time with the baseline / time with the policy - 1.
     pub fn speedup(policy: &Series, base: &Series, jobs: Option<&[usize]>) -> Self {
         Gain::paired(policy, base, |own, base| {
             let all: Vec<usize> = (0..base.jobs.len()).collect();
@@ -71,7 +71,7 @@ impl Gain {
         })
     }
 
-    /// How much earlier the last of some jobs exits than with the baseline, as a fraction.
+    /// Returns by which fraction the last of some jobs exits earlier than with the baseline.
     pub fn group_end(policy: &Series, base: &Series, jobs: &[usize]) -> Self {
         let end = |run: &RunMetrics| -> Option<f64> {
             let ends = jobs.iter().map(|job| Some(run.jobs[*job].end?.as_secs_f64()));
@@ -80,7 +80,7 @@ impl Gain {
         Gain::paired(policy, base, |own, base| Some(1.0 - end(own)? / end(base)?))
     }
 
-    /// Returns the mean of several gains, on the seeds that all of them have.
+    /// Returns the mean of several gains, on their common seeds.
     pub fn mean_of(all: &[Gain]) -> Self {
         let Some(first) = all.first() else { return Gain::by_seed(Vec::new()) };
         let at_seed = |seed: &u64| -> Option<(u64, f64)> {
@@ -90,7 +90,7 @@ impl Gain {
         Gain::by_seed(first.seeds.iter().filter_map(at_seed).collect())
     }
 
-    /// Returns the difference to another gain, on the seeds that both have.
+    /// Returns the difference to another gain, on their common seeds.
     pub fn minus(&self, other: &Gain) -> Self {
         let pairs = self.seeds.iter().zip(&self.each);
         let differences =
@@ -104,13 +104,13 @@ impl Gain {
         Some(self.each[idx])
     }
 
-    /// Returns whether there is no pair, so that nothing is known.
+    /// Returns whether there is no pair, so that the gain is unknown.
     pub fn is_empty(&self) -> bool {
         self.each.is_empty()
     }
 
-    /// In percent, with half the width of the interval: `+1.2±0.3`.
-    pub fn shown(&self) -> String {
+    /// Returns the mean in percent, with half the width of the interval: `+1.2±0.3`.
+    pub fn percent_with_interval(&self) -> String {
         match self.interval {
             Some(within) => {
                 let half_width = fixed((within.high - within.low) * 50.0, 1);
@@ -123,21 +123,21 @@ impl Gain {
 
     /// Returns the gain as a cell with its unrounded value.
     pub fn cell(&self) -> StudyCell {
-        StudyCell::new(self.shown(), self.study_value("").into_iter().collect())
+        StudyCell::new(self.percent_with_interval(), self.study_value("").into_iter().collect())
     }
 
-    /// Returns the mean and its interval in percent; none without any pair.
+    /// Returns the mean and its interval in percent; `None` without a pair.
     pub fn study_value(&self, unit: &str) -> Option<StudyValue> {
         let within = self.interval.map(|within| [within.low * 100.0, within.high * 100.0]);
         (!self.is_empty()).then(|| StudyValue::mean(self.mean * 100.0, within, unit))
     }
 
-    /// Returns the mean in percent with two decimals; a dash without any pair.
+    /// Returns the mean in percent with two decimals; a dash without a pair.
     pub fn percent(&self) -> String {
         if self.is_empty() { ABSENT.to_owned() } else { signed(self.mean * 100.0, 2) }
     }
 
-    /// Returns whether the interval is above 0; unknown for fewer than two pairs.
+    /// Returns whether the interval is above 0; `None` for fewer than two pairs.
     pub fn is_significant(&self) -> Option<bool> {
         self.interval.map(|within| 0.0 < within.low)
     }

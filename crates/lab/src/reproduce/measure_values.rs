@@ -15,7 +15,8 @@ pub(super) type JobTimesByRun = Vec<(Vec<f64>, Vec<f64>)>;
 /// A value of the policy and of its baseline; `None` if it is unknown.
 pub(super) type QuantityPair = (Option<f64>, Option<f64>);
 
-/// Returns the time over time alone of every program, by finished run; runs with an unknown time are excluded.
+/// Returns the slowdown of every program (time over time alone), by finished run. Runs with an unknown time are
+/// excluded.
 pub(super) fn slowdowns(runs: &Series, alone_s: &[f64]) -> Vec<Vec<f64>> {
     let of_run = |(_, run): (u64, &RunMetrics)| {
         let known = |alone: &f64| Some(*alone).filter(|alone| 0.0 < *alone);
@@ -31,7 +32,7 @@ pub(super) fn largest(gains: &[Gain]) -> Option<Gain> {
     gains.iter().max_by(by_size).filter(|_| is_known).cloned()
 }
 
-/// Returns a value of gains in percent, or a count of them; `None` if a gain that it depends on is unknown.
+/// Returns a value of gains in percent, or a count of gains; `None` if a required gain is unknown.
 pub(super) fn gain_value(gains: &[Gain], value: &str) -> Option<f64> {
     let means: Option<Vec<f64>> =
         gains.iter().map(|gain| (!gain.is_empty()).then_some(gain.mean * 100.0)).collect();
@@ -60,7 +61,7 @@ pub(super) fn gain_value(gains: &[Gain], value: &str) -> Option<f64> {
     }
 }
 
-/// Returns a cell of gains, one of which is selected by its index; the mean of all without one.
+/// Returns the cell of one gain, which an index selects, or of the mean of all gains.
 pub(super) fn gains_cell(
     gains: &[Gain],
     workloads: &[String],
@@ -74,20 +75,21 @@ pub(super) fn gains_cell(
     };
     let values = |gain: &Gain| gain.study_value(unit).into_iter().collect();
     match name {
-        "gain" => StudyCell::new(one.shown(), values(&one)),
+        "gain" => StudyCell::new(one.percent_with_interval(), values(&one)),
         "percent" => StudyCell::new(one.percent(), values(&one)),
         "gains" => {
-            let text = gains.iter().map(Gain::shown).collect::<Vec<String>>().join(" ");
+            let text =
+                gains.iter().map(Gain::percent_with_interval).collect::<Vec<String>>().join(" ");
             StudyCell::new(text, gains.iter().filter_map(|gain| gain.study_value(unit)).collect())
         }
         "largest" => {
             let largest = largest(gains).unwrap_or_else(unknown);
-            StudyCell::new(largest.shown(), values(&largest))
+            StudyCell::new(largest.percent_with_interval(), values(&largest))
         }
         "best" => {
             let all = workloads.iter().zip(gains);
             let best = all.max_by(|(_, one), (_, other)| one.mean.total_cmp(&other.mean));
-            let text = best.map(|(name, gain)| format!("{name} {}", gain.shown()));
+            let text = best.map(|(name, gain)| format!("{name} {}", gain.percent_with_interval()));
             StudyCell::new(text.unwrap_or_default(), Vec::new())
         }
         "same_sign" => {
@@ -110,7 +112,7 @@ pub(super) fn n_within(gains: &[Gain], range: &str) -> f64 {
     gains.iter().filter(|gain| gain.is_within(low, high)).count() as f64
 }
 
-/// `n_below` or `ratio_min` of a quantity; `None` if one of its values is unknown.
+/// Returns `n_below` or `ratio_min` of a quantity; `None` if one of its values is unknown.
 pub(super) fn quantity_value(pairs: Vec<QuantityPair>, value: &str) -> Option<f64> {
     let pairs = pairs.into_iter().map(|(own, base)| own.zip(base));
     let pairs = pairs.collect::<Option<Vec<(f64, f64)>>>()?;
@@ -148,12 +150,12 @@ pub(super) fn jobs(bindings: &Bindings) -> Vec<usize> {
     words.filter_map(|job| job.parse().ok()).collect()
 }
 
-/// `None` for 0 over 0.
-pub(super) fn ratio(own: f64, base: f64) -> Option<f64> {
-    (own != 0.0 || base != 0.0).then(|| own / base)
+/// Returns the ratio of two values; `None` for 0 over 0.
+pub(super) fn ratio(value: f64, base: f64) -> Option<f64> {
+    (value != 0.0 || base != 0.0).then(|| value / base)
 }
 
-/// Several values in a cell: the median, or the range of 90 % of them.
+/// Returns several values as the text of a cell: the median, or the range of 90 % of the values.
 pub(super) fn summary(values: &[f64], show: &str) -> String {
     match show {
         _ if values.is_empty() => ABSENT.to_owned(),
@@ -162,7 +164,7 @@ pub(super) fn summary(values: &[f64], show: &str) -> String {
     }
 }
 
-/// Returns the text of a number, by the name of its value; with other decimals if `digits` is given.
+/// Returns the text of a number, by the name of its value; with `digits` decimals if that is set.
 pub(super) fn formatted(name: &str, value: Option<f64>, digits: Option<usize>) -> String {
     let Some(known) = value else { return ABSENT.to_owned() };
     let decimals = |default| number(value, digits.unwrap_or(default));

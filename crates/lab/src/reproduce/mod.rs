@@ -1,4 +1,4 @@
-//! Published results next to the results of this simulator.
+//! Published results and the results of this simulator.
 //!
 //! ```text
 //!   workloads/papers/*/experiments.toml ─► Study ─► Experiment ─► runs (RunPool on Testbeds)
@@ -43,7 +43,7 @@ use finding::{Finding, FindingTable};
 use gain::Gain;
 use testbed::Testbed;
 
-/// Why an experiment failed.
+/// Error of an experiment.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum ReproduceError {
@@ -64,7 +64,7 @@ pub enum ReproduceError {
 /// The part of an experiment that is a function, with the name of the experiment.
 type Code = (&'static str, fn(&RunPool<'_>) -> Result<Finding, ReproduceError>);
 
-/// Interval between two decisions of a policy.
+/// Returns the interval between two decisions of a policy.
 fn interval_of(policy: &str) -> Nanos {
     let built = policy::build(policy, 0).expect("shipped policies need no parameters");
     built.interval().expect("a periodic policy")

@@ -39,7 +39,7 @@ pub struct Observation {
     n_periods: u64,
     /// Number of these periods in which tasks of Group 1 run on several nodes.
     n_on_several_nodes: u64,
-    /// Rates of all tasks and periods, from the second period of a task on.
+    /// Number of rates: one per task and period, from the second period of a task on.
     n_rates: u64,
     /// Coefficient of variation of the queue-full events per second of CPU time; `None` for fewer than two rates.
     queue_full_variation: Option<f64>,
@@ -66,9 +66,9 @@ struct ActionCounts {
 
 /// Start of the steady part: twice the window of DI and DINO.
 const STEADY_FROM: Nanos = Nanos::from_secs(20);
-/// Least CPU time of a task in a period for a rate.
+/// Minimum CPU time of a task in a period that has a rate.
 const RATE_CPU_TIME_MIN: Nanos = Nanos::from_secs(1);
-/// Fewer events per second than this count as none.
+/// Minimum mean rate, in events per second; the variation of smaller rates counts as 0.
 const RATE_MIN: f64 = 1.0;
 
 impl ActionCounts {
@@ -80,7 +80,7 @@ impl ActionCounts {
         }
     }
 
-    /// Started page migrations per hour: of all jobs, or the mean over some.
+    /// Returns the started page migrations per hour: of all jobs, or the mean over some jobs.
     fn started_per_hour(&self, jobs: &[usize]) -> f64 {
         if jobs.is_empty() {
             return self.per_hour(self.n_started.values().sum());
@@ -132,10 +132,10 @@ impl ObservedRuns<'_> {
     }
 }
 
-/// A value over several runs: a sum (`n_…`), a mean, or the largest. `None` if it is unknown.
+/// A value over several runs: the sum (`n_…`), the mean, or the largest value. `None` if the value is unknown.
 pub(super) type ObservedValue = fn(&ObservedRuns<'_>) -> Option<f64>;
 
-/// The values of observations.
+/// The values of observations, by name.
 const VALUES: [(&str, ObservedValue); 14] = [
     ("n_runs", |all| Some(all.runs.len() as f64)),
     ("n_placed", |all| Some(all.count(|part| part.n_placed))),
@@ -156,12 +156,12 @@ const VALUES: [(&str, ObservedValue); 14] = [
     ("reference_variation", |all| all.largest(|run| run.reference_variation)),
 ];
 
-/// Returns the value of observations with this name.
+/// Returns the function that computes the value with this name.
 pub(super) fn value(name: &str) -> Option<ObservedValue> {
     VALUES.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
 }
 
-/// Returns the coefficient of variation; `None` for fewer than two periods, 0 without any events.
+/// Returns the coefficient of variation; `None` for fewer than two periods, 0 without events.
 fn variation_of(rates: &[f64]) -> Option<f64> {
     variation(rates).map(|variation| if mean(rates) < RATE_MIN { 0.0 } else { variation })
 }
@@ -261,7 +261,7 @@ impl RunObserver {
         record.sample.tasks.iter().map(delta).collect()
     }
 
-    /// Rates of the tasks from their second period on.
+    /// Adds the rates of tasks, from their second period on.
     fn add_rates(&mut self, deltas: &[(JobId, Option<Nanos>, CounterDeltas)]) {
         for (_, cpu_time, counters) in deltas {
             let Some(seconds) = cpu_time.filter(|time| RATE_CPU_TIME_MIN < *time) else { continue };
@@ -271,8 +271,8 @@ impl RunObserver {
         }
     }
 
-    /// Assigns ranks by the misses of this interval alone to caches, rounded as in the released code of DIO, and
-    /// returns the number of jobs whose cache changes.
+    /// Ranks jobs by their misses in this interval alone, rounded as in the released code of DIO, and assigns the ranks
+    /// to caches. Returns the number of jobs whose cache changes.
     fn count_undamped(&mut self, deltas: &[(JobId, Option<Nanos>, CounterDeltas)]) -> u64 {
         let mut by_job: BTreeMap<JobId, (u64, u64)> = BTreeMap::new();
         for (job, _, counters) in deltas {
@@ -296,7 +296,7 @@ impl RunObserver {
         n_changed
     }
 
-    /// Whether tasks of Group 1 run on several nodes, in periods after the end of Group 2.
+    /// Counts the periods after the end of Group 2, and those in which tasks of Group 1 run on several nodes.
     fn count_nodes_of_group_1(&mut self, record: &TurnRecord<'_>) {
         let reacted_at = self.group_2_ended_at.map(|ended| ended + self.period + self.period);
         if reacted_at.is_none_or(|at| record.turn.at < at) {
@@ -357,7 +357,7 @@ mod tests {
         RunObserver::new(&Machine::synthetic("nodes=2 cores=2").expect("a valid machine"), &[])
     }
 
-    /// A turn with this action of job 0 as a request, and with its outcome if it has a result.
+    /// Records a turn in which the policy requests this action of job 0, with its outcome if the action has a result.
     fn turn(
         observer: &mut RunObserver,
         second: u64,

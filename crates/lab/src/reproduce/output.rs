@@ -23,7 +23,7 @@ pub fn list(study: &Study, selected: &[&Experiment]) -> String {
     text + &table.to_text(WIDTH)
 }
 
-/// Returns the whole result.
+/// Returns the whole result as text.
 pub fn text(run: &StudyRun) -> String {
     let mut text = String::new();
     let result = &run.result;
@@ -53,7 +53,7 @@ fn write_experiment(text: &mut String, experiment: &StudyExperiment) {
     experiment.notes.iter().for_each(|note| wrap(text, "note:", note));
 }
 
-/// A label, and a text in the column right of it.
+/// Appends a label, and a folded text to the right of the label.
 fn wrap(text: &mut String, label: &str, words: &str) {
     text.push_str(&fold(words, WIDTH, &format!("{label:INDENT$}"), INDENT));
 }

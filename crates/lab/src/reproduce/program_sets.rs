@@ -1,7 +1,7 @@
-//! Workloads of SPEC CPU2006 programs, drawn by a fixed seed.
+//! Workloads of SPEC CPU2006 programs, drawn with a fixed seed.
 //!
-//! The workloads of the papers on contention are not published in full. These are drawn from all SPEC CPU2006
-//! programs with a shipped profile, each at most once in a set; no draw was selected by its result.
+//! The workloads of the papers on contention are not published in full. The workloads here are drawn from all SPEC
+//! CPU2006 programs with a shipped profile. A set contains a program at most once. No draw was selected by its result.
 //!
 //! | kind | drawn from |
 //! |---|---|
@@ -27,7 +27,7 @@ const DEVIL_MPKI: f64 = 1.5;
 /// Seed of the first set. Arbitrary; it was never changed.
 const SEED: u64 = 2011;
 
-/// Which programs a set is drawn from.
+/// Programs from which a set is drawn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SetKind {
     Unrestricted,
@@ -50,7 +50,7 @@ pub(super) fn names(kind: &str, n: u64) -> Vec<String> {
     (1..=n).map(|number| format!("{kind} {number}")).collect()
 }
 
-/// Returns the programs of a set such as `mixed 3`; `None` if the name is not one of a set.
+/// Returns the programs of a set such as `mixed 3`; `None` if no set has this name.
 pub(super) fn by_name(
     name: &str,
     machine: &Machine,
@@ -77,14 +77,15 @@ pub(super) fn by_name(
         }
         SetKind::Mixed => {
             let half = drawn(&mut rng, &devils, N_PROGRAMS / 2);
-            // Alternating, so that the order of job numbers does not separate devils from turtles.
+            // Devils and turtles alternate, so that the order of job numbers does not separate them.
             let other = drawn(&mut rng, &turtles, N_PROGRAMS / 2);
             half.into_iter().zip(other).flat_map(|(one, other)| [one, other]).collect()
         }
     }))
 }
 
-/// SPEC programs by their misses alone with the smallest cache, in the order of their numbers.
+/// Returns the devils and the turtles of SPEC, by their misses alone with the smallest cache, in the order of program
+/// numbers.
 pub(super) fn devils_and_turtles(
     machine: &Machine,
     draw: ProfileDraw,
@@ -107,7 +108,7 @@ pub(super) fn smallest_cache(machine: &Machine) -> Bytes {
     machine.llcs().iter().filter_map(|llc| llc.size).min().unwrap_or(Bytes::ZERO)
 }
 
-/// Returns the programs above the limit with a cache of this size, and the others.
+/// Returns the programs above the limit with a cache of this size, and the other programs.
 fn by_misses(
     draw: ProfileDraw,
     cache: Bytes,

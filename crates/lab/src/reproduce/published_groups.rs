@@ -1,15 +1,15 @@
-//! The published groups of eleven programs, the policies of experiments, and `divided` with given groups.
+//! The published groups of eleven programs, the policies of experiments, and `divided` with published groups.
 //!
 //! ```text
 //!   "linux"                        a policy, as in compare
-//!   "given-groups divided[…]"      divided, with the counters of each program in its snapshots replaced:
+//!   "published-groups divided[…]"  divided, with the counters of each program in its snapshots replaced:
 //!                                    published Group 1   queue-full events: many
 //!                                    published Group 2   queue-full events: none, LLC references: many
 //!                                    Group 3             neither
 //! ```
 //!
-//! With given groups, an experiment does not depend on the detection of groups. Placement, guard and period are those of
-//! the policy.
+//! With published groups, an experiment does not depend on the detection of groups. Placement, guard and period are
+//! those of the policy.
 
 use base::{Nanos, StopFlag};
 use engine::Sink;
@@ -26,7 +26,7 @@ pub(super) const G2: [usize; 3] = [3, 4, 5];
 pub(super) const HURTING: [usize; 2] = [6, 7];
 pub(super) const HARMLESS: [usize; 3] = [8, 9, 10];
 
-/// Group 1, Group 2, Group 3.
+/// The eleven programs: Group 1, Group 2, Group 3.
 pub(super) const ELEVEN: [&str; 11] = [
     "lbm",
     "libquantum",
@@ -41,8 +41,8 @@ pub(super) const ELEVEN: [&str; 11] = [
     "gromacs",
 ];
 
-/// Prefix of a policy with given groups.
-pub(super) const PREFIX: &str = "given-groups ";
+/// Prefix of a policy with published groups.
+pub(super) const PREFIX: &str = "published-groups ";
 
 /// Events per second of CPU time that count as many: no threshold from 1 to 10^12 is above it.
 const MANY_PER_S: u64 = 2_000_000_000_000;
@@ -140,7 +140,7 @@ pub(super) fn plain_name(job: &Job) -> &str {
     name.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.')
 }
 
-/// Returns the published group of one of the eleven.
+/// Returns the published group of one of the eleven programs.
 pub(super) fn group_of_eleven(idx: usize) -> u8 {
     match idx {
         idx if G1.contains(&idx) => 1,

@@ -1,4 +1,4 @@
-//! Simulated runs on several threads, each run once for all experiments that need it.
+//! Simulated runs on several threads. A run that several experiments require is simulated once.
 //!
 //! ```text
 //!   testbed · policies · workloads · seeds ─► missing runs ─► compare::run_all ─► metrics, observation ─► RunSeries
@@ -65,7 +65,7 @@ impl<'a> RunPool<'a> {
         RunPool { seeds, n_draws, n_threads, stop, on_progress, done: RefCell::default() }
     }
 
-    /// Seeds of the runs.
+    /// Returns the seeds of the runs.
     pub fn seeds(&self) -> &[u64] {
         &self.seeds
     }
@@ -129,8 +129,8 @@ impl<'a> RunPool<'a> {
         Ok(())
     }
 
-    /// Runs a policy on some workloads with every seed, each run with its own observer. Returns the
-    /// observers, by workload, then seed. The pool does not keep these runs. A failed run is an error.
+    /// Runs a policy on some workloads with every seed, each run with its own observer. Returns the observers, by
+    /// workload, then seed. The pool does not store these runs. A failed run is an error.
     pub(super) fn observe<S: Sink + Send>(
         &self,
         testbed: &Testbed,
@@ -190,7 +190,7 @@ impl<'a> RunPool<'a> {
         })
     }
 
-    /// Returns the results of `work`, in the order of the inputs.
+    /// Calls `work` for each input on several threads. Returns the results in the order of the inputs.
     fn in_parallel<K: Sync, T: Send>(
         &self,
         inputs: &[K],

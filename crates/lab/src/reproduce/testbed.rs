@@ -5,23 +5,23 @@
 //!    └ machine  └ variations
 //! ```
 //!
-//! A testbed is written as a line of text, so that experiments are data. The line is its name and, together with
-//! workload, policy and seed, identifies a run.
+//! A testbed is written as a line of text, so that experiments are data. The line is the name of the testbed. Together
+//! with workload, policy and seed, the name identifies a run.
 //!
 //! | variation | effect |
 //! |---|---|
 //! | `memory=16` | 16 times the memory of every node |
 //! | `remote=1.5` | mean latency of remote memory over that of local memory; distances keep their proportions |
-//! | `bandwidth=100`, `bandwidth=1/2` | bandwidth of memory controllers and links, times this |
-//! | `links=100` | bandwidth of links alone, times this |
-//! | `cache=4`, `cache=1/2` | size of last-level caches, times this |
+//! | `bandwidth=100`, `bandwidth=1/2` | factor of the bandwidth of memory controllers and links |
+//! | `links=100` | factor of the bandwidth of links only |
+//! | `cache=4`, `cache=1/2` | factor of the size of last-level caches |
 //! | `one-memory` | all nodes become one, with the sum of their bandwidths |
 //! | `overhead=762000` | a job that uses this many nanoseconds of a CPU after each poll of `dfs` |
 //! | `length=120` | programs that take 120 s alone; workloads are those of [`super::program_sets`] |
 //! | `phase-amplitude=0.3` | with `length`: alternating phases with 30 % more and 30 % fewer misses |
 //! | `page-migration=unlimited` | the only limit of page migration is 1 GiB per second |
 //! | `programs=4` | with `length`: only the first four programs of a set |
-//! | `first-node=3` | with `length`: memory of the first three programs on the first node, of the others on the next |
+//! | `first-node=3` | with `length`: memory of the first three programs on the first node, of the other programs on the second node |
 //! | `penalty=declared` | with `length`: jobs declare their slowdown by remote memory, as measured alone |
 
 use std::collections::BTreeMap;
@@ -101,7 +101,7 @@ pub(super) struct ProgramPart {
     pub memory: Option<NodeId>,
     /// Declared slowdown by remote memory, in permille.
     pub penalty: Option<u32>,
-    /// Seed of the alternating phases of `phase-amplitude`; without it the program has its one shipped phase.
+    /// Seed of the alternating phases of `phase-amplitude`; without a seed the program has its single shipped phase.
     pub phase_seed: Option<u64>,
 }
 
@@ -111,11 +111,11 @@ impl ProgramPart {
     }
 }
 
-/// Length of an alternating phase in seconds alone, uniform between both. Guessed: the window of DINO is
-/// ten seconds, so that some phases are shorter than it and some longer.
+/// Range of the length of an alternating phase of a program alone, in seconds; uniformly distributed. Guessed: some
+/// phases are shorter than the window of DINO (ten seconds), and some are longer.
 const PHASE_S: (f64, f64) = (5.0, 30.0);
 
-/// The only limit is the rate at which pages are copied.
+/// Page migration with the rate of copying as its only limit.
 const UNLIMITED_PAGE_MIGRATION: PageMigrationLimits = PageMigrationLimits {
     per_second: Bytes::from_mib(1024),
     backlog: Nanos(u64::MAX),
@@ -126,7 +126,8 @@ const UNLIMITED_PAGE_MIGRATION: PageMigrationLimits = PageMigrationLimits {
 };
 
 impl Testbed {
-    /// A shipped machine with variations. Jobs start up to 200 ms late: the tolerance of ±100 ms, shifted.
+    /// Parses a shipped machine with variations. Jobs start up to 200 ms late: the tolerance of ±100 ms is shifted, so
+    /// that no job starts early.
     pub fn parse(text: &str) -> Result<Self, ReproduceError> {
         let mut words = text.split_whitespace();
         let machine = shipped::machine(words.next().unwrap_or_default())?;
@@ -171,7 +172,7 @@ impl Testbed {
         Ok(SimBench::without_solo_runs(self.setting(), vec![jobs])?.bound(0))
     }
 
-    /// This testbed with the programs of a draw.
+    /// Returns this testbed with the programs of a draw.
     #[must_use]
     pub fn drawn(self, seed: u64) -> Self {
         Testbed {
@@ -181,7 +182,7 @@ impl Testbed {
         }
     }
 
-    /// One variation.
+    /// Applies one variation.
     fn varied(mut self, variation: &str) -> Self {
         let (key, value) = variation.split_once('=').unwrap_or((variation, ""));
         let number = || value.parse::<f64>().unwrap_or_else(|_| panic!("{variation}: a number"));
@@ -262,9 +263,9 @@ impl Testbed {
         });
     }
 
-    /// Returns a workload whose jobs start so far apart that each is alone; only its length is random. Jobs keep their
-    /// numbers, so the drawn lengths are those of the workload itself. `alone` is the estimated run time of each job.
-    /// Fails if a job does not exit.
+    /// Returns this testbed with a workload whose jobs start so far apart that each job runs alone. Only the length of
+    /// a job is random. Jobs keep their numbers, so the drawn lengths are those of the original workload. `alone` is
+    /// the estimated run time of each job. The call fails if a job does not exit.
     pub fn one_by_one(
         &self,
         workload: &str,
@@ -290,9 +291,9 @@ impl Testbed {
         })
     }
 
-    /// Returns the jobs of a workload with the profiles of this draw and classes of one basis. A workload is one that
-    /// was added, one that ships, `programs:lbm+lbm+sphinx3`, or with `length` a set, `alone PROGRAM` or `arrivals LOAD
-    /// NUMBER`.
+    /// Returns the jobs of a workload with the profiles of this draw and classes of one basis. A workload is an added
+    /// workload, a shipped workload, `programs:lbm+lbm+sphinx3`, or with `length` a set, `alone PROGRAM` or `arrivals
+    /// LOAD NUMBER`.
     pub fn jobs(
         &self,
         workload: &str,
@@ -322,7 +323,8 @@ impl Testbed {
             job.found = Some(Arc::clone(profile));
         }
         if let (Some(each), Some(template)) = (self.overhead, jobs.first()) {
-            // The last job: draws depend on the job number, so those of all other jobs stay the same.
+            // The scheduler is the last job, because draws depend on the job number: the draws of all other jobs stay
+            // unchanged.
             let id = JobId(jobs.len() as u32);
             jobs.push(Job { id, ..scheduler_job(each, template, &hardware)? });
         }
@@ -430,7 +432,8 @@ impl Testbed {
 
 /// Jobs of an `arrivals` workload.
 const N_ARRIVALS: u32 = 32;
-/// Limit of the threads of an arriving job: more than a cluster has CPUs (4), so that some run outside of it.
+/// Limit of the threads of an arriving job: more than a cluster has CPUs (4), so that some threads run outside their
+/// cluster.
 const THREADS_MAX: u64 = 6;
 /// Seed of the first `arrivals` workload.
 const ARRIVALS_SEED: u64 = 2000;
@@ -512,7 +515,7 @@ fn class(profile: &Profile, hardware: &Hardware, basis: DeclaredClassBasis) -> O
     }))
 }
 
-/// Returns all nodes as one node: its latency is local for every CPU, its bandwidth the sum of all.
+/// Merges all nodes into one node. Its latency is local for every CPU, and its bandwidth is the sum of all nodes.
 fn one_memory(machine: &Machine) -> Machine {
     let mut parts = machine.parts().clone();
     let Some(mut only) = parts.nodes.first().cloned() else { return machine.clone() };

@@ -104,7 +104,7 @@ fn an_experiment_of_a_file_has_cells_conditions_and_texts_of_its_measures() {
         let own = pool.series(&first_touch, ("dfs", "wl1"), &[1]).expect("it runs");
         Gain::time_saved(&own, &pool.series(&interleaved, ("linux", "wl1"), &[1]).expect("it runs"))
     };
-    assert_eq!(table.rows[0][3].text, expected.shown());
+    assert_eq!(table.rows[0][3].text, expected.percent_with_interval());
     let order = &experiment.claims[1];
     assert_eq!(order.claim, "against tilepro64-interleaved: at least 4 of 5 gains above 0");
     let n_above = order.values[0].value.expect("a count");
@@ -197,7 +197,7 @@ fn gains_are_paired_by_seed_and_not_by_position() {
     let with = Gain::by_seed(vec![(2, 0.05), (3, 0.09), (4, 0.05)]);
     let difference = with.minus(&before);
     assert_eq!(difference.seeds, [2, 4]);
-    assert_eq!(difference.shown(), "+2.0±1.0");
+    assert_eq!(difference.percent_with_interval(), "+2.0±1.0");
     let over = Gain::mean_of(&[before, with]);
     assert_eq!((over.seeds, over.each), (vec![2, 4], vec![0.035, 0.045]));
 }
@@ -205,10 +205,17 @@ fn gains_are_paired_by_seed_and_not_by_position() {
 #[test]
 fn an_empty_gain_is_a_dash_and_is_not_judged() {
     let none = Gain::by_seed(Vec::new());
-    assert_eq!((none.shown(), none.percent()), (ABSENT.to_owned(), ABSENT.to_owned()));
+    assert_eq!(
+        (none.percent_with_interval(), none.percent()),
+        (ABSENT.to_owned(), ABSENT.to_owned())
+    );
     assert_eq!((none.is_significant(), none.is_within(-1.0, 1.0)), (None, false));
-    let claim: StudyClaim =
-        judged_claim("it gains", RuleReading::Paper, none.shown(), none.is_significant());
+    let claim: StudyClaim = judged_claim(
+        "it gains",
+        RuleReading::Paper,
+        none.percent_with_interval(),
+        none.is_significant(),
+    );
     assert_eq!(claim.verdict, StudyVerdict::NotJudged);
     assert!(Gain::mean_of(&[Gain::of_each(vec![0.1]), none]).is_empty());
 }
@@ -303,11 +310,11 @@ impl engine::Sink for Placements {
 }
 
 #[test]
-fn with_groups_given_group_1_is_on_one_socket_and_group_2_on_the_other() {
+fn with_published_groups_group_1_is_on_one_socket_and_group_2_on_the_other() {
     let stop = StopFlag::default();
     let pool = RunPool::new(vec![1], 1, 1, &stop, &|_, _| {});
     let testbed = Testbed::parse("xeon-2x4").expect("it ships");
-    let policy = "given-groups divided[version=threshold,guard=off,th_sq=1,th_ref=1]";
+    let policy = "published-groups divided[version=threshold,guard=off,th_sq=1,th_ref=1]";
     let make = |_: &[program::Job]| Placements::default();
     let observed = pool.observe(&testbed, policy, &["basic04"], make).expect("it runs");
     let node = |job: u32| {

@@ -27,8 +27,8 @@ const N_POINTS: i32 = 20;
 const PRIVATE: Bytes = Bytes(256 << 10);
 /// Bytes of a line.
 const LINE: f64 = 64.0;
-/// Fewest cycles per instruction of a core: it retires at most four instructions per cycle. A smaller limit would give the
-/// hog up to twenty while its buffer fits into the cache.
+/// Minimum cycles per instruction: a core retires at most four instructions per cycle. With a smaller minimum, the hog
+/// would retire up to twenty while its buffer fits into the cache.
 const CORE_CYCLES_MIN: f64 = 0.25;
 
 /// Returns the profile of a program, with `factor` times the instructions.
@@ -70,8 +70,8 @@ fn phase(
 ) -> Phase {
     let speed = if values.is_measured { ValueSource::Counters } else { ValueSource::Declared };
     let misses = curve.misses_at(CACHE).unwrap_or(0.0);
-    // Cycles without memory stalls, which are equal on other machines with similar cores. They include hits in the
-    // last-level cache.
+    // Cycles without memory stalls, but with hits in the last-level cache. This value is equal on other machines with
+    // similar cores.
     let core_cycles =
         (values.cycles - misses * MEMORY_CYCLES / 1000.0 / values.overlap).max(CORE_CYCLES_MIN);
     // Per 1000 instructions, behind the private caches.
@@ -95,7 +95,7 @@ fn phase(
     }
 }
 
-/// Lines between [`CACHE`] and memory per 1000 instructions.
+/// Returns the lines between [`CACHE`] and memory per 1000 instructions.
 fn lines_per_1000(curve: &MissRatioCurve) -> f64 {
     curve.misses_at(CACHE).unwrap_or(0.0)
         + curve.write_backs_at(CACHE).unwrap_or(0.0)
@@ -136,7 +136,7 @@ fn mib(bytes: Bytes) -> f64 {
     bytes.0 as f64 / 1048576.0
 }
 
-/// Cache sizes up to [`CACHE`], in ascending order.
+/// Returns the cache sizes up to [`CACHE`], in ascending order.
 fn grid() -> impl Iterator<Item = Bytes> {
     (0..=N_POINTS).rev().map(|at| {
         let halves = libm::exp2(-f64::from(at) / 2.0);

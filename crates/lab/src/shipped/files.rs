@@ -4,7 +4,7 @@
 //!   dfs/wl1 … wl10          drawn by `evenkeel generate` from dfs/programs.toml, seeds 101 to 110
 //!   divided/basic01 … 14, extended1 … 4        the mixes
 //!   divided/basic01-x3, -x4, -x4p4 …           every mix of six programs three or four times; x4p4 has four
-//!                                              programs more
+//!                                              more programs
 //! ```
 
 use std::path::Path;

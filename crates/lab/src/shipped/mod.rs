@@ -29,7 +29,7 @@ pub use program_values::ProfileDraw;
 use program_values::{HOG, drawn, full_name};
 pub use tables::{Range, ranges};
 
-/// No shipped object has this name.
+/// Error: no shipped object has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("there is no shipped {kind} {name:?}; {hint}")]
 pub struct NotShipped {
@@ -46,7 +46,8 @@ impl NotShipped {
         NotShipped { kind, name: name.to_owned(), hint }
     }
 
-    /// A list of all profiles is too long for one line.
+    /// Creates the error for a profile. The error names a command, because a list of all profiles is too long for one
+    /// line.
     fn profile(name: &str) -> Self {
         let known = profiles();
         let program = name.split('@').next().unwrap_or(name);
@@ -75,7 +76,7 @@ pub fn profiles() -> Vec<String> {
     program_values::programs()
 }
 
-/// The profile of a program, with every value in the middle of its range.
+/// Returns the profile of a program, with every value in the middle of its range.
 ///
 /// The number of a SPEC program may be omitted (`lbm` is `470.lbm`). `@` and a factor after the name change the length:
 /// `470.lbm@0.1` executes a tenth of the instructions.
@@ -105,7 +106,7 @@ pub fn profile_drawn(name: &str, draw: ProfileDraw) -> Result<Profile, NotShippe
 
 const FACTORS: &str = "the text after @ must be a factor from 1e-9 to 1e6, as in 470.lbm@0.1";
 
-/// Returns a factor within the range in which no time overflows.
+/// Parses a length factor, which must be in the range in which no time overflows.
 fn length(text: &str) -> Option<f64> {
     text.parse().ok().filter(|factor| (1e-9..=1e6).contains(factor))
 }

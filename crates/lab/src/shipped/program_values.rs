@@ -54,7 +54,7 @@ pub(super) enum MissSource {
         apki: f64,
         /// Misses per 1000 instructions with 20 MiB.
         mpki: f64,
-        /// Length of the curve: 20 MiB ÷ s.
+        /// Length of the curve: 20 MiB ÷ s, see [`super::build_profile`].
         c_over_s: f64,
     },
     /// A traced run.
@@ -135,7 +135,7 @@ pub(super) fn drawn(program: &str, draw: ProfileDraw) -> ProgramValues {
     }
 }
 
-/// Returns the value at its position in its range; `None` without a range.
+/// Draws a value from its range; `None` if the value has no range.
 fn drawn_from(program: &str, quantity: &str, draw: ProfileDraw) -> Option<f64> {
     let Range { low, high, .. } = range(program, quantity)?;
     let position = match draw {

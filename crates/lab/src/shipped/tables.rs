@@ -16,7 +16,7 @@ use std::sync::LazyLock;
 use host_sim::csv_table::{CsvRow, CsvTable};
 use program::Profile;
 
-/// Tests read every shipped table.
+/// Message of a panic that tests exclude, because they read every shipped table.
 const VALID: &str = "a shipped table is valid";
 
 /// Published values of a program alone.
@@ -51,11 +51,11 @@ pub struct Range {
     pub high: f64,
     /// `table`: from a description in `benchmarks.csv`; `reasoned`: from the algorithm and its published sizes.
     pub origin: String,
-    /// Why the range has these ends.
+    /// Reason for the limits of the range.
     pub reason: String,
 }
 
-/// Published values by program, without the directory of the suite (`network/dijkstra`).
+/// Returns the published values by program name, without the directory of the suite (`network/dijkstra`).
 pub(super) fn measured() -> &'static BTreeMap<String, PublishedProgram> {
     static TABLE: LazyLock<BTreeMap<String, PublishedProgram>> =
         LazyLock::new(|| read_measured(include_str!("../../../../workloads/data/benchmarks.csv")));

@@ -275,8 +275,8 @@ fn larger_mixes_have_18_24_and_28_jobs_with_unique_names() {
     assert!(super::workload("basic10-x3").is_err(), "it has eight programs");
 }
 
-/// On the smaller machine of the paper on divided scheduling, from the middle of every range. No input is adjusted to
-/// change this output.
+/// Prints the counter rates on the smaller machine of the paper on divided scheduling, with the middle of every range.
+/// No input is adjusted to change this output.
 #[test]
 fn counter_rates_of_the_eleven_programs_alone_are_as_printed() {
     let hardware = Hardware::new(&machine("xeon-2x4").unwrap());
@@ -315,7 +315,7 @@ const ELEVEN: [&str; 11] = [
     "435.gromacs",
 ];
 
-/// Counts the draws, of 200, in which programs that run alone have the published order.
+/// Counts the draws, out of 200, in which programs that run alone have the published order.
 #[test]
 fn published_orderings_hold_in_the_printed_number_of_draws() {
     let hardware = Hardware::new(&machine("xeon-2x4").unwrap());

@@ -1,9 +1,10 @@
 //! Confidence intervals by the bootstrap.
 //!
-//! A statistic is computed from thousands of resamples: n runs, drawn with replacement from the n runs. The
-//! BCa bootstrap (Efron, "Better Bootstrap Confidence Intervals", J. American Statistical Association 82, 1987) corrects
-//! the bias of the resamples, and a variance that depends on the parameter (acceleration). A third correction is for few
-//! runs, whose resamples vary too little: the ends use quantiles of Student's t-distribution (Hesterberg, "What Teachers Should Know About the Bootstrap", The American Statistician 69, 2015).
+//! A statistic is computed from thousands of resamples: n runs, drawn with replacement from the n runs. The BCa
+//! bootstrap (Efron, "Better Bootstrap Confidence Intervals", J. American Statistical Association 82, 1987) corrects
+//! the bias of the resamples, and a variance that depends on the parameter (acceleration). A third correction applies
+//! to few runs, whose resamples vary too little: the ends use quantiles of Student's t-distribution (Hesterberg, "What
+//! Teachers Should Know About the Bootstrap", The American Statistician 69, 2015).
 //!
 //! A resample is never outside the range of the runs, so intervals of few runs are still too narrow: with five runs they
 //! contain the true value in about 92 % of the cases, with ten in 93 to 94 %, with fifteen and more in 95 % (measured by
@@ -22,7 +23,7 @@ pub const N_RESAMPLES: usize = 4000;
 /// Seed of all resamples.
 const SEED: u64 = 0x0065_7665_6e6b_6565;
 
-/// Probability outside of the interval on either side.
+/// Probability outside the interval, on each side.
 const TAIL: f64 = 0.025;
 
 /// A confidence interval.
@@ -59,7 +60,7 @@ pub fn interval(n: usize, of: impl Fn(&[usize]) -> f64) -> Option<ConfidenceInte
     resampled.sort_by(f64::total_cmp);
     let bias = bias(&resampled, estimate);
     let acceleration = acceleration(&all, &of);
-    // Student's quantile instead of the normal one, and n - 1 instead of n.
+    // Student's quantile replaces the normal quantile, and n - 1 replaces n.
     let z = -student_quantile(TAIL, n - 1) * libm::sqrt(n as f64 / (n - 1) as f64);
     let end = |z: f64| {
         let shifted = bias + z;
@@ -119,7 +120,7 @@ mod tests {
         assert_eq!(interval(0, |_| 0.0), None);
     }
 
-    /// Returns the number of 1000 trials in which the interval of the mean contains the true mean.
+    /// Returns the number of trials, out of 1000, in which the interval of the mean contains the true mean.
     fn coverage(n: usize, draw: impl Fn(&mut Rng) -> f64, truth: f64) -> usize {
         let mut rng = Rng::new(11);
         let trial = |_: &usize| {

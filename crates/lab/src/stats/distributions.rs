@@ -1,8 +1,8 @@
 //! The normal distribution and Student's t-distribution for whole degrees of freedom, with their quantiles.
 //!
-//! A crate of distributions has about thirty dependencies. The error function is that of `libm`; the t-distribution has
-//! a closed form for whole degrees of freedom (Abramowitz and Stegun, Handbook of Mathematical Functions, 1964, 26.7.3
-//! and 26.7.4).
+//! The functions are implemented here, because a crate of distributions has about thirty dependencies. The error
+//! function is from `libm`; the t-distribution has a closed form for whole degrees of freedom (Abramowitz and Stegun,
+//! Handbook of Mathematical Functions, 1964, 26.7.3 and 26.7.4).
 
 use std::f64::consts::{FRAC_2_PI, SQRT_2};
 
@@ -41,9 +41,9 @@ pub fn student_quantile(fraction: f64, degrees: usize) -> f64 {
 
 /// Returns the argument at which an increasing function equals `fraction`, by bisection.
 fn inverse(of: impl Fn(f64) -> f64, fraction: f64) -> f64 {
-    /// The t-distribution with one degree of freedom reaches 0.9999 at 3183.
+    /// Bound of the search: the t-distribution with one degree of freedom reaches 0.9999 at 3183.
     const LIMIT: f64 = 1e4;
-    /// From 2e4 to the last bit of a small number.
+    /// Number of bisections from a width of 2e4 to the last bit of a small number.
     const N_STEPS: usize = 70;
     let (mut low, mut high) = (-LIMIT, LIMIT);
     for _ in 0..N_STEPS {

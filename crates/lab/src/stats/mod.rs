@@ -8,8 +8,8 @@
 //!                             └───► Holm's correction for the number of policies ─► better · worse · inconclusive
 //! ```
 //!
-//! Two policies that run with the same seeds have the same random variation, so the difference is computed within each
-//! pair. No distribution of the times is assumed. The seeds are assumed to be a random sample of all seeds.
+//! Two runs with the same seed have the same random variation, so the difference is computed within each pair. No
+//! distribution of the times is assumed. The seeds are assumed to be a random sample of all seeds.
 //!
 //! Out of scope: inference about other workloads. A verdict is valid for the workloads that ran.
 

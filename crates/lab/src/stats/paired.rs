@@ -12,8 +12,8 @@
 //! Differences of zero are excluded. Equal absolute values share their mean rank.
 //!
 //! A verdict needs both: the confidence interval of the ratio excludes 1, and the corrected p-value is below 5 %. The
-//! interval alone ignores the number of policies; the test alone ignores the size of the difference. Everything else is
-//! inconclusive, which does not mean equal.
+//! interval alone ignores the number of policies; the test alone ignores the size of the difference. Every other
+//! comparison is inconclusive, which does not mean that both policies are equal.
 
 use super::ConfidenceInterval;
 use super::distributions::normal;
@@ -21,7 +21,7 @@ use super::distributions::normal;
 /// Level of significance: a larger p-value is inconclusive.
 pub const P_MAX: f64 = 0.05;
 
-/// Up to this number of pairs the distribution is exact. Above, the normal approximation is used.
+/// Maximum number of pairs for the exact distribution. With more pairs, the normal approximation is used.
 const N_EXACT: usize = 100;
 
 /// A policy compared with the baseline.
@@ -47,7 +47,7 @@ impl PairedVerdict {
 }
 
 /// Returns the smallest number of pairs that can be significant when `n_compared` policies are compared with the
-/// baseline: with fewer, pairs of equal sign are too probable under the null hypothesis.
+/// baseline: with fewer pairs, equal signs of all pairs are too probable under the null hypothesis.
 pub fn pairs_needed(n_compared: usize) -> usize {
     let n = n_compared.max(1) as f64;
     (1..64).find(|pairs| n * libm::exp2(1.0 - f64::from(*pairs)) < P_MAX).map_or(64, |n| n as usize)
@@ -63,8 +63,8 @@ pub fn signed_rank(differences: &[f64]) -> f64 {
     }
 }
 
-/// Twice the rank of each difference other than 0, so that shared ranks are whole; and the sum of those of negative
-/// differences.
+/// Returns the doubled rank of each difference other than 0, and the sum of the doubled ranks of negative differences.
+/// Doubled shared ranks are whole numbers.
 fn ranks(differences: &[f64]) -> (Vec<u64>, u64) {
     let mut sizes: Vec<(f64, bool)> = differences
         .iter()
@@ -112,8 +112,8 @@ fn approximate(ranks: &[u64], below: u64) -> f64 {
     2.0 * normal(-z)
 }
 
-/// P-values corrected for multiple comparisons, in the order of the input (Holm, "A Simple Sequentially Rejective
-/// Multiple Test Procedure", Scandinavian J. Statistics 6, 1979).
+/// Corrects p-values for multiple comparisons. Returns them in the order of the input (Holm, "A Simple Sequentially
+/// Rejective Multiple Test Procedure", Scandinavian J. Statistics 6, 1979).
 pub fn holm(ps: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..ps.len()).collect();
     order.sort_by(|one, other| ps[*one].total_cmp(&ps[*other]).then(one.cmp(other)));
@@ -147,7 +147,7 @@ mod tests {
     #[test]
     fn shared_ranks_zeros_and_the_example_of_the_module_have_the_exact_p_value() {
         assert!(close(signed_rank(&[-0.3, -0.2, 0.1, -0.4]), 0.25));
-        // Ranks 1.5, 1.5, 3; the negative one has 1.5: sums of 1.5 or less, 3 of 8 assignments.
+        // The ranks are 1.5, 1.5 and 3; the negative difference has 1.5. Sums of 1.5 or less: 3 of 8 assignments.
         assert!(close(signed_rank(&[-1.0, 1.0, 2.0]), 0.75));
         assert!(close(signed_rank(&[0.0, 0.0, 1.0, 2.0]), 0.5));
         assert!(close(signed_rank(&[0.0; 4]), 1.0));

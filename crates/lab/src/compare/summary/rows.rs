@@ -43,12 +43,12 @@ fn slowdowns(
     .collect()
 }
 
-/// Returns the slowdowns that are known.
+/// Returns the known slowdowns of a run.
 fn known_slowdowns(metrics: &RunMetrics, workload: usize, about: &SummaryContext<'_>) -> Vec<f64> {
     slowdowns(metrics, workload, about).into_iter().flatten().collect()
 }
 
-/// Returns every finished, failed or stopped run.
+/// Returns one row per finished, failed or stopped run.
 pub(super) fn runs(cells: &Cells<'_>, about: &SummaryContext<'_>) -> Vec<RunRow> {
     cells.runs().map(|(key, metrics)| run(cells, about, key, metrics)).collect()
 }
@@ -88,7 +88,7 @@ fn run(cells: &Cells<'_>, about: &SummaryContext<'_>, key: RunKey, metrics: &Run
     }
 }
 
-/// Returns the search of the oracle.
+/// Returns the search of the oracle as a row.
 fn oracle_row(search: &OracleSearch) -> OracleRow {
     OracleRow {
         best: search.candidate.clone(),
@@ -121,7 +121,7 @@ fn controllers(runs: &[&RunMetrics]) -> Vec<ControllerRow> {
     first.controllers.iter().enumerate().map(row).collect()
 }
 
-/// Returns each policy on each workload. Rows by workload, then policy.
+/// Returns one row per policy and workload, sorted by workload, then policy.
 pub(super) fn summary(cells: &Cells<'_>, about: &SummaryContext<'_>) -> Vec<SummaryRow> {
     let mut rows = Vec::new();
     for workload in 0..cells.plan.workloads.len() {
@@ -133,7 +133,7 @@ pub(super) fn summary(cells: &Cells<'_>, about: &SummaryContext<'_>) -> Vec<Summ
     rows
 }
 
-/// Verdicts of one workload, with p-values corrected for the number of policies.
+/// Adds the verdicts of one workload, with p-values corrected for the number of policies.
 fn with_verdicts(cells: &Cells<'_>, mut rows: Vec<SummaryRow>) -> Vec<SummaryRow> {
     let tested: Vec<usize> = (0..rows.len())
         .filter(|idx| *idx != cells.plan.baseline && rows[*idx].p.is_some())

@@ -7,8 +7,8 @@ use report::comparison::ComparisonVerdict;
 use super::*;
 use crate::compare::{Column, Completion, JobTimes, MachineVariant};
 
-/// Makespans in seconds: a line for each policy, a word for each seed; `-` is not done yet, `x` failed. The first of
-/// two jobs takes half of the makespan; alone they take 1 s and 2 s.
+/// Computes the statistics of makespans in seconds: a line per policy, a word per seed; `-` is a missing run, `x` is a
+/// failed run. The first of two jobs takes half of the makespan; alone the jobs take 1 s and 2 s.
 fn summary_of(lines: &str) -> Comparison {
     let lines: Vec<Vec<&str>> = lines
         .lines()

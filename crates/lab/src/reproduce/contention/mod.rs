@@ -1,5 +1,5 @@
-//! Experiments on contention for caches that are functions: every split of a set is simulated. The other experiments are
-//! data, in `workloads/papers/contention/experiments.toml`.
+//! Experiments on cache contention in which every split of a set is simulated, and which are therefore functions. The
+//! other experiments are data, in `workloads/papers/contention/experiments.toml`.
 
 mod optimum;
 mod splits;
@@ -11,7 +11,7 @@ use super::run_pool::Series;
 use super::{Code, ReproduceError, RunPool, Testbed};
 use crate::stats::{mean, mean_of};
 
-/// By experiment.
+/// Functions by name of the experiment.
 pub(super) const CODE: &[Code] =
     &[("optimum", optimum::optimum), ("assignment-rule", splits::assignment_rules)];
 
@@ -43,7 +43,7 @@ fn alone_s(
     Ok(runs.iter().map(|runs| mean(&runs.job_s(0))).collect())
 }
 
-/// Returns the mean slowdown of the programs of a workload, over all finished runs; none without any.
+/// Returns the mean slowdown of the programs of a workload, over all finished runs; `None` without a finished run.
 fn mean_slowdown(runs: &Series, alone_s: &[f64]) -> Option<f64> {
     mean_of(slowdowns(runs, alone_s).iter().map(|run| mean(run)))
 }

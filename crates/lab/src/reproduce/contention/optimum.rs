@@ -1,7 +1,7 @@
-//! Distance of policies to the best placement of all.
+//! Distance of policies to the best pinned placement.
 //!
 //! ```text
-//!   a set of eight ─► every split over the caches, each pinned ─► the best of them
+//!   a set of eight ─► every split over the caches, each pinned ─► the best split   
 //!                  └► each policy, free ───────────────────────► slowdown ÷ that of the best - 1
 //! ```
 //!
@@ -22,7 +22,7 @@ use crate::stats::mean_of;
 /// Published distance to the optimum.
 const DISTANCE_MAX: f64 = 0.02;
 
-/// Policies with two readings, and policies with one.
+/// Policies with two readings.
 const WITH_READINGS: [&str; 4] = ["di", "dio", "dino", "animal"];
 const OTHERS: [&str; 3] = ["oracle", "random", "linux"];
 
@@ -84,8 +84,9 @@ fn compare_policies(
             distances.push(slowdown.map(|slowdown| slowdown / tried.best() - 1.0));
         }
         let bounds = [tried.best(), tried.worst(), tried.mean()].map(|slow| fixed(slow, 3));
-        let shown = COLUMNS.iter().map(|(_, policy)| distances[*policy].last().copied().flatten());
-        let cells = std::iter::once(set.clone()).chain(bounds).chain(shown.map(percent));
+        let printed =
+            COLUMNS.iter().map(|(_, policy)| distances[*policy].last().copied().flatten());
+        let cells = std::iter::once(set.clone()).chain(bounds).chain(printed.map(percent));
         table.row(cells);
     }
     finding.tables.push(table);

@@ -12,7 +12,8 @@
 //!
 //! Equal caches are interchangeable. The cores of a cache are interchangeable too. Each group begins with the lowest
 //! remaining program, so that no split occurs twice. A pinned split has no remote memory, no migrations and no damping:
-//! only the rule has an effect. The column `order` is the rank correlation of the rule's own measure with the slowdown.
+//! only the rule has an effect. The column `order` is the rank correlation of the criterion of the rules (the largest
+//! sum of misses in a cache) with the slowdown.
 
 use base::{CpuId, CpuSet};
 use host_sim::calibrate::rank_correlation;
@@ -39,7 +40,7 @@ pub(super) const TESTBEDS: [SplitTestbed; 3] = [
 /// Number of seeds of a pinned run. Random variation changes its time by half a percent.
 const N_SEEDS: usize = 3;
 
-/// Number of sets of each kind. Every set needs 35 or 105 runs for each seed.
+/// Number of sets of each kind. Every set requires 35 or 105 runs per seed.
 const N_SETS: u64 = 5;
 
 /// Returns the sets that are split.
@@ -125,7 +126,7 @@ struct PartialSplit<'a> {
 }
 
 impl PartialSplit<'_> {
-    /// `cache` has `n_in` programs; its next program is `from` or a later one.
+    /// Completes a split. `cache` has `n_in` programs, and its next program is `from` or a later program.
     fn complete(&mut self, cache: usize, n_in: usize, from: usize) {
         let (n_programs, n_caches) = (self.cache_of.len(), self.n_caches);
         if cache == n_caches {
@@ -148,7 +149,7 @@ impl PartialSplit<'_> {
     }
 }
 
-/// The cache of a rank, by the number of caches.
+/// A rule: the cache of a rank. Arguments: the rank and the number of caches.
 type Rule = fn(usize, usize) -> usize;
 
 const RULES: [(&str, Rule); 3] = [
@@ -244,7 +245,7 @@ fn claims(description: &str, distances: &[Vec<f64>], order: Option<f64>) -> Vec<
     claims
 }
 
-/// LLC misses of each program of a set alone with the smallest cache.
+/// Returns the LLC misses of each program of a set alone with the smallest cache.
 fn misses(testbed: &Testbed, set: &str) -> Result<Vec<f64>, ReproduceError> {
     let cache = smallest_cache(&testbed.machine);
     let misses_of = |program: &String| {
@@ -257,7 +258,7 @@ fn misses(testbed: &Testbed, set: &str) -> Result<Vec<f64>, ReproduceError> {
 /// Returns the split of a rule, with its caches numbered by their first program.
 fn by_rule(misses: &[f64], n_caches: usize, rule: Rule) -> Vec<usize> {
     let mut ranked: Vec<usize> = (0..misses.len()).collect();
-    // The ranks of DI: by whole misses per 1000 instructions, then by number.
+    // DI ranks programs by whole misses per 1000 instructions, then by number.
     ranked.sort_by_key(|&idx| (std::cmp::Reverse((misses[idx] + 0.5) as u64), idx));
     let mut split = vec![0; misses.len()];
     ranked.iter().enumerate().for_each(|(rank, &idx)| split[idx] = rule(rank, n_caches));

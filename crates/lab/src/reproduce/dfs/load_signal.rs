@@ -6,9 +6,9 @@
 //!                                                └ or: most misses on the controllers' busiest node
 //! ```
 //!
-//! Both signals are evaluated in the same poll of the same run. The victim follows the rule of the policy: of the
-//! programs that were placed on the node and are not in their cool-down, the one of the highest class; among equals
-//! the one that started last. The check `moves as predicted` compares this with every move of the policy.
+//! Both signals are evaluated in the same poll of the same run. The victim follows the rule of the policy: the program
+//! with the highest class among the programs that were placed on the node and are not in their cool-down; ties: the
+//! latest start. The check `moves as predicted` compares this with every move of the policy.
 //!
 //! A core counts a program on the node where it runs, a controller on the node of its memory. A program that migrated
 //! without its memory therefore appears on different nodes in the two signals.
@@ -41,7 +41,7 @@ struct Agreement {
     node_of: BTreeMap<CpuId, usize>,
     jobs: BTreeMap<JobId, JobPlacement>,
     tasks: BTreeMap<TaskId, TaskMisses>,
-    /// Polls without a further move of a program that was moved.
+    /// Number of polls after a move in which the program does not move again.
     cooldown: u64,
     /// Number of polls so far.
     poll: u64,
@@ -51,19 +51,20 @@ struct Agreement {
 /// Counts over all polls of one run or of several runs.
 #[derive(Clone, Copy, Default)]
 struct PollCounts {
-    /// Polls with any load.
+    /// Number of polls with a load above 0.
     n_polls: usize,
     n_same_node: usize,
     n_same_victim: usize,
     n_same_by_misses: usize,
-    /// Moves of the policy, and those of the predicted victim.
+    /// Number of moves of the policy.
     n_moves: usize,
+    /// Number of moves in which the predicted victim moved.
     n_predicted: usize,
 }
 
 struct JobPlacement {
     class: Option<Class>,
-    /// The node that it was placed on, while it runs.
+    /// Node on which the policy placed the program, while the program runs.
     node: Option<usize>,
     started: Nanos,
     moved_at: Option<u64>,
@@ -73,15 +74,16 @@ struct JobPlacement {
 #[derive(Clone, Copy)]
 struct TaskMisses {
     job: JobId,
-    /// The node on which it runs.
+    /// Node on which the task runs.
     node: usize,
-    /// Counters of the last sample, and of the last sample at a poll.
+    /// Counters of the last sample.
     counters: Counters,
+    /// Counters of the last sample at a poll.
     at_poll: Counters,
 }
 
 impl TaskMisses {
-    /// LLC misses since the last poll.
+    /// Returns the LLC misses since the last poll.
     fn since_poll(&self) -> u64 {
         let deltas = engine::deltas_since_start(&self.counters, &self.at_poll);
         deltas.get(CounterEvent::LlcMisses).unwrap_or(0)
@@ -128,7 +130,7 @@ impl Agreement {
         }
     }
 
-    /// Placements of this turn. A job that has a node is moved.
+    /// Reads the placements of this turn. The placement of a job that already has a node is a move.
     fn read_plan(&mut self, record: &TurnRecord<'_>) {
         for request in &record.plan.requests {
             let (Target::Job(job), Action::Place(cpus)) = (request.target, &request.action) else {
@@ -195,7 +197,7 @@ impl Agreement {
     }
 }
 
-/// Returns the index of the largest load, the lowest of equals; none without any load.
+/// Returns the index of the largest load; ties: the lowest index. `None`: all loads are 0.
 fn busiest(loads: &[u64]) -> Option<usize> {
     let most = loads.iter().copied().max().filter(|most| 0 < *most)?;
     loads.iter().position(|load| *load == most)
@@ -257,7 +259,7 @@ fn counts(
     }))
 }
 
-/// Returns the polls without a further move of a program that `dfs` has moved.
+/// Returns the number of polls after a move in which `dfs` does not move the program again.
 fn cooldown_polls(reading: RuleReading) -> u64 {
     let info = policy::find("dfs").expect("it ships");
     let cooldown = info.param("cooldown").expect("dfs declares a cool-down");
@@ -302,8 +304,8 @@ pub(super) fn load_signal(pool: &RunPool<'_>) -> Result<Finding, ReproduceError>
             let pairs = runs[policy].iter().zip(&runs[0]);
             largest(&pairs.map(|(own, base)| Gain::time_saved(own, base)).collect::<Vec<Gain>>())
         });
-        let shown = differences.each_ref().map(|gain| or_absent(gain.as_ref(), Gain::percent));
-        times.row(std::iter::once(word.to_owned()).chain(shown));
+        let printed = differences.each_ref().map(|gain| or_absent(gain.as_ref(), Gain::percent));
+        times.row(std::iter::once(word.to_owned()).chain(printed));
         finding.claims.extend(claims(reading, &usual, differences));
         let same_node = [&usual, &follows, &still].map(|counts| percent(counts.same_node()));
         finding.notes.push(same_node_note(word, same_node));

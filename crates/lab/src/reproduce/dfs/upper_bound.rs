@@ -23,7 +23,7 @@ use super::{ALL, first_touch, interleaved};
 use crate::compare::RunMetrics;
 use crate::stats::{mean, mean_of};
 
-/// The smallest published gains as fractions: of four of the first five workloads, and of all others.
+/// The smallest published gains as fractions: for four of the workloads wl1 to wl5, and for each of wl6 to wl10.
 const PUBLISHED_MIN: [f64; 2] = [0.005, 0.012];
 
 pub(super) fn upper_bound(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
@@ -76,13 +76,15 @@ pub(super) fn upper_bound(pool: &RunPool<'_>) -> Result<Finding, ReproduceError>
     Ok(finding)
 }
 
-/// Returns the jobs of a workload one by one with every seed, each with the length that is drawn for it.
+/// Runs the jobs of a workload one by one with every seed. Each job has the length that is drawn for it in the
+/// workload.
 fn alone(pool: &RunPool<'_>, testbed: &Testbed, workload: &str) -> Result<Series, ReproduceError> {
     let spaced = testbed.one_by_one(workload, &testbed.alone(workload)?)?;
     pool.series(&spaced, ("linux", workload), pool.seeds())
 }
 
-/// By seed: the lower bound of the makespan, and the fraction of the default's makespan above it.
+/// Returns, by seed, the lower bound of the makespan, and the fraction of the default's makespan that exceeds the
+/// bound.
 fn bound(base: &Series, alone: &Series) -> (Vec<f64>, Gain) {
     let end = |base: &RunMetrics, alone: &RunMetrics| {
         let ends = base.jobs.iter().zip(&alone.jobs).filter_map(|(job, alone)| {
@@ -94,18 +96,18 @@ fn bound(base: &Series, alone: &Series) -> (Vec<f64>, Gain) {
     (bound_s, Gain::paired(base, alone, |base, alone| above(base, end(base, alone))))
 }
 
-/// Returns the fraction of a run's makespan above a bound.
+/// Returns the fraction of a run's makespan that exceeds a bound.
 fn above(run: &RunMetrics, bound_s: f64) -> Option<f64> {
     Some(1.0 - bound_s / run.makespan.as_secs_f64())
 }
 
-/// Returns whether the published gains are possible at all.
+/// Returns the claims that the upper bound permits the published gains.
 fn possible_gains(memory: &str, most: &[Gain]) -> [StudyClaim; 2] {
-    let claim = |what: &str, gains: &[Gain], least: f64, needed: usize| {
+    let claim = |limit: &str, gains: &[Gain], least: f64, needed: usize| {
         let n = gains.iter().filter(|gain| least <= gain.mean).count();
         let percents = gains.iter().map(Gain::percent).collect::<Vec<String>>().join(" ");
         let is_known = !gains.iter().any(Gain::is_empty);
-        let text = format!("{memory} the upper bound of the gain is {what}");
+        let text = format!("{memory} the upper bound of the gain is {limit}");
         let found = format!("on {n}: {percents}");
         let claim =
             judged_claim(&text, RuleReading::Either, found, is_known.then_some(needed <= n));
@@ -118,7 +120,7 @@ fn possible_gains(memory: &str, most: &[Gain]) -> [StudyClaim; 2] {
     ]
 }
 
-/// Returns the mean utilization of the controllers, and moves of DFS.
+/// Returns the table of the mean utilization of the controllers, and of the moves of DFS.
 fn utilization(runs: &[Vec<Series>], testbed: &Testbed) -> FindingTable {
     let heads = ["workload", "mean", "busiest", "paper", "corrected"];
     let title = "utilization of the controllers under linux over the whole run, in %; moves of a run by DFS";
@@ -186,7 +188,7 @@ mod tests {
         let drawn = alone(&pool, &testbed, "wl1").expect("it runs").job_s(0);
         let parts: Vec<f64> =
             drawn.iter().map(|s| s / about[0].expect("it exits").as_secs_f64()).collect();
-        // Uniform with a deviation of 0.5 %: within sqrt(3) times it.
+        // The extremes of a uniform distribution are sqrt(3) standard deviations from its mean; the deviation is 0.5 %.
         assert!(parts.iter().all(|part| (part - 1.0).abs() < 0.009), "{parts:?}");
         assert!(parts.len() == 2 && parts[0] != parts[1], "{parts:?}");
     }

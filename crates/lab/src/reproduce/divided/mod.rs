@@ -15,7 +15,7 @@ pub(super) use programs::thresholds;
 
 use super::Code;
 
-/// By experiment.
+/// Functions by name of the experiment.
 pub(super) const CODE: &[Code] = &[
     ("fig-1", pairs::pairs),
     ("figs-2-to-5", alone::counters),

@@ -14,7 +14,7 @@ use super::programs::{
 use crate::shipped::ProfileDraw;
 use crate::stats::{deviation, mean};
 
-/// Slowdown of the program of a row next to the program of a column.
+/// Slowdowns of the program of each row next to the program of each column.
 struct PairSlowdowns {
     slowdown: Vec<Vec<f64>>,
 }
@@ -79,7 +79,7 @@ pub(super) fn pairs(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     Ok(Finding { tables: vec![matrix(&pairs), groups(&middle, &pairs)], claims, notes: Vec::new() })
 }
 
-/// Returns the slowdowns of all pairs in %.
+/// Returns the table of the slowdowns of all pairs, in %.
 fn matrix(pairs: &PairSlowdowns) -> FindingTable {
     let short = ELEVEN.map(|name| name.chars().take(5).collect::<String>());
     let heads: Vec<&str> =
@@ -95,7 +95,7 @@ fn matrix(pairs: &PairSlowdowns) -> FindingTable {
     table
 }
 
-/// Returns the published groups, and those that both versions detect.
+/// Returns the table of the published groups and of the groups that both versions detect.
 fn groups(socket: &Socket, pairs: &PairSlowdowns) -> FindingTable {
     let title =
         "groups: published, and detected from the counters of each program alone; slowdowns in %";

@@ -1,4 +1,4 @@
-//! The eleven programs of the paper, and their counters and slowdowns from the physics, without a run.
+//! The eleven programs of the paper. The physics computes their counters and slowdowns without a run.
 
 use host_sim::hardware::Hardware;
 use host_sim::physics::{Calibration, CpiModel, of_profile};
@@ -88,7 +88,7 @@ impl GroupThresholds {
         }
     }
 
-    /// As parameters of `divided`, which accepts at most 10^12.
+    /// Returns the thresholds as parameters of `divided`, which accepts at most 10^12.
     pub fn params(self) -> String {
         let at_most = |value: u64| value.min(1_000_000_000_000);
         format!("th_sq={},th_ref={}", at_most(self.th_sq), at_most(self.th_ref))
@@ -103,7 +103,7 @@ pub(in super::super) fn thresholds(
     Ok(GroupThresholds::of(&socket_of(machine, draw)?).params())
 }
 
-/// Returns the groups of the rank version: one third by queue-full events, then one third by references.
+/// Returns the groups of the rank version: a third of the programs by queue-full events, then a third by references.
 pub(super) fn by_rank(socket: &Socket) -> Vec<u8> {
     let mut groups = vec![3; socket.alone.len()];
     let mut left: Vec<usize> = (0..groups.len()).collect();

@@ -1,7 +1,7 @@
 //! All splits of a mix over two sockets, by the physics, without any policy.
 //!
-//! If isolation by the published groups gains as much as published, a policy without that gain does not detect the
-//! groups. If it gains nothing, the simulated contention is weaker than that of the paper's machine.
+//! If isolation by the published groups has the published gain, a policy without that gain does not detect the groups.
+//! If isolation has no gain, the simulated contention is weaker than the contention on the machine of the paper.
 
 use host_sim::predict::predict_together;
 use report::format::signed;
@@ -20,17 +20,19 @@ pub(super) const SOCKET_CPUS: usize = 4;
 /// A mix: indexes of its programs, and their published groups.
 type Mix = (Vec<usize>, Vec<u8>);
 
-/// Gains of the splits of a mix: mean over the programs of time in a random split / time in this one - 1, in %.
+/// Gains of the splits of a mix, in %. A gain is the mean over the programs of: time in a random split / time in the
+/// split - 1.
 #[derive(Clone, Copy, Debug, Default)]
 struct Splits {
     isolated: f64,
     best: f64,
     worst: f64,
-    /// Slowdown in a random split.
+    /// Mean slowdown in a random split.
     at_random: f64,
 }
 
-/// Isolation: Group 1 on one socket, Group 2 on the other, Group 3 there while CPUs are left.
+/// Returns the split that isolates Group 1: Group 1 on one socket, Group 2 on the other socket, Group 3 on the socket
+/// of Group 2 while CPUs are free.
 fn isolation(groups: &[u8]) -> Vec<bool> {
     let programs_of = |group: u8| (0..groups.len()).filter(move |idx| groups[*idx] == group);
     let others: Vec<usize> = programs_of(2).chain(programs_of(3)).collect();
@@ -138,7 +140,7 @@ pub(super) fn splits(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     Ok(Finding { tables: vec![table, other_sockets(&mixes)?], claims, notes: Vec::new() })
 }
 
-/// Returns the splits on sockets with more or less cache and bandwidth, which shows the contended resource.
+/// Returns the table of the splits on sockets with more or less cache and bandwidth. It shows the contended resource.
 fn other_sockets(mixes: &[Mix]) -> Result<FindingTable, ReproduceError> {
     let heads = ["socket", "isolated", "best", "worst", "slowdown at random"];
     let title =

@@ -22,8 +22,8 @@ use crate::stats::mean;
 const N: usize = 8;
 /// Numbers of aggressors.
 const NUMBERS: std::ops::RangeInclusive<usize> = 1..=6;
-/// A fixed placement has no random variation and no interval: it is better if it is faster by this factor. Chosen before
-/// the first run.
+/// Minimum speedup of a fixed placement that is better. A fixed placement has no random variation, so it has no
+/// confidence interval. Chosen before the first run.
 const SPEEDUP_MIN: f64 = 1.005;
 
 /// Returns the eight programs, aggressors first.
@@ -32,7 +32,7 @@ fn programs(n_aggressors: usize) -> Vec<usize> {
     programs_of(G1, n_aggressors).chain(programs_of(G2, N - n_aggressors)).collect()
 }
 
-/// Returns the mean slowdown with the first four programs on one socket, or every other one.
+/// Returns the mean slowdown if one socket has the first four programs (isolated), or every second program (spread).
 fn fixed_slowdown(socket: &Socket, n_aggressors: usize, is_isolated: bool) -> f64 {
     let programs = programs(n_aggressors);
     let slowdowns = [0, 1].map(|side| {
@@ -45,14 +45,14 @@ fn fixed_slowdown(socket: &Socket, n_aggressors: usize, is_isolated: bool) -> f6
     mean(&slowdowns.concat())
 }
 
-/// By number of aggressors: whether isolation is better with a fixed placement.
+/// Returns, by number of aggressors, whether isolation is better with a fixed placement.
 fn better_fixed(socket: &Socket) -> Vec<bool> {
     NUMBERS
         .map(|n| fixed_slowdown(socket, n, true) * SPEEDUP_MIN < fixed_slowdown(socket, n, false))
         .collect()
 }
 
-/// Spreading with one or two aggressors, isolation with some larger number.
+/// Returns whether spreading is better with one or two aggressors, and isolation with some larger number.
 fn is_as_published(is_better: &[bool]) -> bool {
     !is_better[0] && !is_better[1] && is_better.contains(&true)
 }
@@ -147,7 +147,7 @@ fn tables(
     for n in NUMBERS {
         let (isolated, spread) =
             (fixed_slowdown(middle, n, true), fixed_slowdown(middle, n, false));
-        // Sum over Group 1 when spread, for each of the two sockets.
+        // The sum over Group 1, spread over two sockets, for each socket.
         let aggressors = programs(n).into_iter().take(n);
         let queue_full = aggressors.map(|p| middle.alone[p].queue_full).sum::<f64>() / 2.0;
         let decision =

@@ -26,18 +26,18 @@ record! {
     /// The rates of a program that ran alone.
     CalibratedProgram {
         name: String, "Program", Plain, "Name of the job.";
-        run: String, "Run", Plain, "Id of its run.";
+        run: String, "Run", Plain, "Id of the run of the program.";
         queue_full_per_s: u64, "Queue full/s", Plain, "Queue-full cycles per second of CPU time.";
         llc_references_per_s: u64, "References/s", Plain, "References to the last-level cache, per second of CPU time.";
     }
 }
 
 impl Calibration {
-    /// Returns one JSON object, documented in `docs/report-fields.md` and `docs/calibrate.schema.json`, without a line
+    /// Returns the result as one JSON object, documented in `docs/report-fields.md` and `docs/calibrate.schema.json`, without a line
     /// feed at the end.
     ///
     /// # Errors
-    /// None known: numbers, strings and lists always have a JSON form.
+    /// No error is known: numbers, strings and lists always have a JSON form.
     pub fn to_json(&self) -> serde_json::Result<String> {
         serde_json::to_string_pretty(self)
     }

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 use crate::page::escape;
 
-/// Styles of charts, heat maps and panels, beyond those of a run's page.
+/// Styles of charts, heat maps and panels, in addition to the styles of a run's page.
 pub(crate) const CSS: &str = include_str!("chart.css");
 
 /// A chart under construction.
@@ -25,7 +25,8 @@ pub(crate) struct Axis {
 }
 
 impl Axis {
-    /// Covers all values with a margin, and always the value `included`. Values that are not finite are ignored.
+    /// Creates an axis that covers all values with a margin, and the value `included`. Values that are not finite are
+    /// ignored.
     pub fn covering(
         values: impl Iterator<Item = f64>,
         included: Option<f64>,
@@ -36,12 +37,12 @@ impl Axis {
         Axis { from: from - margin, to: to + margin, start: pixels.0, end: pixels.1 }
     }
 
-    /// From one value to another.
+    /// Creates an axis from one value to another value.
     pub fn new((from, to): (f64, f64), pixels: (f64, f64)) -> Self {
         Axis { from, to, start: pixels.0, end: pixels.1 }
     }
 
-    /// From zero to the first tick that no value exceeds.
+    /// Creates an axis from zero to the first tick that no value exceeds.
     pub fn from_zero(
         values: impl Iterator<Item = f64>,
         n_ticks: usize,
@@ -53,7 +54,7 @@ impl Axis {
         Axis { from: 0.0, to: step * (highest / step).ceil(), start: pixels.0, end: pixels.1 }
     }
 
-    /// Returns the coordinate of a value. Values outside are drawn at the ends.
+    /// Returns the coordinate of a value. Values outside the axis are drawn at its ends.
     pub fn coordinate(&self, value: f64) -> f64 {
         let share = (value - self.from) / (self.to - self.from);
         self.start + share.clamp(0.0, 1.0) * (self.end - self.start)
@@ -81,7 +82,7 @@ fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
     if low <= high { (low, high) } else { (0.0, 1.0) }
 }
 
-/// 1, 2 or 5 times a power of ten, at least `min`.
+/// Returns the smallest number that is at least `min` and is 1, 2 or 5 times a power of ten.
 fn round_step(min: f64) -> f64 {
     let power = 10f64.powi(min.log10().floor() as i32);
     let steps = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power);
@@ -101,13 +102,13 @@ impl Chart {
         self.polyline(class, &[from, to]);
     }
 
-    /// A line through points.
+    /// Draws a line through points.
     pub fn polyline(&mut self, class: &str, points: &[(f64, f64)]) {
         let path = path(points);
         let _ = write!(self.svg, "<path class=\"{class}\" d=\"{path}\"/>");
     }
 
-    /// The area between two lines.
+    /// Draws the area between two lines.
     pub fn area(&mut self, class: &str, upper: &[(f64, f64)], lower: &[(f64, f64)]) {
         let outline: Vec<(f64, f64)> = upper.iter().chain(lower.iter().rev()).copied().collect();
         let path = path(&outline);
@@ -118,7 +119,7 @@ impl Chart {
         self.titled_rect(class, corner, size, "");
     }
 
-    /// A rectangle with a tooltip.
+    /// Draws a rectangle with a tooltip.
     pub fn titled_rect(
         &mut self,
         class: &str,
@@ -133,7 +134,7 @@ impl Chart {
         );
     }
 
-    /// A circle with a tooltip.
+    /// Draws a circle with a tooltip.
     pub fn dot(&mut self, class: &str, (x, y): (f64, f64), radius: f64, tooltip: &str) {
         let title = title(tooltip);
         let _ = write!(
@@ -142,7 +143,7 @@ impl Chart {
         );
     }
 
-    /// Small squares in one path, so that thousands of them make a small file.
+    /// Draws small squares as one path, so that thousands of squares need few bytes.
     pub fn squares(&mut self, class: &str, points: &[(f64, f64)], size: f64) {
         let mut path = String::new();
         for (x, y) in points {
@@ -157,7 +158,7 @@ impl Chart {
         self.area(class, &corners, &[]);
     }
 
-    /// `anchor` is start, middle or end.
+    /// Draws a text. `anchor` is start, middle or end.
     pub fn label(&mut self, class: &str, anchor: &str, (x, y): (f64, f64), text: &str) {
         let text = escape(text);
         let _ = write!(
@@ -166,7 +167,7 @@ impl Chart {
         );
     }
 
-    /// A right-aligned name, truncated to `n_letters`. The tooltip has the whole name.
+    /// Draws a right-aligned name, truncated to `n_letters`. The tooltip contains the whole name.
     pub fn name(&mut self, (x, y): (f64, f64), text: &str, n_letters: usize) {
         let (name, title) = (escape(&crate::table::cut(text, n_letters)), title(text));
         let _ = write!(
@@ -175,7 +176,7 @@ impl Chart {
         );
     }
 
-    /// Vertical grid lines at the ticks of an axis, with labels below.
+    /// Draws vertical grid lines at the ticks of an axis, with labels below.
     pub fn grid(&mut self, axis: &Axis, (top, bottom): (f64, f64), n: usize, unit: &str) {
         let (ticks, digits) = axis.ticks(n);
         for tick in ticks {
@@ -185,7 +186,7 @@ impl Chart {
         }
     }
 
-    /// Horizontal grid lines at the ticks of a vertical axis, with labels on the left.
+    /// Draws horizontal grid lines at the ticks of a vertical axis, with labels on the left.
     pub fn levels(&mut self, axis: &Axis, (left, right): (f64, f64), n: usize, unit: &str) {
         let (ticks, digits) = axis.ticks(n);
         for tick in ticks {
@@ -226,7 +227,7 @@ impl RowLayout {
         chart
     }
 
-    /// Returns the middle of a row.
+    /// Returns the vertical position of the middle of a row.
     pub fn y(&self, row: usize) -> f64 {
         self.top + self.row * (row as f64 + 0.5)
     }
@@ -253,9 +254,10 @@ pub(crate) fn heat_table<'a>(
     )
 }
 
-/// The style of a cell of a heat map. `share` of the full colour, from 0 to 1; larger values count as 1.
+/// Returns the style of a cell of a heat map. `share` is the share of the full colour, from 0 to 1; larger values count
+/// as 1.
 pub(crate) fn heat(share: f64, is_good: bool) -> String {
-    /// Share of the colour at `share` 1 in percent, so that the text keeps its contrast.
+    /// Percentage of the colour if `share` is 1. The text keeps its contrast up to this percentage.
     const FULL_PERCENT: f64 = 60.0;
     let side = if is_good { "good" } else { "bad" };
     format!("--h:{:.0}%;--s:var(--{side})", share.min(1.0) * FULL_PERCENT)

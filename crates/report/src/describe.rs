@@ -8,7 +8,7 @@
 pub struct FieldDescription {
     /// Name in JSON: subject first, unit last.
     pub name: &'static str,
-    /// Head of its column.
+    /// Header of the column of the field.
     pub label: &'static str,
     /// Unit of the value.
     pub unit: FieldUnit,
@@ -23,7 +23,7 @@ pub struct FieldDescription {
 pub enum FieldUnit {
     /// No unit: a name, a ratio, a record.
     Plain,
-    /// A number of things.
+    /// A number of objects or events.
     Count,
     /// Nanoseconds; a time is relative to the start of the run.
     Nanos,

@@ -121,7 +121,7 @@ fn add_records(page: &mut String, shape: JsonType) {
     }
 }
 
-/// Returns the meaning of a field and, if it is a word, of each word.
+/// Returns the meaning of a field and, if its value is a word, the meaning of each word.
 fn meaning(field: &FieldDescription) -> String {
     let mut shape = (field.shape)();
     while let JsonType::Maybe(inner) | JsonType::List(inner) = shape {

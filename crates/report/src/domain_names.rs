@@ -1,8 +1,8 @@
 //! Names of CPU sets: `core 1`, `cpu 3 on node 0`, `cpus 0-5`.
 //!
-//! The level of the placement domains can change during a run, when CPUs are taken offline or brought online; then `llc 1` of
-//! one turn is no domain of the next. So each entry of a report keeps the epoch of its turn, and its
-//! CPUs are named at the end, by the domains of that epoch.
+//! The level of the placement domains can change during a run, when CPUs go offline or online. `llc 1` may then be a
+//! domain in one turn and not in the next turn. Therefore each entry of a report stores the epoch of its turn. At the
+//! end, the CPUs of an entry are named by the domains of that epoch.
 
 use base::CpuSet;
 use engine::TurnRecord;
@@ -15,13 +15,14 @@ pub struct DomainNames {
 }
 
 impl DomainNames {
-    /// Uses the domains of this level among the usable CPUs. Without a level, sets are named by their CPUs.
+    /// Creates names from the domains of this level among the usable CPUs. Without a level, sets are named by their
+    /// CPUs.
     pub fn new(machine: &Machine, level: Option<Level>, usable: &CpuSet) -> Self {
         let domains = |level| Domains::select(machine, DomainChoice::At(level), usable);
         DomainNames { domains: level.map(domains) }
     }
 
-    /// `core 1` for all CPUs of a domain, `cpu 3 on node 0` for a part of one, else `cpus 0-5`.
+    /// Returns `core 1` for all CPUs of a domain, `cpu 3 on node 0` for a part of a domain, else `cpus 0-5`.
     pub fn label(&self, cpus: &CpuSet) -> String {
         let Some((domains, idx)) =
             self.domains.as_ref().and_then(|domains| Some((domains, domains.of_set(cpus)?)))
@@ -40,7 +41,7 @@ impl DomainNames {
     }
 }
 
-/// `cpu 3`, `cpus 0-2`.
+/// Returns a set of CPUs as `cpu 3` or `cpus 0-2`.
 pub fn cpu_phrase(cpus: &CpuSet) -> String {
     match cpus.len() {
         0 => "no CPU".to_owned(),
@@ -76,7 +77,7 @@ impl Epochs {
         self.update(level, record.sample.usable_cpus.as_ref());
     }
 
-    /// `None` keeps the current value.
+    /// Updates the level and the usable CPUs. `None` leaves a value unchanged.
     pub fn update(&mut self, level: Option<Level>, usable: Option<&CpuSet>) {
         let (current_level, current_usable) = &self.list[self.current.0];
         let (level, usable) = (level.or(*current_level), usable.unwrap_or(current_usable));
@@ -91,7 +92,7 @@ impl Epochs {
         }
     }
 
-    /// Epochs before the first known level use that level.
+    /// Returns the names of each epoch. Epochs before the first known level use that level.
     pub fn names(&self, machine: &Machine) -> EpochNames {
         let first = self.list.iter().find_map(|(level, _)| *level);
         let names = |(level, usable): &(Option<Level>, CpuSet)| {

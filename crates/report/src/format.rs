@@ -63,7 +63,7 @@ pub fn percent(share: f64) -> String {
     }
 }
 
-/// Formats a value or the text of an absent one.
+/// Formats a value; for `None`, returns the text of an absent value.
 pub fn or_absent<T>(value: Option<T>, format: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| ABSENT.to_owned(), format)
 }
@@ -108,7 +108,7 @@ pub fn n_decimals(value: f64) -> usize {
     }
 }
 
-/// Two ends of a confidence interval: `0.953-1.237`.
+/// Formats the two ends of a confidence interval: `0.953-1.237`.
 pub fn ci(ends: Option<&[f64]>, digits: usize, separator: &str) -> Option<String> {
     match ends {
         Some([low, high]) => Some(format!("{low:.digits$}{separator}{high:.digits$}")),
@@ -129,7 +129,7 @@ fn wall_clock(unix_s: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{:02} UTC", second % 60)
 }
 
-/// Start time of a run; 0 is a simulated run, which has no wall clock.
+/// Formats the start time of a run. 0 is a simulated run, which has no wall clock.
 pub fn started(unix_s: u64) -> String {
     match unix_s {
         0 => "in simulated time".to_owned(),
@@ -137,11 +137,11 @@ pub fn started(unix_s: u64) -> String {
     }
 }
 
-/// Year, month and day, `days` after 1970-01-01. Years are counted from March, so that the leap day is
-/// the last day of a year.
+/// Returns the year, month and day that is `days` after 1970-01-01. Years are counted from March, so that the leap day
+/// is the last day of a year.
 fn date(days: u64) -> (u64, u64, u64) {
-    const DAYS_TO_1970: u64 = 719_468; // From 0000-03-01.
-    const DAYS_IN_ERA: u64 = 146_097; // 400 years.
+    const DAYS_TO_1970: u64 = 719_468; // Days from 0000-03-01 to 1970-01-01.
+    const DAYS_IN_ERA: u64 = 146_097; // Days in 400 years.
     let days = days + DAYS_TO_1970;
     let (era, day) = (days / DAYS_IN_ERA, days % DAYS_IN_ERA);
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;

@@ -24,13 +24,13 @@ record! {
         id: String, "Run", Plain, "Id of the run.";
         workload: String, "Workload", Plain, "Name of the workload; of a watch, the selection of processes.";
         policy: String, "Policy", Plain, "Name of the policy.";
-        policy_spec: String, "Policy as given", Plain, "The policy with its parameters as given.";
+        policy_spec: String, "Policy as given", Plain, "The policy with its parameters, as on the command line.";
         host: String, "Host", Plain, "Kind of host: live, watch for processes that ran already, sim for a simulated machine, or replay for a recorded run.";
         replay_of: Option<String>, "Replay of", Plain, "Id of the replayed run. A replay is open-loop: the values of jobs are those of the recorded run; the requests are those of this policy and were not carried out.";
         seed: u64, "Seed", Plain, "Seed of all random choices.";
         started_unix_s: u64, "Started", UnixSeconds, "Wall clock at the start; 0 in a simulated run.";
-        wall_ns: u64, "Wall time", Nanos, "From the start to the end of the run, or to the last recorded turn.";
-        status: Option<RunStatusName>, "Status", Plain, "How the run ended; absent if evenkeel was killed or still runs.";
+        wall_ns: u64, "Wall time", Nanos, "Time from the start to the end of the run, or to the last recorded turn.";
+        status: Option<RunStatusName>, "Status", Plain, "Status at the end of the run; absent if evenkeel was killed or still runs.";
         error: Option<String>, "Error", Plain, "The error of a failed run.";
         n_turns: u64, "Turns", Count, "Number of turns: samples with a decision of the policy.";
         signal_tier: Option<String>, "Signal tier", Plain, "Data source of the loads for most of the time: counters, bandwidth, declared or none.";
@@ -45,7 +45,7 @@ record! {
 }
 
 names! {
-    /// How a run ended.
+    /// Status at the end of a run.
     RunStatusName {
         Finished "finished" "All jobs ended.";
         Interrupted "interrupted" "A signal, the time limit or a failed job stopped the run.";
@@ -94,9 +94,9 @@ record! {
     /// A CPU and its position in the topology.
     CpuRow {
         id: u32, "CPU", Plain, "Number of the CPU in the kernel.";
-        node: Option<u32>, "Node", Plain, "Its NUMA node.";
-        llc: Option<u32>, "LLC domain", Plain, "Its LLC domain, numbered by evenkeel.";
-        core: Option<u32>, "Core", Plain, "Its physical core, numbered by evenkeel.";
+        node: Option<u32>, "Node", Plain, "NUMA node of the CPU.";
+        llc: Option<u32>, "LLC domain", Plain, "LLC domain of the CPU, numbered by evenkeel.";
+        core: Option<u32>, "Core", Plain, "Physical core of the CPU, numbered by evenkeel.";
     }
 }
 
@@ -113,7 +113,7 @@ record! {
         state: JobStateName, "State", Plain, "State at the end of the record.";
         exit_status: Option<i32>, "Exit status", Plain, "Exit status of the last run.";
         signal: Option<i32>, "Signal", Plain, "Number of the signal that ended the last run.";
-        error: Option<String>, "Error", Plain, "Why the job could not be started.";
+        error: Option<String>, "Error", Plain, "Error of a job that could not be started.";
         due_ns: u64, "Due", Nanos, "Start time that the workload declares.";
         started_ns: Option<u64>, "Start", Nanos, "Time of the first start.";
         ended_ns: Option<u64>, "End", Nanos, "Time of the last end.";
@@ -121,7 +121,7 @@ record! {
         user_ns: Option<u64>, "User", Nanos, "CPU time in user mode.";
         system_ns: Option<u64>, "System", Nanos, "CPU time in kernel mode.";
         wait_ns: Option<u64>, "Wait time", Nanos, "Wait time (runnable but not running) of its sampled tasks, from their fork on.";
-        max_resident_bytes: Option<u64>, "Memory", Bytes, "Maximum resident set of one of its processes.";
+        max_resident_bytes: Option<u64>, "Memory", Bytes, "Largest maximum resident set of the processes of the job.";
         n_migrations: Option<u64>, "Migrations", Count, "Number of CPU migrations of its sampled tasks, by the kernel or by evenkeel.";
         counters: Vec<CounterRow>, "Counters", Plain, "Counter values. Page faults and context switches exist for every job that ended; the others where hardware counters ran. For an attached program the values cover the time in which it was managed.";
         ipc: Option<f64>, "Instructions per cycle", Plain, "Instructions per cycle, where both were counted.";
@@ -130,7 +130,7 @@ record! {
         n_moves: u64, "Moves", Count, "Number of times that evenkeel bound the running job to other CPUs.";
         n_page_migrations: u64, "Page migrations", Count, "Number of completed page migrations.";
         pages_requested_bytes: u64, "Memory to migrate", Bytes, "Bytes that these page migrations found on the source nodes.";
-        pages_moved_bytes: u64, "Memory migrated", Bytes, "Bytes of these that were on the target node afterwards.";
+        pages_moved_bytes: u64, "Memory migrated", Bytes, "Part of these bytes that was on the target node afterwards.";
         memory: Vec<NodeMemoryRow>, "Memory by node", Plain, "Memory per node at the last sample, all processes together; empty if it was not sampled.";
         memory_sampled_permille: Option<u32>, "Sampled", Plain, "Share of that memory that was inspected, in permille. Below 1000 the values are scaled up.";
         n_starts: u64, "Starts", Count, "Number of starts.";
@@ -142,7 +142,7 @@ record! {
         would_start_cpus: Option<String>, "Would start on", CpuList, "Only in a replay: CPUs that the policy requested for the last start.";
         would_start_reason: Option<String>, "Would-start reason", Plain, "Only in a replay: reason of the policy for these CPUs.";
         cpus_used: Option<String>, "Ran on", CpuList, "All CPUs that the job was bound to, or was sampled on while it was bound to several or none.";
-        unmanaged: Option<String>, "Unmanaged", Plain, "Why evenkeel stopped placing the job.";
+        unmanaged: Option<String>, "Unmanaged", Plain, "Reason why evenkeel stopped placing the job.";
         timeline: Vec<TimelineSegment>, "Timeline", Plain, "CPUs of the job over time, one segment per change; coarser for jobs that change very often.";
     }
 }
@@ -203,8 +203,8 @@ record! {
         job: u32, "Number", Plain, "Number of the job.";
         name: String, "Job", Plain, "Name of the job.";
         kind: MoveKind, "Move", Plain, "Kind of the change.";
-        from: Option<String>, "From", Plain, "CPUs before the change, as a domain where they are one.";
-        to: Option<String>, "To", Plain, "CPUs after the change, as a domain where they are one.";
+        from: Option<String>, "From", Plain, "CPUs before the change, named as a domain if they form one.";
+        to: Option<String>, "To", Plain, "CPUs after the change, named as a domain if they form one.";
         from_cpus: Option<String>, "From CPUs", CpuList, "CPUs before the change.";
         to_cpus: Option<String>, "To CPUs", CpuList, "CPUs after the change.";
         requested_cpus: Option<String>, "Requested", CpuList, "CPUs that the policy requested, where not all of them were usable.";
@@ -233,7 +233,7 @@ record! {
         job: Option<u32>, "Number", Plain, "Number of the job; absent for a task.";
         name: String, "Target", Plain, "The job or task of the request.";
         action: String, "Action", Plain, "The requested action.";
-        by: RejectedBy, "By", Plain, "What rejected the request.";
+        by: RejectedBy, "By", Plain, "Component that rejected the request.";
         cause: String, "Cause", Plain, "Cause of the rejection, as in the journal.";
         detail: String, "Detail", Plain, "The cause as a sentence.";
     }
@@ -285,7 +285,7 @@ record! {
     DomainRow {
         label: String, "Domain", Plain, "Name of the domain.";
         number: u32, "Number", Plain, "Number of the node, LLC domain or core.";
-        cpus: String, "CPUs", CpuList, "Its usable CPUs at the start of the series.";
+        cpus: String, "CPUs", CpuList, "Usable CPUs of the domain at the start of the series.";
     }
 }
 
@@ -300,11 +300,11 @@ record! {
 }
 
 impl Report {
-    /// Returns one JSON object, documented in `docs/report-fields.md` and `docs/report.schema.json`, without a line
+    /// Returns the result as one JSON object, documented in `docs/report-fields.md` and `docs/report.schema.json`, without a line
     /// feed at the end.
     ///
     /// # Errors
-    /// None known: numbers, strings and lists always have a JSON form.
+    /// No error is known: numbers, strings and lists always have a JSON form.
     pub fn to_json(&self) -> serde_json::Result<String> {
         serde_json::to_string_pretty(self)
     }

@@ -3,7 +3,7 @@
 //! A page is one self-contained file: no network access, no fonts, no other files. Its content security
 //! policy forbids all loads, and scripts where the page has none.
 
-/// A ship on water.
+/// The logo: a ship on water.
 const LOGO: &str = r#"<svg width="26" height="26" viewBox="0 0 26 26" aria-hidden="true"><path d="M3.5 12h19c-.6 4.3-4.300 7-9.500 7s-8.900-2.700-9.500-7z" fill="currentColor"/><path d="M12.200 3v7.500H5.800z M14 5.200v5.300h4.900z" fill="currentColor" opacity=".55"/><path d="M2.500 22.500c2 0 2-1 4.200-1s2.200 1 4.200 1 2-1 4.200-1 2.200 1 4.200 1 2-1 4.200-1" fill="none" stroke="currentColor" stroke-width="1.500" stroke-linecap="round" opacity=".7"/></svg>"#;
 const SUN_AND_MOON: &str = r#"<svg class="sun" width="18" height="18" viewBox="0 0 18 18" fill="none" stroke="currentColor" stroke-width="1.6" stroke-linecap="round" aria-hidden="true"><circle cx="9" cy="9" r="3.4"/><path d="M9 1.500v1.600M9 14.900v1.600M1.500 9h1.600M14.900 9h1.600M3.700 3.700l1.100 1.100M13.200 13.200l1.100 1.100M3.700 14.300l1.100-1.100M13.200 4.800l1.100-1.100"/></svg><svg class="moon" width="18" height="18" viewBox="0 0 18 18" fill="currentColor" aria-hidden="true"><path d="M14.800 11.300A6.300 6.300 0 0 1 6.700 3.200a6.300 6.300 0 1 0 8.100 8.100z"/></svg>"#;
 
@@ -13,7 +13,7 @@ const CSS: &str = include_str!("page.css");
 pub(crate) const PAGE_SCRIPT: &str = include_str!("page.js");
 /// Sorts, filters and expands the rows of tables.
 pub(crate) const TABLE_SCRIPT: &str = include_str!("tables.js");
-/// Data of a page without charts that scripts draw.
+/// Data of a page on which scripts draw no charts.
 pub(crate) const NO_DATA: &str = "{\"end\":1,\"jobs\":[]}";
 
 #[derive(Default)]
@@ -126,7 +126,7 @@ pub(crate) fn callout(class: &str, head: &str, text: &str) -> String {
     format!("<div class=\"callout {class}\"><b>{head}</b><span>{text}</span></div>\n")
 }
 
-/// Labels with texts.
+/// Returns a list of labels with texts.
 pub(crate) fn facts<L: AsRef<str>, T: AsRef<str>>(facts: &[(L, T)]) -> String {
     let fact = |(label, text): &(L, T)| {
         let (label, text) = (escape(label.as_ref()), escape(text.as_ref()));
@@ -135,7 +135,7 @@ pub(crate) fn facts<L: AsRef<str>, T: AsRef<str>>(facts: &[(L, T)]) -> String {
     format!("<dl class=\"facts\">{}</dl>", facts.iter().map(fact).collect::<String>())
 }
 
-/// Returns a key value; all parts are escaped.
+/// Returns a tile with a key value; all parts are escaped.
 pub(crate) fn tile(label: &str, value: &str, below: &str) -> String {
     format!("<div class=\"tile\"><dt>{label}</dt><dd>{value}</dd>{below}</div>")
 }
@@ -151,7 +151,7 @@ pub(crate) fn legend(entries: impl IntoIterator<Item = String>) -> String {
     format!("<ul class=\"legend\">{entries}</ul>")
 }
 
-/// Returns the text instead of a chart or a table without data.
+/// Returns a text that replaces a chart or a table without data.
 pub(crate) fn empty(text: &str) -> String {
     format!("<p class=\"empty\">{text}</p>")
 }

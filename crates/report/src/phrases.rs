@@ -23,7 +23,7 @@ pub fn tier_phrase(tier: SignalTier) -> &'static str {
     }
 }
 
-/// Why evenkeel no longer places a job.
+/// Returns the reason why evenkeel no longer places a job, as a phrase.
 pub fn unmanaged_phrase(cause: &UnmanagedCause) -> String {
     match cause {
         UnmanagedCause::AffinityChanged(cpus) => {
@@ -35,7 +35,7 @@ pub fn unmanaged_phrase(cause: &UnmanagedCause) -> String {
     }
 }
 
-/// Why an attached job is no longer managed.
+/// Returns the reason why an attached job is no longer managed, as a phrase.
 pub fn detached_phrase(cause: DetachCause) -> &'static str {
     match cause {
         DetachCause::Ended => "ended",
@@ -45,7 +45,7 @@ pub fn detached_phrase(cause: DetachCause) -> &'static str {
     }
 }
 
-/// Returns a requested action: `place on core 1`.
+/// Returns a requested action as a phrase: `place on core 1`.
 pub fn action_phrase(action: &Action, place: impl Fn(&CpuSet) -> String) -> String {
     match action {
         Action::Place(cpus) => format!("place on {}", place(cpus)),
@@ -57,7 +57,7 @@ pub fn action_phrase(action: &Action, place: impl Fn(&CpuSet) -> String) -> Stri
     }
 }
 
-/// `bind memory to node 1`.
+/// Returns a memory policy as a phrase: `bind memory to node 1`.
 pub fn memory_policy_phrase(policy: &MemoryPolicy) -> String {
     match policy {
         MemoryPolicy::Bind(nodes) => format!("bind memory to {}", node_phrase(nodes)),
@@ -69,7 +69,7 @@ pub fn memory_policy_phrase(policy: &MemoryPolicy) -> String {
     }
 }
 
-/// `its pages from node 0 to node 2, at most 64.0 MiB`.
+/// Returns a page migration as a phrase: `its pages from node 0 to node 2, at most 64.0 MiB`.
 pub fn page_migration_phrase((from, to, limit): (Option<NodeId>, NodeId, Bytes)) -> String {
     let from = from.map_or(String::new(), |from| format!(" from node {}", from.0));
     let limit = match limit {
@@ -79,7 +79,8 @@ pub fn page_migration_phrase((from, to, limit): (Option<NodeId>, NodeId, Bytes))
     format!("its pages{from} to node {}{limit}", to.0)
 }
 
-/// `60.0 MiB of 64.0 MiB of its pages migrated to node 2 in 0.200 s`, and why the others were not.
+/// Returns the result of a page migration: `60.0 MiB of 64.0 MiB of its pages migrated to node 2 in 0.200 s`, with the
+/// reasons for the pages that did not migrate.
 pub fn completed_page_migration_phrase(moved: &CompletedPageMigration) -> String {
     let from = moved.from.map_or(String::new(), |from| format!(" from node {}", from.0));
     let (to, duration) = (moved.to.0, seconds(moved.duration.0));
@@ -131,7 +132,7 @@ fn node_phrase(nodes: &NodeSet) -> String {
     if nodes.len() == 1 { format!("node {nodes}") } else { format!("nodes {nodes}") }
 }
 
-/// `exited with status 0 after 1.033 s`.
+/// Returns the end of a job as a phrase: `exited with status 0 after 1.033 s`.
 pub fn exit_phrase(exit: &JobExit) -> String {
     let status = match exit.status {
         ExitStatus::Exited(status) => format!("exited with status {status}"),

@@ -1,8 +1,8 @@
 //! The state file of a running `evenkeel watch` or `evenkeel run`, and `evenkeel status`, which prints it.
 //!
-//! The writer replaces the file every few seconds. It contains the managed processes with their CPUs, the
+//! The writer replaces the file every few seconds. The file contains the managed processes with their CPUs, the
 //! excluded processes with reasons, the signal tier and the measured benefit. The file cannot show whether its writer
-//! still runs: the reader determines that from the PID and the start time.
+//! still runs. The reader determines this from the PID and the start time.
 
 use crate::describe::{names, record};
 use crate::format::{ABSENT, bytes, count, duration};
@@ -38,7 +38,7 @@ record! {
         written_unix_s: u64, "Written", UnixSeconds, "Wall clock at the last write.";
         at_ns: u64, "At", Nanos, "Time of the last turn.";
         acts: bool, "Acts", Plain, "Whether actions are carried out; otherwise they are only printed.";
-        selection: String, "Selection", Plain, "The selected processes, as given; of a run, the workload.";
+        selection: String, "Selection", Plain, "Selection of processes, as on the command line; of a run, the workload.";
         policy: String, "Policy", Plain, "The policy with its parameters.";
         signal_tier: String, "Signal tier", Plain, "Data source of the loads: counters, bandwidth, declared or none.";
         domain_level: String, "Placed on", Plain, "Level of the placement domains: node, llc or core.";
@@ -65,16 +65,16 @@ record! {
         name: String, "Process", Plain, "Name of the program with the PID.";
         pid: u32, "PID", Plain, "The PID.";
         start_time_ticks: u64, "Start time", Plain, "Start time in clock ticks since boot.";
-        since_ns: u64, "Since", Nanos, "Time from which it is managed.";
-        cpus_before: String, "Before", CpuList, "Its affinity before.";
-        cpus_placed: Option<String>, "Placed", CpuList, "CPUs that it was placed on; absent if nothing was changed.";
+        since_ns: u64, "Since", Nanos, "Time from which the process is managed.";
+        cpus_before: String, "Before", CpuList, "Affinity of the process before the placement by evenkeel.";
+        cpus_placed: Option<String>, "Placed", CpuList, "CPUs that the process was placed on; absent if its affinity was not changed.";
         reason: Option<String>, "Reason", Plain, "Reason of the placement, or of the request without --act.";
-        is_unmanaged: bool, "Unmanaged", Plain, "Whether evenkeel stopped placing it: another program changed its affinity, or the kernel does not permit it.";
+        is_unmanaged: bool, "Unmanaged", Plain, "Whether evenkeel stopped placing the process: another program changed its affinity, or the kernel does not permit a change.";
     }
 }
 
 record! {
-    /// Selected processes that are not managed for one reason.
+    /// Selected processes that are not managed, for the same reason.
     #[derive(serde::Deserialize)]
     ExcludedRow {
         cause: String, "Cause", Plain, "The reason as a word.";
@@ -88,8 +88,8 @@ names! {
     /// The command that wrote a state.
     #[derive(serde::Deserialize)]
     CommandKind {
-        Watch "watch" "It manages processes that were running already.";
-        Run "run" "It runs a workload.";
+        Watch "watch" "The command manages processes that were running already.";
+        Run "run" "The command runs a workload.";
     }
 }
 
@@ -98,7 +98,7 @@ names! {
     #[derive(serde::Deserialize)]
     WriterState {
         Running "running" "It runs.";
-        Exited "exited" "It was killed; evenkeel restore reverts its changes.";
+        Exited "exited" "The writer was killed; evenkeel restore reverts its changes.";
     }
 }
 
@@ -115,7 +115,7 @@ names! {
 }
 
 impl Status {
-    /// Returns the text of at most `width` columns.
+    /// Returns the state as text of at most `width` columns.
     pub fn to_text(&self, width: usize) -> String {
         let state = &self.state;
         let writer = format!("process {}, {}", state.pid, age(self.age_s));

@@ -22,9 +22,9 @@ pub enum Align {
 #[derive(Clone, Debug, Default)]
 pub struct TableCell {
     text: String,
-    /// Escaped content; otherwise the text is the content.
+    /// Escaped content; `None`: the text is the content.
     html: Option<String>,
-    /// Sort key; otherwise the text is the key.
+    /// Sort key; `None`: the text is the key.
     key: Option<String>,
     class: &'static str,
 }
@@ -38,7 +38,7 @@ pub struct ReportTable {
     heads: Vec<ColumnHeader>,
     rows: Vec<Vec<TableCell>>,
     has_row_heads: bool,
-    /// Columns before the table, in text.
+    /// Number of spaces before each line, in text.
     indent: usize,
     folds_last: bool,
 }
@@ -56,13 +56,13 @@ const GAP: usize = 2;
 const FIRST_COLUMN_MIN: usize = 8;
 
 impl TableCell {
-    /// Returns a number with its sort key.
+    /// Creates a cell from a number, with its sort key.
     pub fn number<T: ToString + Copy>(value: Option<T>, format: impl FnOnce(T) -> String) -> Self {
         let key = Some(value.map_or(String::new(), |value| value.to_string()));
         TableCell { key, ..TableCell::from(value.map_or(ABSENT.to_owned(), format)) }
     }
 
-    /// Escaped content with its sort key.
+    /// Creates a cell from escaped content and a sort key.
     pub fn html(key: &str, html: String) -> Self {
         TableCell { html: Some(html), key: Some(key.to_owned()), ..TableCell::default() }
     }
@@ -142,25 +142,25 @@ impl ReportTable {
         }
     }
 
-    /// The first cell of each row is its header.
+    /// Makes the first cell of each row a header.
     #[must_use]
     pub fn with_row_heads(self) -> Self {
         ReportTable { has_row_heads: true, ..self }
     }
 
-    /// Each line of the text starts with this number of spaces.
+    /// Indents each line of the text by this number of spaces.
     #[must_use]
     pub fn indented(self, indent: usize) -> Self {
         ReportTable { indent, ..self }
     }
 
-    /// In text, the last column is folded instead of truncated. Line feeds in its cells start a line.
+    /// Folds the last column in text instead of truncating it. A line feed in a cell of this column starts a line.
     #[must_use]
     pub fn with_folded_column(self) -> Self {
         ReportTable { folds_last: true, ..self }
     }
 
-    /// One cell per header.
+    /// Appends a row with one cell per header.
     pub fn row<C: Into<TableCell>>(&mut self, cells: impl IntoIterator<Item = C>) {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
@@ -190,8 +190,9 @@ impl ReportTable {
         )
     }
 
-    /// A table wider than `width` truncates the last column (only if left-aligned), then the first.
-    /// Right-aligned columns contain numbers and are never truncated. A line of empty headers is omitted.
+    /// Returns the table as text. If the table is wider than `width`, the last column is truncated (only if
+    /// left-aligned), then the first column. Right-aligned columns contain numbers and are never truncated. A line of
+    /// empty headers is omitted.
     pub fn to_text(&self, width: usize) -> String {
         let lines = self.printable_lines();
         let mut widths = vec![0; self.heads.len()];
@@ -218,8 +219,8 @@ impl ReportTable {
         lines.map(|cells| self.folded_line(cells, &widths)).collect()
     }
 
-    /// The table as text in which headers of several words use several lines. The columns that do not fit into `width`
-    /// continue below, with the first column repeated.
+    /// Returns the table as text in which headers of several words use several lines. The columns that do not fit into
+    /// `width` are printed below, after a repetition of the first column.
     pub fn to_blocks(&self, width: usize) -> String {
         let rows = &self.printable_lines()[1..];
         let column_width = |(column, head): (usize, &ColumnHeader)| {
@@ -236,7 +237,7 @@ impl ReportTable {
                 left = after.unwrap_or(0);
                 after.is_some()
             };
-            // At least one column, however wide it is.
+            // A block has at least one column, even if it is wider than `width`.
             let n =
                 rest.iter().take_while(fits).count().clamp(1, rest.len().max(1)).min(rest.len());
             let block: Vec<usize> = std::iter::once(0).chain(rest.drain(..n)).collect();
@@ -311,7 +312,7 @@ impl ReportTable {
     }
 }
 
-/// At most `width` characters. A truncated text ends with `…`.
+/// Truncates a text to `width` characters. A truncated text ends with `…`.
 pub(crate) fn cut(text: &str, width: usize) -> String {
     if length(text) <= width {
         return text.to_owned();
@@ -324,7 +325,8 @@ fn length(text: &str) -> usize {
     text.chars().count()
 }
 
-/// Folds a sentence into lines of at most `width`: the first after `head`, the others after `indent` spaces.
+/// Folds a sentence into lines of at most `width`: the first line begins with `head`, the other lines with `indent`
+/// spaces.
 pub fn fold(text: &str, width: usize, head: &str, indent: usize) -> String {
     let text = printable(text);
     let mut folded = head.to_owned();

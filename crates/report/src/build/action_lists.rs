@@ -1,4 +1,4 @@
-//! Bounded lists of moves, rejections and notes. If there are very many entries, the last ones are kept.
+//! Bounded lists of moves, rejections and notes. A full list contains the last entries.
 
 use std::collections::VecDeque;
 
@@ -9,11 +9,11 @@ use super::job_track::PlacementRequest;
 use crate::domain_names::Epoch;
 use crate::model::{MoveKind, NoteKind, RejectedBy};
 
-/// At four moves per second this covers 17 minutes.
+/// Maximum number of listed moves: 17 minutes at four moves per second.
 const N_MOVES_MAX: usize = 4096;
-/// Repeated rejections are one entry, so these are distinct.
+/// Maximum number of listed rejections. Repeated rejections are one entry.
 const N_REJECTIONS_MAX: usize = 1024;
-/// Number of last entries among which a repetition is searched.
+/// Number of last entries that are searched for a repetition.
 const N_SEARCHED: usize = 32;
 
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ pub(crate) struct ListedMove {
     pub job: JobId,
     pub kind: MoveKind,
     pub from: Option<CpuSet>,
-    /// `None`: released.
+    /// New CPUs; `None`: the job was released.
     pub to: Option<CpuSet>,
     pub n_tasks: u32,
     pub request: Option<PlacementRequest>,
@@ -47,7 +47,7 @@ pub(crate) struct RejectedAction {
     pub last_at: Nanos,
     pub n: u64,
     pub target: Target,
-    /// `None`: the start of a due job.
+    /// Rejected action; `None`: the start of a due job.
     pub action: Option<Action>,
     pub by: RejectedBy,
     pub cause: RejectCause,
@@ -68,7 +68,8 @@ impl ActionLists {
         push_bounded(&mut self.moves, moved, N_MOVES_MAX);
     }
 
-    /// If a request is not carried out, the policy repeats it in every turn. Consecutive repetitions are one entry.
+    /// Adds a request that is not carried out. The policy repeats such a request in every turn. Consecutive repetitions
+    /// are one entry.
     pub fn add_would_move(&mut self, moved: ListedMove) {
         self.n_would_move += 1;
         let repeated = self.moves.iter_mut().rev().take(N_SEARCHED).find(|known| {

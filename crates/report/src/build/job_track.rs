@@ -1,4 +1,4 @@
-//! State of one job beyond the [`journal::JobProgress`]: timeline, usage, counters and memory.
+//! State of one job in addition to [`journal::JobProgress`]: timeline, usage, counters and memory.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub(crate) struct JobTrack {
     pub start_cpus: Option<CpuSet>,
     /// Request for the last start.
     pub start_request: Option<PlacementRequest>,
-    /// Why evenkeel stopped placing the job. Kept when the job restarts.
+    /// Cause for which evenkeel stopped placing the job. A restart of the job does not reset it.
     pub unmanaged: Option<UnmanagedCause>,
     pub usage: Option<Usage>,
     /// Counters of all starts, or of the time in which the job was attached.
@@ -26,7 +26,7 @@ pub(crate) struct JobTrack {
     processes: BTreeMap<TaskId, ProcessMemory>,
 }
 
-/// An action with its reason; in a replay, of the replayed policy.
+/// A requested action with its reason. In a replay, the replayed policy made the request.
 #[derive(Clone, Debug)]
 pub(crate) struct PlacementRequest {
     pub action: Action,
@@ -47,12 +47,12 @@ pub(crate) struct Usage {
 }
 
 impl JobTrack {
-    /// The timeline keeps at most `n_segments_max` segments.
+    /// Creates a track with a timeline of at most `n_segments_max` segments.
     pub fn new(n_segments_max: usize) -> Self {
         JobTrack { timeline: Timeline::new(n_segments_max), ..JobTrack::default() }
     }
 
-    /// Memory of one process. The last values of a job remain when all its processes have ended.
+    /// Sets the memory of one process. When all processes of the job have ended, the last values remain.
     pub fn add_memory(&mut self, memory: &ProcessMemory) {
         match memory.nodes.is_empty() {
             true => self.processes.remove(&memory.process),
@@ -72,7 +72,7 @@ impl JobTrack {
         self.counters = self.counters.plus(&exit.counters);
     }
 
-    /// An attached job is no longer managed. Only its counters are known, not its usage.
+    /// Ends the track of an attached job. The counters of such a job are known, but not its usage.
     pub fn detach(&mut self, at: Nanos, counters: &Counters) {
         self.timeline.end(at);
         self.counters = self.counters.plus(counters);
@@ -109,7 +109,7 @@ impl Usage {
     }
 }
 
-/// Returns the sum of two values; an absent one is ignored.
+/// Returns the sum of two values; an absent value is ignored.
 fn sum<T>(one: Option<T>, other: Option<T>, add: impl FnOnce(T, T) -> T) -> Option<T> {
     match (one, other) {
         (Some(one), Some(other)) => Some(add(one, other)),

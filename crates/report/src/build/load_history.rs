@@ -1,11 +1,11 @@
 //! Load of each domain over time, in bounded memory.
 //!
-//! A series holds comparable values: loads of domains of one level from one signal tier. When the level or the tier
+//! A series contains comparable values: loads of domains of one level from one signal tier. When the level or the tier
 //! changes, a new series starts. Cache misses of node 1 and declared operations of LLC domain 1 are never in the same
 //! curve.
 //!
-//! A point holds sums and the time that they cover. When there are too many points, adjacent points are merged in
-//! pairs. Later points have the same lower resolution. The sums stay exact.
+//! A point contains sums and the time that the sums cover. When there are too many points, adjacent points are merged
+//! in pairs. Later points have the same lower resolution. The sums stay exact.
 
 use std::collections::VecDeque;
 
@@ -14,18 +14,18 @@ use engine::{LoadBasis, LoadSample};
 
 use crate::domain_names::Epoch;
 
-/// More points than a screen has columns.
+/// Maximum number of points of a series: more than a screen has columns.
 const N_POINTS_MAX: usize = 2000;
-/// Values in all series, 32 bytes each: a machine with many domains has fewer points.
+/// Maximum number of values in all series, 32 bytes each. A machine with many domains has fewer points.
 const N_VALUES_MAX: usize = 128 * 1024;
-/// Maximum number of series; the last ones are kept.
+/// Maximum number of series; the oldest series are discarded.
 const N_SERIES_MAX: usize = 64;
 
 /// All series, in order of time.
 #[derive(Debug, Default)]
 pub(crate) struct LoadHistory {
     pub list: VecDeque<LoadSeriesSums>,
-    /// Number of first series that were dropped.
+    /// Number of discarded series.
     pub n_dropped: u64,
     last_at: Nanos,
 }
@@ -38,7 +38,7 @@ pub(crate) struct LoadSeriesSums {
     /// Numbers of the domains, in the order of the values.
     pub numbers: Vec<u32>,
     spans: Vec<(Nanos, Nanos)>,
-    /// One row per span, one entry per domain.
+    /// Sums: one row per point, one entry per domain.
     sums: Vec<LoadSums>,
     /// Number of intervals per point; a power of two.
     per_point: u32,
@@ -58,7 +58,7 @@ pub(crate) struct LoadSums {
 }
 
 impl LoadHistory {
-    /// Starts in the middle of a run.
+    /// Starts the history in the middle of a run.
     pub fn start_at(&mut self, at: Nanos) {
         self.last_at = at;
     }
@@ -97,13 +97,13 @@ impl LoadSeriesSums {
         LoadSeriesSums { basis, epoch, numbers, spans, sums, per_point: 1, in_last: 0 }
     }
 
-    /// Begin and end of the series.
+    /// Returns the begin and the end of the series.
     pub fn span(&self) -> (Nanos, Nanos) {
         let first = self.spans.first().map_or(Nanos::ZERO, |(from, _)| *from);
         (first, self.spans.last().map_or(first, |(_, to)| *to))
     }
 
-    /// Returns each span with one entry per domain.
+    /// Returns the begin, the end and the sums of each point, with one entry per domain.
     pub fn points(&self) -> impl Iterator<Item = ((Nanos, Nanos), &[LoadSums])> {
         self.spans.iter().copied().zip(self.sums.chunks(self.numbers.len().max(1)))
     }
@@ -134,7 +134,7 @@ impl LoadSeriesSums {
         }
     }
 
-    /// The earlier rows of a new domain are empty.
+    /// Adds domains. The earlier rows of a new domain are empty.
     fn add_domains(&mut self, numbers: &[u32]) {
         if self.numbers == numbers {
             return;
@@ -197,7 +197,7 @@ impl LoadSums {
         self.cpu_time = self.cpu_time.saturating_add(more.cpu_time);
     }
 
-    /// Operations per second; `None` if they were not counted.
+    /// Returns the operations per second; `None` if the operations were not counted.
     pub fn ops_per_s(self) -> Option<f64> {
         (self.ops_time != Nanos::ZERO).then(|| self.ops as f64 / self.ops_time.as_secs_f64())
     }

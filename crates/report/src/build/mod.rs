@@ -1,8 +1,8 @@
 //! Builds a report from turns, in bounded memory.
 //!
-//! During the run the builder keeps values of `base` and `sched`; labels and sentences are composed at
-//! the end. Lists of moves and rejections keep the last entries. The resolution of timelines and load
-//! series is reduced when they reach their size limit. A turn without changes needs no allocation.
+//! During the run the builder stores values of `base` and `sched`; labels and sentences are composed at the end. Lists
+//! of moves and rejections contain the last entries. When a timeline or a load series reaches its size limit, its
+//! resolution is reduced. A turn without changes needs no allocation.
 
 mod action_lists;
 mod job_track;
@@ -32,9 +32,9 @@ use load_history::LoadHistory;
 use timeline::CpuSets;
 use unbound_jobs::UnboundJobs;
 
-/// Segments of all timelines together, 24 bytes each.
+/// Maximum number of segments of all timelines together, 24 bytes each.
 const N_SEGMENTS_MAX: usize = 64 * 1024;
-/// Segments of an attached job. A thousand jobs may be attached in one turn.
+/// Maximum number of segments of an attached job. A thousand jobs may be attached in one turn.
 const N_SEGMENTS_ATTACHED: usize = 64;
 
 /// Builds a report during a run, or from its journal.
@@ -49,7 +49,7 @@ pub struct ReportBuilder {
     unbound: UnboundJobs,
     epochs: Epochs,
     load_basis: Option<LoadBasis>,
-    /// All tiers that each event had.
+    /// All signal tiers that each event had during the run.
     event_tiers: BTreeMap<CounterEvent, BTreeSet<SignalTier>>,
     counts: RunCounts,
     at: Nanos,
@@ -61,11 +61,11 @@ struct RunCounts {
     turns: u64,
     moves: u64,
     running_max: u64,
-    /// Number of placement requests, approved or rejected. If it is 0, the loads had no effect.
+    /// Number of placement requests, approved or rejected. If the number is 0, the loads had no effect.
     placements: u64,
 }
 
-/// Reads a journal to its end. The report equals the one that the run itself wrote.
+/// Reads a journal to its end. The report equals the report that the run wrote.
 ///
 /// # Errors
 /// A line of the journal is invalid.
@@ -86,7 +86,7 @@ pub fn from_journal(mut recording: Recording) -> Result<Report, JournalError> {
 }
 
 impl ReportBuilder {
-    /// State before the first turn.
+    /// Creates a builder in the state before the first turn.
     pub fn new(header: &Header) -> Self {
         let n_segments = (N_SEGMENTS_MAX / header.jobs.len().max(1)).clamp(16, 2000);
         ReportBuilder {
@@ -270,7 +270,7 @@ impl ReportBuilder {
         }
     }
 
-    /// Replaces a detached job of the same number.
+    /// Starts the track of an attached job, which replaces a detached job with the same number.
     fn attached(&mut self, id: JobId) {
         let mut track = JobTrack::new(N_SEGMENTS_ATTACHED);
         track.started = Some(self.at);
@@ -299,7 +299,7 @@ impl ReportBuilder {
         track.start_request = request.map(PlacementRequest::from);
     }
 
-    /// The job is bound to these CPUs; `None`: released.
+    /// Records the CPUs that the job is bound to; `None`: the job was released.
     fn set_cpus(&mut self, id: JobId, cpus: Option<&CpuSet>) {
         let track = &mut self.tracks[id.index()];
         if track.timeline.is_open() {
@@ -311,7 +311,7 @@ impl ReportBuilder {
         }
     }
 
-    /// In a replay the list holds the requests of the policy instead of the recorded moves.
+    /// Records a move. In a replay, the list contains the requests of the policy instead of the recorded moves.
     fn moved(
         &mut self,
         id: JobId,

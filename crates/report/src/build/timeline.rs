@@ -1,14 +1,14 @@
 //! CPUs of a job over time: segments, one per change.
 //!
-//! An unbound job may be sampled on another CPU every quarter of a second. Therefore the number of segments is limited.
-//! At the limit, adjacent segments are merged (with the union of their CPUs), and the minimum length of later segments
-//! increases. This repeats each time the limit is reached.
+//! Each sample of an unbound job, four times a second, may show another CPU. Therefore the number of segments is
+//! limited. At the limit, adjacent segments are merged (with the union of their CPUs), and the minimum length of later
+//! segments increases. This repeats each time the limit is reached.
 
 use std::collections::BTreeMap;
 
 use base::{CpuSet, Nanos};
 
-/// Interned sets: many segments have the same CPUs.
+/// Interned CPU sets: many segments have equal CPUs.
 #[derive(Debug, Default)]
 pub(crate) struct CpuSets {
     list: Vec<CpuSet>,
@@ -19,7 +19,7 @@ pub(crate) struct CpuSets {
 #[derive(Debug, Default)]
 pub(crate) struct Timeline {
     segments: Vec<Segment>,
-    /// The last segment has no end yet.
+    /// Whether the last segment has no end yet.
     open: bool,
     /// Time of the last start.
     started: Nanos,
@@ -29,7 +29,7 @@ pub(crate) struct Timeline {
     pub all: CpuSet,
 }
 
-/// An interval with the same CPUs; 24 bytes, because there may be very many.
+/// An interval with constant CPUs. Its size is 24 bytes, because a run may have very many segments.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Segment {
     pub from: Nanos,
@@ -62,7 +62,7 @@ impl Timeline {
         Timeline { capacity: capacity.max(8), ..Timeline::default() }
     }
 
-    /// Starts a segment at `at`, if the CPUs changed. `bound`: evenkeel bound the job to them.
+    /// Starts a segment at `at`, if the CPUs changed. `bound`: evenkeel bound the job to these CPUs.
     pub fn set_cpus(&mut self, sets: &mut CpuSets, at: Nanos, cpus: Option<&CpuSet>, bound: bool) {
         if let Some(cpus) = cpus {
             self.all = self.all.or(cpus);
@@ -74,11 +74,11 @@ impl Timeline {
                 return;
             }
             if last.from == at && self.started == at {
-                (last.cpus, last.bound) = (idx, bound); // Bound at the instant of its start.
+                (last.cpus, last.bound) = (idx, bound); // The job was bound when the segment started.
                 return;
             }
             if last.cpus == UNKNOWN && last.bound == bound {
-                last.cpus = idx; // The first sample holds for the time before it.
+                last.cpus = idx; // The first sample also applies to the time before it.
                 return;
             }
             if !bound && !last.bound && at.saturating_sub(last.from) < self.min_length {
@@ -130,7 +130,7 @@ impl Timeline {
             }
         }
         if self.capacity <= kept.len() {
-            kept.drain(..self.capacity / 2); // If all segments are moves and restarts, the later ones are kept.
+            kept.drain(..self.capacity / 2); // If all segments are moves and restarts, the later segments are kept.
         }
         self.segments = kept;
     }
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_sample_of_a_job_holds_for_the_time_before_it() {
+    fn the_first_sample_of_a_job_applies_to_the_time_before_the_sample() {
         let (mut sets, mut timeline) = (CpuSets::default(), Timeline::new(8));
         timeline.set_cpus(&mut sets, Nanos(5), None, false);
         timeline.set_cpus(&mut sets, Nanos(20), Some(&cpu(3)), false);

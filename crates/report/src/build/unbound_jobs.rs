@@ -1,4 +1,4 @@
-//! CPUs that jobs were sampled on while they were bound to several CPUs or to none.
+//! Sampled CPUs of jobs that are bound to several CPUs or to none.
 //!
 //! Only changed CPUs are stored, as in samples. A turn in which no task changed its CPU costs nothing, for any number
 //! of jobs.
@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::{CpuId, CpuSet, JobId, TaskId};
 
-/// The tasks of such jobs, each with its last CPU.
+/// The tasks of unbound jobs, each with its last CPU.
 #[derive(Debug, Default)]
 pub(crate) struct UnboundJobs {
     job_of: BTreeMap<TaskId, JobId>,
@@ -32,7 +32,7 @@ impl UnboundJobs {
         }
     }
 
-    /// The job ended or is bound to one CPU.
+    /// Removes a job that ended or is bound to one CPU.
     pub fn remove(&mut self, job: JobId) {
         for task in self.tasks_of.remove(&job).unwrap_or_default().into_keys() {
             self.job_of.remove(&task);
@@ -40,7 +40,7 @@ impl UnboundJobs {
         self.changed.remove(&job);
     }
 
-    /// The affinity of the job changed, so its sampled CPUs are returned again.
+    /// Marks a job whose affinity changed, so that its sampled CPUs are returned again.
     pub fn mark_changed(&mut self, job: JobId) {
         if self.tasks_of.contains_key(&job) {
             self.changed.insert(job);

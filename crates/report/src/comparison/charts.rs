@@ -30,7 +30,7 @@ pub(super) fn class(verdict: Option<ComparisonVerdict>) -> &'static str {
     verdict.map_or("none", ComparisonVerdict::name)
 }
 
-/// Two ends of a confidence interval.
+/// Returns the two ends of a confidence interval as text.
 pub(super) fn ends(ci95: Option<&[f64]>, digits: usize) -> Option<String> {
     format::ci(ci95, digits, "–")
 }
@@ -41,7 +41,7 @@ const PANEL: RowLayout =
     RowLayout { width: 560.0, left: 150.0, n_letters: 22, top: 8.0, row: 26.0 };
 const RATIOS: RowLayout = RowLayout { row: 22.0, ..PANEL };
 
-/// A horizontal line with end marks.
+/// Draws a horizontal line with end marks.
 fn whisker(chart: &mut Chart, axis: &Axis, (low, high): (f64, f64), y: f64) {
     let ends = [low, high].map(|end| axis.coordinate(end));
     chart.line("whisker", (ends[0], y), (ends[1], y));
@@ -64,7 +64,7 @@ struct HeatCell<'a> {
     tooltip: String,
 }
 
-/// Policies × workloads: the ratio, its confidence interval and the verdict.
+/// Draws the ratio, its confidence interval and the verdict of each policy on each workload.
 pub(super) fn heat_map<'a>(all: &'a Comparison) -> String {
     let has_total = 1 < all.setting.workloads.len();
     let total = has_total.then_some("all").into_iter();
@@ -136,7 +136,7 @@ struct RatioRow<'a> {
     is_total: bool,
 }
 
-/// Ratios with their confidence intervals: a panel per policy with a row per workload. With one workload a
+/// Draws the ratios with their confidence intervals: a panel per policy with a row per workload. With one workload a
 /// single panel has a row per policy.
 pub(super) fn ratios(all: &Comparison) -> String {
     let setting = &all.setting;
@@ -154,7 +154,7 @@ pub(super) fn ratios(all: &Comparison) -> String {
     panels(charts.iter().map(|(name, rows)| ((*name).to_owned(), ratio_panel(name, rows, axis))))
 }
 
-/// Width of the values next to the ratios.
+/// Width of the values next to the ratios, in pixels.
 const RATIO_TEXT: f64 = 170.0;
 
 /// Returns the rows of a policy. With one workload the only row has the name of the policy.
@@ -211,7 +211,7 @@ struct BarColumn {
     head: &'static str,
     value: fn(&PolicyRow) -> Option<f64>,
     format: fn(f64) -> String,
-    /// Whether values have a sign: zero is in the middle.
+    /// Whether values have a sign. Zero is then in the middle.
     is_signed: bool,
 }
 
@@ -242,7 +242,7 @@ const BARS: [BarColumn; 4] = [
     },
 ];
 
-/// Gain and cost of each policy: a column of bars for each value.
+/// Draws gain and cost of each policy: a column of bars for each value.
 pub(super) fn gain_and_cost(all: &Comparison) -> String {
     /// Width of a value next to its bar, and of the gap before the next column.
     const VALUE: f64 = 114.0;
@@ -313,7 +313,7 @@ pub(super) fn slowdowns(all: &Comparison) -> String {
     chart.end_wide()
 }
 
-/// Minimum, first quartile, median, third quartile and maximum.
+/// Returns the minimum, the first quartile, the median, the third quartile and the maximum.
 fn quartiles(values: &[f64]) -> Option<[f64; 5]> {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -33,7 +33,7 @@ pub enum DataValue {
 }
 
 impl DataValue {
-    /// Returns a field of a record in JSON.
+    /// Converts a field of a record in JSON to a value.
     fn of_json(value: &Value) -> Self {
         match value {
             Value::String(text) => DataValue::Text(text.clone()),
@@ -47,8 +47,8 @@ impl DataValue {
     }
 }
 
-/// Returns the columns of the fields of a record that are one value, or an interval: their names, and the JSON pointers
-/// of their values.
+/// Returns the columns for the fields of a record that are one value or an interval: the names of the columns, and the
+/// JSON pointers of the values.
 fn columns(fields: &[FieldDescription]) -> Vec<(String, String)> {
     /// Fields for the page of the comparison only.
     const EXCLUDED: [&str; 4] = ["error", "report", "median_seed", "timeline"];
@@ -109,8 +109,8 @@ impl Comparison {
 }
 
 impl DataTable {
-    /// CSV (RFC 4180, with line feeds). The first line has the names of the columns. A text that a spreadsheet
-    /// would evaluate as a formula begins with an apostrophe.
+    /// Returns the table as CSV (RFC 4180, with line feeds). The first line has the names of the columns. A text that a
+    /// spreadsheet would evaluate as a formula begins with an apostrophe.
     pub fn to_csv(&self) -> String {
         let mut writer = csv::Writer::from_writer(Vec::new());
         let field = |value: &DataValue| match value {
@@ -130,8 +130,8 @@ impl DataTable {
     }
 }
 
-/// Names are untrusted. A spreadsheet evaluates a cell that begins with one of these characters (OWASP, CSV Injection);
-/// after an apostrophe it is text.
+/// Returns a text that no spreadsheet evaluates. Names are untrusted, and a spreadsheet evaluates a cell that begins
+/// with one of these characters (OWASP, CSV Injection). After an apostrophe, the cell is text.
 fn without_formula(text: &str) -> String {
     let is_formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
     if is_formula { format!("'{text}") } else { text.to_owned() }

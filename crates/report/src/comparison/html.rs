@@ -17,7 +17,7 @@ use crate::table::Align::{Left, Right};
 use crate::table::{RecordColumn, ReportTable, TableCell};
 
 impl Comparison {
-    /// Returns one HTML document.
+    /// Returns the page as one HTML document.
     pub fn to_html(&self) -> String {
         let sections = [
             head(self),
@@ -145,7 +145,7 @@ fn finding_text(row: &PolicyRow, baseline: &str) -> String {
     })
 }
 
-/// How the verdicts are computed.
+/// Returns the text about the computation of the verdicts.
 fn method(all: &Comparison) -> String {
     let setting = &all.setting;
     format!(
@@ -230,14 +230,14 @@ fn controllers_cell(row: &SummaryRow) -> TableCell {
     TableCell::number(highest, |_| format!("{} GB/s", loads.join(" · ")))
 }
 
-/// Returns each policy on each workload.
+/// Returns the table of each policy on each workload.
 fn summary_table(all: &Comparison) -> String {
     let table =
         ReportTable::of_records(SummaryRow::FIELDS, &COLUMNS, &all.summary).with_row_heads();
     table.to_html("summary-table", "data sortable")
 }
 
-/// Returns the jobs of each workload, collapsed.
+/// Returns a collapsed table of the jobs of each workload.
 fn job_tables(all: &Comparison) -> String {
     let of_workload = |(idx, workload): (usize, &String)| {
         let rows: Vec<&SummaryRow> =

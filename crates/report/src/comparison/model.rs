@@ -23,11 +23,11 @@ record! {
         n_nodes: u64, "Nodes", Count, "NUMA nodes; 0 when the kernel reports none.";
         n_cpus: u64, "CPUs", Count, "CPUs online.";
         baseline: String, "Baseline", Plain, "The policy that the others are compared with.";
-        policies: Vec<String>, "Policies", Plain, "The policies as given, in order.";
+        policies: Vec<String>, "Policies", Plain, "The policies with their parameters, in the order of the command line.";
         workloads: Vec<String>, "Workloads", Plain, "The workloads by name, in order.";
         seeds: Vec<u64>, "Seeds", Plain, "The seeds. Each policy runs on each workload once per seed.";
         n_runs: u64, "Runs", Count, "Number of runs of the comparison.";
-        n_runs_done: u64, "Runs done", Count, "Number of completed runs. Fewer than all: the comparison was interrupted, and the same command continues it.";
+        n_runs_done: u64, "Runs done", Count, "Number of completed runs. If it is smaller than the number of runs, the comparison was interrupted, and the same command continues it.";
         n_pairs_needed: u64, "Pairs needed", Count, "Minimum number of seeds for a verdict other than inconclusive: with fewer pairs the signed-rank test cannot reach significance.";
         options: Vec<OptionRow>, "Options", Plain, "Other options of all runs.";
     }
@@ -44,7 +44,7 @@ record! {
 record! {
     /// A policy over all workloads.
     PolicyRow {
-        policy: String, "Policy", Plain, "The policy as given.";
+        policy: String, "Policy", Plain, "The policy with its parameters, as on the command line.";
         is_baseline: bool, "Baseline", Plain, "Whether this policy is the baseline.";
         n_seeds: u64, "Seeds", Count, "Seeds with which this policy and the baseline finished every workload. The values over all workloads use these seeds.";
         ratio_to_baseline: Option<f64>, "Ratio", Plain, "Geometric mean over the workloads of the ratios to the baseline; below 1 is faster. Absent without pairs.";
@@ -65,7 +65,7 @@ record! {
 record! {
     /// A policy on a workload, over all seeds.
     SummaryRow {
-        policy: String, "Policy", Plain, "The policy as given.";
+        policy: String, "Policy", Plain, "The policy with its parameters, as on the command line.";
         workload: String, "Workload", Plain, "The workload.";
         n_runs: u64, "Runs", Count, "Number of finished runs, which all values use.";
         n_excluded: u64, "Excluded", Count, "Number of completed runs that no value uses: a job failed, the time limit was reached, or the policy aborted.";
@@ -99,7 +99,7 @@ names! {
     ComparisonVerdict {
         Better "better" "Faster: the confidence interval of the ratio is below 1, and the corrected p-value is below 0.05.";
         Worse "worse" "Slower: the confidence interval of the ratio is above 1, and the corrected p-value is below 0.05.";
-        Inconclusive "inconclusive" "These runs show no significant difference, which does not mean equal.";
+        Inconclusive "inconclusive" "These runs show no significant difference, which does not mean that both policies are equal.";
     }
 }
 
@@ -118,12 +118,12 @@ record! {
 record! {
     /// A run: one policy on one workload with one seed.
     RunRow {
-        policy: String, "Policy", Plain, "The policy as given.";
+        policy: String, "Policy", Plain, "The policy with its parameters, as on the command line.";
         workload: String, "Workload", Plain, "The workload.";
         seed: u64, "Seed", Plain, "Seed of all random choices.";
-        status: RunCompletion, "Status", Plain, "How the run ended.";
+        status: RunCompletion, "Status", Plain, "Completion status of the run.";
         error: Option<String>, "Error", Plain, "The error of a failed run.";
-        makespan_s: f64, "Makespan", Seconds, "From the start of the run to the end of its last job.";
+        makespan_s: f64, "Makespan", Seconds, "Time from the start of the run to the end of its last job.";
         slowdown: Option<f64>, "Slowdown", Plain, "Mean slowdown of the jobs; absent where none was measured alone.";
         unfairness: Option<f64>, "Unfairness", Plain, "Largest slowdown of the jobs divided by the smallest; absent with fewer than two.";
         n_migrations: u64, "Migrations", Count, "CPU migrations of tasks.";
@@ -137,7 +137,7 @@ record! {
 }
 
 names! {
-    /// How a run of a comparison ended.
+    /// Completion status of a run of a comparison.
     RunCompletion {
         Finished "finished" "All jobs ended successfully.";
         Failed "failed" "A job failed or the policy aborted. The run is excluded from all values.";
@@ -176,11 +176,11 @@ record! {
 }
 
 impl Comparison {
-    /// Returns one JSON object on one line, documented in `docs/report-fields.md` and `docs/compare.schema.json`,
+    /// Returns the result as one JSON object on one line, documented in `docs/report-fields.md` and `docs/compare.schema.json`,
     /// without a line feed at the end. Indented JSON of thousands of runs would be five times as large.
     ///
     /// # Errors
-    /// None known: numbers, strings and lists always have a JSON form.
+    /// No error is known: numbers, strings and lists always have a JSON form.
     pub fn to_json(&self) -> serde_json::Result<String> {
         serde_json::to_string(self)
     }

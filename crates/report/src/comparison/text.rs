@@ -12,7 +12,7 @@ use crate::table::{Align, ReportTable, fold};
 const N_WORKLOADS_SHOWN: usize = 20;
 
 impl Comparison {
-    /// Returns the tables of at most `width` columns, for example 80.
+    /// Returns the report as tables of at most `width` columns, for example 80.
     pub fn to_text(&self, width: usize) -> String {
         let width = width.clamp(40, 200);
         let mut parts = vec![head(self, width)];
@@ -49,7 +49,7 @@ fn head(comparison: &Comparison, width: usize) -> String {
     fold(&text, width, "compared: ", 10) + &fold(&setting.baseline, width, "baseline: ", 10)
 }
 
-/// Ratio, confidence interval and verdict; the baseline has none.
+/// Returns the ratio, the confidence interval and the verdict; the baseline has no interval and no verdict.
 fn ratio_cells(
     is_baseline: bool,
     ratio: Option<f64>,
@@ -71,7 +71,7 @@ fn makespans(comparison: &Comparison, workload: &str, width: usize) -> String {
     let rows = || comparison.summary.iter().filter(|row| row.workload == workload);
     let has_gaps = rows().any(|row| row.oracle_gap.is_some());
     let n_runs_max = rows().map(|row| row.n_runs).max();
-    // After an interruption the means are of different numbers of runs.
+    // After an interruption the means may include different numbers of runs.
     let has_other_n = rows().any(|row| Some(row.n_runs) != n_runs_max);
     let mut heads = vec![("policy", Align::Left)];
     heads.extend(has_other_n.then_some(("runs", Align::Right)));
@@ -101,7 +101,7 @@ fn makespans(comparison: &Comparison, workload: &str, width: usize) -> String {
     fold(workload, width, "workload: ", 10) + &table.to_text(width)
 }
 
-/// Returns all workloads together.
+/// Returns the table over all workloads.
 fn overall(policies: &[PolicyRow], width: usize) -> String {
     let mut table = ReportTable::new([
         ("policy", Align::Left),
@@ -123,7 +123,7 @@ fn overall(policies: &[PolicyRow], width: usize) -> String {
     "all workloads; number of workloads with each verdict\n".to_owned() + &table.to_text(width)
 }
 
-/// Slowdown, unfairness, migrations and moves.
+/// Returns the table of slowdown, unfairness, migrations and moves.
 fn costs(policies: &[PolicyRow], width: usize) -> String {
     let mut table = ReportTable::new([
         ("policy", Align::Left),

@@ -84,7 +84,7 @@ impl Explainer {
         }
     }
 
-    /// Keeps the events of a detached job before its number is reused.
+    /// Stores the events of a detached job before its number is reused.
     fn observe_attached(&mut self, sample: &Sample) {
         for event in &sample.jobs {
             let JobEvent::Attached(job) = event else { continue };
@@ -150,7 +150,7 @@ impl Explainer {
         }
     }
 
-    /// An action that was carried out; in a replay, by the recorded run.
+    /// Adds an action that was carried out; in a replay, by the recorded run.
     fn done(&mut self, id: JobId, kind: JobEventKind, done: DoneAction, request: Option<&Request>) {
         let requested = request.map(|request| request.action.clone());
         let sentence = match self.jobs.is_replay() {
@@ -160,7 +160,8 @@ impl Explainer {
         self.add(id, kind, sentence, request.map(|request| &*request.reason));
     }
 
-    /// If a request is not carried out, the policy repeats it in every turn. Consecutive repetitions are one event.
+    /// Adds a request that was not carried out. The policy repeats such a request in every turn. Consecutive
+    /// repetitions are one event.
     fn not_carried_out(&mut self, id: JobId, from: Option<CpuSet>, request: Option<&Request>) {
         let Some(request) = request else { return };
         let sentence = Sentence::NotCarriedOut { action: request.action.clone(), from };
@@ -229,7 +230,7 @@ impl Explainer {
     }
 }
 
-/// Returns the change as an action that was carried out, if it is one.
+/// Returns the action, if the change is an action that was carried out.
 fn done_action(change: &JobChange<'_>) -> Option<(JobEventKind, DoneAction)> {
     Some(match change {
         JobChange::Started(cpus) => (JobEventKind::Start, DoneAction::Start(cpus.cloned())),

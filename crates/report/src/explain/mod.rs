@@ -1,4 +1,4 @@
-//! Why jobs ran on their CPUs, in sentences. The only source is the journal.
+//! The placement of each job with its reasons, as sentences. The only source is the journal.
 
 mod history;
 mod sentence;
@@ -21,7 +21,7 @@ record! {
         run: String, "Run", Plain, "Id of the run.";
         policy: String, "Policy", Plain, "The policy with its parameters.";
         replay_of: Option<String>, "Replay of", Plain, "Id of the replayed run. The events of jobs are those of that run; the requests are those of this policy and were not carried out.";
-        end: Option<String>, "End", Plain, "How the run ended; absent if evenkeel was killed or still runs.";
+        end: Option<String>, "End", Plain, "Status at the end of the run; absent if evenkeel was killed or still runs.";
         notes: Vec<EventRow>, "Notes", Plain, "Notes of the policy and the host.";
         jobs: Vec<JobEvents>, "Jobs", Plain, "The events of each job, in start order.";
     }
@@ -64,7 +64,7 @@ names! {
         PageMigrationStarted "page-migration-started" "A page migration was started.";
         PageMigrationEnded "page-migration-ended" "A page migration ended.";
         NotCarriedOut "dry-run" "A request that was not carried out: in a watch without --act, or in a replay.";
-        Attached "attached" "The job was running already and is managed from here on.";
+        Attached "attached" "The job was running already and is managed from this time on.";
         Detached "detached" "The job is no longer managed.";
         Rejected "rejected" "A request was rejected.";
         Unmanaged "unmanaged" "evenkeel stopped placing the job.";
@@ -72,7 +72,7 @@ names! {
     }
 }
 
-/// Reads a journal to its end and explains all jobs, or one.
+/// Reads a journal to its end and explains all jobs, or only one job.
 ///
 /// # Errors
 /// A line of the journal is invalid.
@@ -113,10 +113,10 @@ impl Explanation {
         text
     }
 
-    /// Returns one JSON object, documented in `docs/report-fields.md`, without a line feed at the end.
+    /// Returns the result as one JSON object, documented in `docs/report-fields.md`, without a line feed at the end.
     ///
     /// # Errors
-    /// None known: numbers, strings and lists always have a JSON form.
+    /// No error is known: numbers, strings and lists always have a JSON form.
     pub fn to_json(&self) -> serde_json::Result<String> {
         serde_json::to_string_pretty(self)
     }

@@ -1,7 +1,6 @@
 //! One event as a sentence.
 //!
-//! In a replay a sentence first states the request of the policy with its reason, then what the
-//! recorded run did.
+//! In a replay a sentence first states the request of the policy with its reason, then the action of the recorded run.
 
 use base::{CpuSet, Nanos, NodeId, counted_noun};
 use journal::{JobPhase, JobProgress};
@@ -121,7 +120,7 @@ impl Sentence {
 }
 
 impl DoneAction {
-    /// `moved from core 0 to core 1`.
+    /// Returns the action in the passive voice: `moved from core 0 to core 1`.
     fn passive(&self, domain_names: &DomainNames) -> String {
         let place = |cpus: &CpuSet| domain_names.label(cpus);
         match self {
@@ -144,7 +143,7 @@ impl DoneAction {
         }
     }
 
-    /// `moved it from core 0 to core 1`.
+    /// Returns the action in the active voice: `moved it from core 0 to core 1`.
     fn active(&self, domain_names: &DomainNames) -> String {
         let place = |cpus: &CpuSet| domain_names.label(cpus);
         match self {
@@ -192,7 +191,7 @@ impl DoneAction {
         }
     }
 
-    /// Returns whether it is exactly the requested action.
+    /// Returns whether the action is exactly the requested action.
     fn is(&self, requested: &Action) -> bool {
         match (self, requested) {
             (DoneAction::Release, Action::Release) => true,
@@ -205,7 +204,7 @@ impl DoneAction {
         }
     }
 
-    /// Returns the requested CPUs or nodes, if the guard or the host narrowed them.
+    /// Returns the requested CPUs or nodes as text, if the guard or the host narrowed the request.
     fn narrowed(&self, requested: Option<&Action>, domain_names: &DomainNames) -> String {
         let requested = requested.filter(|requested| !self.is(requested));
         match (self, requested) {
@@ -231,7 +230,7 @@ impl DoneAction {
     }
 }
 
-/// `would have been moved from core 0 to core 1`.
+/// Returns a request as `would have been moved from core 0 to core 1`.
 fn would_have_been(
     action: &Action,
     from: Option<&CpuSet>,

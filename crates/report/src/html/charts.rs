@@ -5,7 +5,7 @@ use crate::format::{counted, seconds};
 use crate::model::{LoadSeries, Report};
 use crate::page::{card_with_header, count_badge, empty, escape};
 
-/// Number of distinguishable colours. Further domains reuse them and have labels.
+/// Number of distinguishable colours. Further domains reuse these colours and have labels.
 const N_COLOURS: usize = 8;
 /// Number of overlapping curves; more domains are drawn as heat strips.
 const N_LINES_MAX: usize = 4;
@@ -65,7 +65,8 @@ pub(super) fn loads(report: &Report) -> String {
     card_with_header("loads", &heading, &header, "", &content)
 }
 
-/// Loads of different levels or tiers share no chart: one series is shown at a time.
+/// Returns the selection of the load series. Loads of different levels or tiers have different units, so the chart
+/// draws one series at a time.
 fn series_select(all: &[LoadSeries]) -> String {
     if all.len() < 2 {
         return String::new();

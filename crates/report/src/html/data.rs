@@ -51,7 +51,7 @@ struct ChartJob {
     ending: String,
     start_reason: Option<String>,
     would_start: Option<String>,
-    /// From, to, index of the set, whether bound.
+    /// Segments: start, end, index of the CPU set, and whether evenkeel bound the job.
     segments: Vec<(u64, u64, Option<usize>, bool)>,
     moves: Vec<usize>,
     facts: Vec<(&'static str, String)>,
@@ -66,7 +66,7 @@ struct ChartMove {
     reason: Option<String>,
 }
 
-/// Values by domain and then by time, of one level and one unit.
+/// Loads of one level and one unit, by domain and then by time.
 #[derive(Serialize)]
 struct LoadCurves {
     level: String,
@@ -109,7 +109,7 @@ impl ChartData {
     }
 }
 
-/// Returns the first of the longest series.
+/// Returns the index of the longest series; ties: the first.
 fn main_loads(report: &Report) -> Option<usize> {
     let length = |(_, loads): &(usize, &LoadSeries)| loads.to_ns - loads.from_ns;
     report.loads.iter().enumerate().rev().max_by_key(length).map(|(idx, _)| idx)
@@ -126,7 +126,7 @@ fn domains(report: &Report) -> Vec<(String, CpuSet)> {
     domains.map(|domain| (domain.label.clone(), domain.cpus.parse().unwrap_or_default())).collect()
 }
 
-/// Returns the domains of the level that jobs were placed on; nodes if none.
+/// Returns the domains of the level that jobs were placed on; nodes if no job was placed.
 fn domains_of_machine(report: &Report) -> Vec<(String, CpuSet)> {
     let level = report.run.domain_level.as_deref().unwrap_or("node");
     let mut domains: BTreeMap<u32, CpuSet> = BTreeMap::new();
@@ -191,7 +191,7 @@ fn job_of(job: &JobRow, moves: Vec<usize>, sets: &mut CpuSetTable) -> ChartJob {
     }
 }
 
-/// Only in a replay: the requested CPUs of the start with the reason.
+/// Returns the requested CPUs of the start with the reason, only in a replay.
 fn would_start(job: &JobRow) -> Option<String> {
     let (cpus, reason) = (job.would_start_cpus.as_ref()?, job.would_start_reason.as_ref()?);
     Some(format!("would have been started on the CPUs {cpus} because {reason}"))
@@ -226,7 +226,7 @@ fn load_curves(loads: &LoadSeries) -> LoadCurves {
     }
 }
 
-/// Four significant digits: more than a screen shows, in half of the bytes.
+/// Rounds to four significant digits, which is more than a screen shows and halves the size of the data.
 fn rounded(value: f64) -> f64 {
     format!("{value:.3e}").parse().unwrap_or(value)
 }

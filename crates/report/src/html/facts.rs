@@ -4,7 +4,7 @@ use crate::format::{bytes, count, duration, per_instruction, ratio, seconds};
 use crate::model::{CounterRow, JobRow, JobStateName};
 use crate::text::{approximate, narrowed};
 
-/// How a job ended, in a sentence.
+/// Returns the end of a job as a phrase.
 pub(crate) fn ending(job: &JobRow) -> String {
     let when = job.ended_ns.map_or(String::new(), |at| format!(" at {} s", seconds(at)));
     match (job.state, job.exit_status, job.signal) {
@@ -18,7 +18,7 @@ pub(crate) fn ending(job: &JobRow) -> String {
     }
 }
 
-/// Returns the label and text of the fields without a column.
+/// Returns the labels and texts of the fields without a column.
 pub(crate) fn of_job(job: &JobRow) -> Vec<(&'static str, String)> {
     let several = |n: u64| (n != 1).then(|| count(n));
     let facts: [(&str, Option<String>); 21] = [
@@ -47,7 +47,7 @@ pub(crate) fn of_job(job: &JobRow) -> Vec<(&'static str, String)> {
     facts.into_iter().filter_map(|(name, text)| Some((label(name), text?))).collect()
 }
 
-/// `page-faults 12 345, context-switches ~7`; `~` marks estimates.
+/// Returns the counters of a job: `page-faults 12 345, context-switches ~7`; `~` marks estimates.
 fn counters(job: &JobRow) -> Option<String> {
     let text = |row: &CounterRow| {
         let approximate = approximate(row.running_permille.is_some());

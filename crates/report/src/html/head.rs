@@ -124,7 +124,7 @@ fn jobs_by_state(report: &Report) -> String {
     format!("<div class=\"split\">{bars}</div><p>{}; at most {concurrent}</p>", words.join(", "))
 }
 
-/// Notes that qualify all values.
+/// Returns the notices that qualify all values.
 fn callouts(report: &Report) -> String {
     let run = &report.run;
     let mut html = String::new();

@@ -20,7 +20,7 @@ use crate::page::{self, Document, card, card_with_header, count_badge, empty, es
 use charts::{loads, timeline};
 use data::ChartData;
 
-/// In the order of their dependencies.
+/// Scripts of the page, in the order of their dependencies.
 const SCRIPTS: [&str; 5] = [
     page::PAGE_SCRIPT,
     include_str!("select.js"),
@@ -30,7 +30,7 @@ const SCRIPTS: [&str; 5] = [
 ];
 
 impl Report {
-    /// Returns one HTML document.
+    /// Returns the page as one HTML document.
     pub fn to_html(&self) -> String {
         let data = ChartData::new(self);
         let json = serde_json::to_string(&data);

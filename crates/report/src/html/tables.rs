@@ -1,4 +1,4 @@
-//! The tables of a run's page. They are complete without scripts, which sort, filter and expand rows.
+//! The tables of a run's page. The tables are complete without scripts. Scripts sort, filter and expand rows.
 
 use crate::format::{bytes, count, seconds};
 use crate::model::{JobRow, JobStateName, MoveRow, NoteKind, NoteRow, RejectionRow, Report};
@@ -53,7 +53,7 @@ fn cpus_cell(job: &JobRow) -> TableCell {
     TableCell::html(key, escape(text) + unmanaged).class("cpus")
 }
 
-/// Returns all listed moves. Cells of the class `short` share a line on narrow screens.
+/// Returns the table of all listed moves. Cells of the class `short` share a line on narrow screens.
 pub(super) fn moves(report: &Report) -> String {
     const COLUMNS: [RecordColumn<MoveRow>; 4] = [
         ("at_ns", Right, |moved| time_cell(moved.at_ns)),
@@ -83,7 +83,7 @@ fn reason_cell(moved: &MoveRow) -> TableCell {
     TableCell::from(text).class("why")
 }
 
-/// With a capital and a full stop.
+/// Returns a text as a sentence, with a capital letter and a full stop.
 pub(super) fn sentence(text: &str) -> String {
     let mut chars = text.chars();
     let first: String = chars.next().map(|c| c.to_uppercase().collect()).unwrap_or_default();

@@ -71,17 +71,17 @@ fn phase_legend(n_phases: usize) -> String {
     if n_phases < 2 { String::new() } else { legend((0..n_phases).map(swatch)) }
 }
 
-/// Lines in order, without the gaps between them.
+/// Returns the rank of each line in address order, so that gaps between lines are omitted.
 fn ranks(lines: BTreeSet<u64>) -> BTreeMap<u64, f64> {
     lines.into_iter().enumerate().map(|(idx, line)| (line, idx as f64)).collect()
 }
 
-/// From the lowest to the highest rank.
+/// Returns an axis from the lowest to the highest rank.
 fn rank_axis(ranks: &BTreeMap<u64, f64>) -> Axis {
     Axis::new((0.0, ranks.len().saturating_sub(1).max(1) as f64), UP)
 }
 
-/// A grid line at each end of the vertical axis.
+/// Draws a grid line with a label at each end of the vertical axis.
 fn label_ends(chart: &mut Chart, low: &str, high: &str) {
     for (y, text) in [(UP.0, low), (UP.1, high)] {
         chart.line("grid", (ACROSS.0, y), (ACROSS.1, y));

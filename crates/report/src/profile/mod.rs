@@ -4,7 +4,7 @@
 //!   key values ─► misses over cache size ─► access pattern ─► lines by window ─► reuse distances ─► table
 //! ```
 //!
-//! One self-contained file without scripts.
+//! The page is one self-contained file without scripts.
 
 mod charts;
 
@@ -17,7 +17,7 @@ use crate::format::{ABSENT, fixed, or_absent, percent};
 use crate::page::{Document, callout, card, escape, hero, tile};
 use crate::table::{Align, ReportTable};
 
-/// Returns one HTML document; `notes` are sentences that qualify the values.
+/// Returns the page as one HTML document. `notes` are sentences that qualify the values.
 pub fn page(
     profile: &Profile,
     windows: &[Window],

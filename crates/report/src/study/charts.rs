@@ -15,7 +15,7 @@ const INTERVAL: f64 = 15.0;
 /// Height of a line chart without its labels.
 const LINES: f64 = 220.0;
 
-/// Empty for a table without a chart.
+/// Draws the chart of a table; empty for a table without a chart.
 pub(super) fn chart(table: &StudyTable, kind: ChartKind) -> String {
     let plot = Plot { table, columns: value_columns(table) };
     match kind {
@@ -27,13 +27,13 @@ pub(super) fn chart(table: &StudyTable, kind: ChartKind) -> String {
     }
 }
 
-/// Returns the columns with values, without the first.
+/// Returns the columns with values, without the first column.
 fn value_columns(table: &StudyTable) -> Vec<usize> {
     let has_values = |column: &usize| table.rows.iter().any(|row| value(row, *column).is_some());
     (1..table.columns.len()).filter(has_values).collect()
 }
 
-/// Returns the value of a cell, if it has exactly one.
+/// Returns the value of a cell, if the cell has exactly one value.
 fn value(row: &[StudyCell], column: usize) -> Option<&StudyValue> {
     match row.get(column)?.values.as_slice() {
         [value] => Some(value),
@@ -48,7 +48,7 @@ struct Plot<'a> {
 }
 
 impl Plot<'_> {
-    /// Row, series, column and value of each cell with a value.
+    /// Returns row, series, column and value of each cell with a value.
     fn values(&self) -> impl Iterator<Item = (usize, usize, usize, &StudyValue)> {
         self.table.rows.iter().enumerate().flat_map(move |(idx, row)| {
             let columns = self.columns.iter().enumerate();
@@ -112,7 +112,7 @@ impl Plot<'_> {
         panels(self.columns.iter().enumerate().map(panel))
     }
 
-    /// Per row a range, or a mean with its confidence interval, of each column; all on one axis.
+    /// Draws the values of each row on one axis: for each column, a range or a mean with its confidence interval.
     fn intervals(&self) -> String {
         let group = self.columns.len() as f64 * INTERVAL + 8.0;
         let layout = RowLayout { width: WIDTH, row: group, ..BARS };
@@ -139,7 +139,7 @@ impl Plot<'_> {
         self.legend() + &chart.end_wide()
     }
 
-    /// The first column is the horizontal axis; each other column is a line.
+    /// Draws a line per column; the first column is the horizontal axis.
     fn lines(&self) -> String {
         let rows = &self.table.rows;
         let x_value = |row: usize| value(&rows[row], 0).map_or(row as f64, StudyValue::middle);

@@ -44,7 +44,7 @@ impl StudyTable {
         self.table(Right).indented(2).to_blocks(width)
     }
 
-    /// The first column is left-aligned.
+    /// Returns the table, with its first column left-aligned.
     fn table(&self, others: Align) -> ReportTable {
         let aligns = std::iter::once(Left).chain(std::iter::repeat(others));
         let heads = self.columns.iter().map(|column| column.head.as_str()).zip(aligns);
@@ -55,7 +55,7 @@ impl StudyTable {
 }
 
 impl StudyResult {
-    /// Returns one HTML document. `charts` has the kind of chart of each table of each experiment.
+    /// Returns the page as one HTML document. `charts` has the kind of chart of each table of each experiment.
     pub fn to_html(&self, charts: &[Vec<ChartKind>]) -> String {
         let link = |experiment: &StudyExperiment| {
             let name = escape(&experiment.name);

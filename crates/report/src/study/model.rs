@@ -29,8 +29,8 @@ record! {
         title: String, "Title", Plain, "Subject of the experiment.";
         source: String, "Source", Plain, "The claims of the publication.";
         limit: String, "Limit", Plain, "Condition for the verdict reproduces, and the origin of the limit.";
-        method: String, "Method", Plain, "How the values are computed.";
-        machines: Vec<String>, "Machines", Plain, "Names of the machines before any changes; a description is a synthetic machine.";
+        method: String, "Method", Plain, "Computation of the values.";
+        machines: Vec<String>, "Machines", Plain, "Names of the machines before variations; the name of a synthetic machine is its description.";
         tables: Vec<StudyTable>, "Tables", Plain, "The values.";
         claims: Vec<StudyClaim>, "Claims", Plain, "The claims, each with its verdict.";
         notes: Vec<String>, "Notes", Plain, "Causes, and restrictions on the values; a sentence each.";
@@ -68,7 +68,7 @@ record! {
     StudyValue {
         value: Option<f64>, "Value", Plain, "The value, or the mean; absent for a range.";
         low: Option<f64>, "Low", Plain, "Lower end of the 95 % confidence interval, or of a range; absent without one.";
-        high: Option<f64>, "High", Plain, "Upper end.";
+        high: Option<f64>, "High", Plain, "Upper end of the interval or range.";
         n_of: Option<u64>, "Of", Count, "The total, if the value counts a part of it.";
         unit: String, "Unit", Plain, "Unit: %, points (of %), s, MB/s, million/s, GiB, 1/s, 1/min, 1/h, GiB/h, count, or 1 for a plain number.";
     }
@@ -122,11 +122,11 @@ impl StudyVerdict {
 }
 
 impl StudyResult {
-    /// Returns one JSON object, documented in `docs/report-fields.md` and `docs/reproduce.schema.json`, without a line
+    /// Returns the result as one JSON object, documented in `docs/report-fields.md` and `docs/reproduce.schema.json`, without a line
     /// feed at the end.
     ///
     /// # Errors
-    /// None known: numbers, strings and lists always have a JSON form.
+    /// No error is known: numbers, strings and lists always have a JSON form.
     pub fn to_json(&self) -> serde_json::Result<String> {
         serde_json::to_string_pretty(self)
     }

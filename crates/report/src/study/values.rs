@@ -22,7 +22,7 @@ impl StudyValue {
         StudyValue { n_of: Some(of as u64), ..StudyValue::of(n as f64, "count") }
     }
 
-    /// Returns both ends of the interval; of a value without one, the value twice.
+    /// Returns both ends of the interval; for a value without an interval, the value twice.
     pub(super) fn ends(&self) -> [f64; 2] {
         [self.low, self.high].map(|end| end.or(self.value).unwrap_or(0.0))
     }
@@ -63,7 +63,7 @@ impl From<&str> for StudyCell {
     }
 }
 
-/// A single value: `+1.2±0.3 %`, `-0.8 to +4.5`, `3 of 5`.
+/// Parses a single value: `+1.2±0.3 %`, `-0.8 to +4.5`, `3 of 5`.
 fn parse(text: &str) -> Option<StudyValue> {
     if let Some((n, of)) = text.split_once(" of ") {
         return Some(StudyValue::count(n.parse().ok()?, of.parse().ok()?));
@@ -107,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn values_without_a_unit_get_that_of_the_column() {
+    fn values_without_a_unit_get_the_unit_of_the_column() {
         let units = |text: &str| StudyCell::from(text).in_unit("%").values[0].unit.clone();
         assert_eq!([units("+1.2±0.3"), units("52.1 s")], ["%", "s"]);
     }

@@ -1,7 +1,7 @@
 //! The text report: run, jobs, last moves, notes.
 //!
-//! The text fits eighty columns and needs no colour. If there are very many jobs, it lists the failed ones first, then
-//! as many others as fit on a screen.
+//! The text fits eighty columns and needs no colour. If there are very many jobs, the text lists the failed jobs first,
+//! then as many other jobs as fit on a screen.
 
 mod sections;
 
@@ -21,7 +21,7 @@ const N_UNMANAGED_SHOWN: usize = 5;
 const N_REJECTIONS_SHOWN: usize = 5;
 
 impl Report {
-    /// Returns the tables of at most `width` columns, for example 80.
+    /// Returns the report as tables of at most `width` columns, for example 80.
     pub fn to_text(&self, width: usize) -> String {
         let width = width.clamp(40, 200);
         let parts = [
@@ -90,7 +90,7 @@ fn head(report: &Report, width: usize) -> String {
     lines.into_iter().map(line).collect()
 }
 
-/// Returns the policy as given, or only its name if that is unknown.
+/// Returns the policy with its parameters, or only its name if the parameters are unknown.
 pub(crate) fn spec(run: &Run) -> &str {
     if run.policy_spec.is_empty() { &run.policy } else { &run.policy_spec }
 }
@@ -111,7 +111,7 @@ fn machine(report: &Report) -> String {
     parts.join(", ") + &placed
 }
 
-/// `2 nodes`, `4 LLC domains`, `8 cores`, `16 CPUs`, as far as the kernel reports them.
+/// Returns `2 nodes`, `4 LLC domains`, `8 cores`, `16 CPUs`, as far as the kernel reports these parts.
 pub(crate) fn machine_parts(report: &Report) -> Vec<String> {
     let machine = &report.machine;
     let optional = [(machine.n_nodes, "node"), (machine.n_llcs, "LLC domain")];
@@ -120,7 +120,7 @@ pub(crate) fn machine_parts(report: &Report) -> Vec<String> {
     parts.map(|(n, noun)| counted_noun(n, noun)).collect()
 }
 
-/// How the run ended, with its error.
+/// Returns the status at the end of the run, with the error.
 fn status(run: &Run) -> String {
     let status = run.status.map_or("unknown", |status| status.name());
     match &run.error {
@@ -183,7 +183,7 @@ fn jobs(report: &Report, width: usize) -> String {
     text
 }
 
-/// Returns all jobs in start order; if there are very many, the failed ones first.
+/// Returns all jobs in start order; if there are very many, the failed jobs are first.
 fn failed_first(jobs: &[JobRow]) -> Vec<&JobRow> {
     let failed =
         |job: &&JobRow| matches!(job.state, JobStateName::Failed | JobStateName::NotStarted);
@@ -215,7 +215,7 @@ pub(crate) fn approximate(is_estimate: bool) -> String {
     if is_estimate { "~".to_owned() } else { String::new() }
 }
 
-/// `done`, `failed 3`, `failed sig 11`.
+/// Returns the state of a job: `done`, `failed 3`, `failed sig 11`.
 pub(crate) fn state(job: &JobRow) -> String {
     match (job.state, job.exit_status, job.signal) {
         (JobStateName::Failed, Some(status), _) => format!("failed {status}"),

@@ -46,7 +46,7 @@ fn move_lines(moved: &MoveRow, width: usize) -> String {
     text
 }
 
-/// `5 times, the last time at 3.000 s`; `None` for a single occurrence.
+/// Returns the repetitions of a move: `5 times, the last time at 3.000 s`; `None` for a single occurrence.
 pub(crate) fn repetitions(moved: &MoveRow) -> Option<String> {
     let last = seconds(moved.last_at_ns);
     (1 < moved.n).then(|| format!("{} times, the last time at {last} s", count(moved.n)))
@@ -78,7 +78,7 @@ const COUNTER_COLUMNS: [CounterColumn; 6] = [
     ("traffic", |job| job.traffic_bytes.map(bytes)),
 ];
 
-/// Counters of jobs, one line per job. Columns without any value are omitted.
+/// Returns the counters of jobs, one line per job. Columns without values are omitted.
 pub(super) fn counters(jobs: &[JobRow], width: usize) -> String {
     let jobs: Vec<&JobRow> = jobs.iter().filter(|job| !job.counters.is_empty()).collect();
     if jobs.is_empty() {
@@ -107,7 +107,7 @@ fn counter(job: &JobRow, event: &str) -> Option<String> {
     Some(approximate(row.running_permille.is_some()) + &count(row.value))
 }
 
-/// Memory by node, one line per job with memory on several nodes or with page migrations.
+/// Returns the memory by node: one line per job with memory on several nodes or with page migrations.
 pub(super) fn memory(jobs: &[JobRow], width: usize) -> String {
     let is_listed = |job: &&JobRow| job.n_page_migrations != 0 || 1 < job.memory.len();
     let listed: Vec<&JobRow> = jobs.iter().filter(is_listed).collect();
@@ -123,7 +123,8 @@ pub(super) fn memory(jobs: &[JobRow], width: usize) -> String {
     text
 }
 
-/// `a: 60.0 MiB on node 0, 4.0 MiB on node 2; 60.0 MiB of 64.0 MiB migrated in 1 page migration`.
+/// Returns the memory of a job: `a: 60.0 MiB on node 0, 4.0 MiB on node 2; 60.0 MiB of 64.0 MiB migrated in 1 page
+/// migration`.
 fn memory_line(job: &JobRow) -> String {
     let on_node = |row: &NodeMemoryRow| {
         let parts = [row.small_bytes, row.huge_bytes, row.file_bytes, row.shared_bytes];

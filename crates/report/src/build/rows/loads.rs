@@ -47,8 +47,8 @@ fn domain(level: Level, number: u32, domain_names: &DomainNames) -> DomainRow {
     DomainRow { label: format!("{level} {number}"), number, cpus }
 }
 
-/// Returns the level and tier of the loads for the longest time; of equal times the first. A run that ended before its
-/// first interval has only the expected basis, which matters only if the policy placed something.
+/// Returns the level and the tier that the loads had for the longest time; ties: the first. A run that ended before its
+/// first interval has only the expected basis, which is relevant only if the policy requested a placement.
 pub(super) fn main_basis(builder: &ReportBuilder) -> Option<LoadBasis> {
     let length = |series: &&LoadSeriesSums| series.span().1.saturating_sub(series.span().0);
     let longest = builder.loads.list.iter().rev().max_by_key(length);

@@ -89,7 +89,8 @@ fn run(builder: &ReportBuilder, end: Option<&RunEnd>) -> Run {
     }
 }
 
-/// `counters: cycles, instructions; counters and declared: llc-misses`; `None` without any source.
+/// Returns the signal tiers of events: `counters: cycles, instructions; counters and declared: llc-misses`. `None`: no
+/// event has a source.
 fn task_signal_tiers(builder: &ReportBuilder) -> Option<String> {
     let mut events_by_tiers: BTreeMap<String, Vec<&str>> = BTreeMap::new();
     for (event, tiers) in &builder.event_tiers {

@@ -1,7 +1,8 @@
 //! Descriptions of the fields of reports.
 //!
 //! [`record!`] defines a struct of a report. One line per field has its name, label, unit and meaning; the
-//! documentation of the struct, the JSON, the schema, the page of fields and the tooltips of HTML pages are derived from it.
+//! documentation of the struct, the JSON, the schema, the page of fields and the tooltips of HTML pages are derived
+//! from it.
 
 /// Description of a field.
 #[derive(Clone, Copy, Debug)]

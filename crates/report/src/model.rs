@@ -300,8 +300,8 @@ record! {
 }
 
 impl Report {
-    /// Returns the result as one JSON object, documented in `docs/report-fields.md` and `docs/report.schema.json`, without a line
-    /// feed at the end.
+    /// Returns the result as one JSON object, documented in `docs/report-fields.md` and `docs/report.schema.json`,
+    /// without a line feed at the end.
     ///
     /// # Errors
     /// No error is known: numbers, strings and lists always have a JSON form.

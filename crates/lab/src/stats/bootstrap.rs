@@ -6,9 +6,9 @@
 //! to few runs, whose resamples vary too little: the ends use quantiles of Student's t-distribution (Hesterberg, "What
 //! Teachers Should Know About the Bootstrap", The American Statistician 69, 2015).
 //!
-//! A resample is never outside the range of the runs, so intervals of few runs are still too narrow: with five runs they
-//! contain the true value in about 92 % of the cases, with ten in 93 to 94 %, with fifteen and more in 95 % (measured by
-//! the tests below).
+//! A resample is never outside the range of the runs, so intervals of few runs are still too narrow: with five runs
+//! they contain the true value in about 92 % of the cases, with ten in 93 to 94 %, with fifteen and more in 95 %
+//! (measured by the tests below).
 //!
 //! The seed of the resamples is fixed: equal runs have equal intervals.
 

@@ -1,4 +1,5 @@
-//! Verdict on two policies that ran with the same seeds: Wilcoxon's signed-rank test, Holm's correction, and the interval.
+//! Verdict on two policies that ran with the same seeds: Wilcoxon's signed-rank test, Holm's correction, and the
+//! interval.
 //!
 //! Each seed gives a difference. The differences are ranked by absolute value; the statistic is the sum of the ranks of
 //! negative differences. Under the null hypothesis all 2ⁿ assignments of signs have the same probability, so that the

@@ -6,8 +6,8 @@
 //!                      a job changes its class after 4 polls in a row with the same result
 //! ```
 //!
-//! Misses and declared classes are per millisecond of CPU time, so a sleeping job keeps its class. A job whose misses are
-//! not counted keeps its declared class.
+//! Misses and declared classes are per millisecond of CPU time, so a sleeping job keeps its class. A job whose misses
+//! are not counted keeps its declared class.
 
 use program::Class;
 use sched::{CounterEvent, JobState, JobView, PerJob, SignalTier, Snapshot};

@@ -10,8 +10,8 @@
 //! The guard limits repeated attempts, the bytes per second, and migrations back and forth.
 //!
 //! Pages follow only if domains are nodes. Pages are sampled every few seconds; if the pages of a job were not sampled
-//! yet, the next poll tries again. While pages migrate, no further job migrates because of loads: the loads still include
-//! accesses to the old node.
+//! yet, the next poll tries again. While pages migrate, no further job migrates because of loads: the loads still
+//! include accesses to the old node.
 
 use base::{Bytes, NodeId};
 use sched::{Action, JobMemory, JobState, JobView, Plan, Reason, Snapshot};

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Loads do not change between two polls, so jobs that start together would all start on one domain. With
-//! `start=estimate` each start adds the mean load of the job's class to a copy of the loads, which is kept until the next
-//! poll ([`super::loads::ExpectedLoads`]). With `start=plain`, as printed, the measured loads are used, and the
+//! `start=estimate` each start adds the mean load of the job's class to a copy of the loads, which is kept until the
+//! next poll ([`super::loads::ExpectedLoads`]). With `start=plain`, as printed, the measured loads are used, and the
 //! number resolves ties.
 //!
 //! With `placement=sens` the predicted slowdowns are compared before the loads ([`super::cost`]).

@@ -11,9 +11,9 @@
 //! class. The other threads fill the remaining slots of their class in list order. A thread therefore migrates only if
 //! its class or the number of threads of a class changes.
 //!
-//! As published (`keep=core`), a thread stays only on a core that the map assigns to its class, and only if the class of
-//! the thread and of the core did not change since the last assignment. This also migrates threads within a cache, which
-//! has no benefit. By default (`keep=cache`), slots of one cache swap their CPUs to avoid such migrations.
+//! As published (`keep=core`), a thread stays only on a core that the map assigns to its class, and only if the class
+//! of the thread and of the core did not change since the last assignment. This also migrates threads within a cache,
+//! which has no benefit. By default (`keep=cache`), slots of one cache swap their CPUs to avoid such migrations.
 
 use std::collections::VecDeque;
 

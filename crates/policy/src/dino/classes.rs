@@ -8,8 +8,8 @@
 //! ```
 //!
 //! Clavis 6.5.5 (`DEVIL_HORIZON`, `SUPER_DEVIL_HORIZON`) rounds rates to whole misses per 1000 instructions before it
-//! compares them with 1.5 and 50. Rounding shifts the limits. The limits of the article are quoted from recollection and
-//! not confirmed.
+//! compares them with 1.5 and 50. Rounding shifts the limits. The limits of the article are quoted from recollection
+//! and not confirmed.
 //!
 //! A job changes to a class if 7 of its last 10 intervals are in that class. With fewer than 10 intervals, 70 % of the
 //! intervals must be in the class. A job without a class counts as a devil: this assumption is conservative for a job

@@ -11,13 +11,13 @@
 //!   [1][1][1][ ]       [2][2][3][3]         Group 3 causes no contention, so Group 2 is isolated
 //! ```
 //!
-//! Group 1 is concentrated because Group 2 then ends early, and Group 1 spreads over the free cores. Group 2 is identified
-//! by references, not by misses: under contention the misses of all jobs increase, but references are a property of the
-//! program. Queue-full cycles are evaluated before references, because Group 1 has many references too.
+//! Group 1 is concentrated because Group 2 then ends early, and Group 1 spreads over the free cores. Group 2 is
+//! identified by references, not by misses: under contention the misses of all jobs increase, but references are a
+//! property of the program. Queue-full cycles are evaluated before references, because Group 1 has many references too.
 //!
-//! In each period each thread gets a group, each job the group of most of its threads ([`groups`]), and each job a socket
-//! ([`sockets`]). Between two periods only jobs that start or lost their CPUs are placed. If queue-full cycles are not
-//! counted, bandwidth and misses replace them: the grouping is approximate, and a note reports it.
+//! In each period each thread gets a group, each job the group of most of its threads ([`groups`]), and each job a
+//! socket ([`sockets`]). Between two periods only jobs that start or lost their CPUs are placed. If queue-full cycles
+//! are not counted, bandwidth and misses replace them: the grouping is approximate, and a note reports it.
 //!
 //! A socket is a placement domain (a node, or the level `domains`). evenkeel places jobs instead of threads, so that a
 //! placement also applies to children that start later. A job with n threads takes n slots ([`crate::slots`]).

@@ -10,12 +10,12 @@
 //!   n1 = 0              all evenly over all
 //! ```
 //!
-//! Isolation requires enough contention: with `guard` and a threshold, cases 1 and 3 require that the queue-full cycles of
-//! Group 1, spread over all sockets, exceed `guard × th_sq` on each. Otherwise Group 1 is spread evenly, Group 2 is placed
-//! on the sockets with the fewest threads of Group 1, and Group 3 fills the free slots.
+//! Isolation requires enough contention: with `guard` and a threshold, cases 1 and 3 require that the queue-full cycles
+//! of Group 1, spread over all sockets, exceed `guard × th_sq` on each. Otherwise Group 1 is spread evenly, Group 2 is
+//! placed on the sockets with the fewest threads of Group 1, and Group 3 fills the free slots.
 //!
-//! With `keep` a job stays on a socket that belongs to its group, and spreading migrates only as many jobs as needed. Jobs
-//! without a group stay where they are.
+//! With `keep` a job stays on a socket that belongs to its group, and spreading migrates only as many jobs as needed.
+//! Jobs without a group stay where they are.
 
 use base::CpuSet;
 use sched::Snapshot;
@@ -132,7 +132,8 @@ impl<'a, 's> SocketMap<'a, 's> {
         division
     }
 
-    /// Places jobs without an assignment: running jobs stay, jobs that start get the least occupied socket of their group.
+    /// Places jobs without an assignment: running jobs stay, jobs that start get the least occupied socket of their
+    /// group.
     pub fn place_remaining(&mut self, division: Option<&Division>) {
         let unassigned =
             (0..self.members.len()).filter(|&job_idx| self.assignments[job_idx].is_none());

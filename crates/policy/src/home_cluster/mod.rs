@@ -26,11 +26,12 @@
 //! home. The home of a job whose memory the workload binds to one node is always that node, and pages with a declared
 //! memory policy never migrate.
 //!
-//! A cluster of the source is a node (or a cache, by `domains`), a processor is a CPU, and a process is a job, so that a
-//! placement also applies to children that start later. A job gets as many CPUs as it has threads. With more threads than
-//! CPUs, CPUs are shared, those with the fewest jobs first; no job waits in a queue. The home of a job that was running
-//! before it was attached is the node of most of its pages, else its current node. A job whose CPUs became unusable keeps
-//! its home as long as the home has usable CPUs. Only the idea of the source is public. All rules are evenkeel's choice.
+//! A cluster of the source is a node (or a cache, by `domains`), a processor is a CPU, and a process is a job, so that
+//! a placement also applies to children that start later. A job gets as many CPUs as it has threads. With more threads
+//! than CPUs, CPUs are shared, those with the fewest jobs first; no job waits in a queue. The home of a job that was
+//! running before it was attached is the node of most of its pages, else its current node. A job whose CPUs became
+//! unusable keeps its home as long as the home has usable CPUs. Only the idea of the source is public. All rules are
+//! evenkeel's choice.
 
 mod declaration;
 mod pages;

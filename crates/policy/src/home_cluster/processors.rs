@@ -5,9 +5,9 @@
 //!   processors=free   most free │ next …                        ties: number
 //! ```
 //!
-//! Free CPUs are selected in that order of clusters: in each cluster first the current CPUs of the job, then CPUs on the
-//! cores with the fewest jobs. If there are fewer free CPUs than threads, CPUs are shared, those with the fewest jobs
-//! first.
+//! Free CPUs are selected in that order of clusters: in each cluster first the current CPUs of the job, then CPUs on
+//! the cores with the fewest jobs. If there are fewer free CPUs than threads, CPUs are shared, those with the fewest
+//! jobs first.
 
 use std::cmp::Reverse;
 

@@ -3,8 +3,8 @@
 //! All private pages migrate from the old node to the new one. This requires that all threads of the job were on one
 //! node and are now on one other node. A job whose threads are on several nodes uses memory of all of them.
 //!
-//! If the target has less free memory than the job has pages, only as many pages migrate as fit. The job migrates in any
-//! case.
+//! If the target has less free memory than the job has pages, only as many pages migrate as fit. The job migrates in
+//! any case.
 
 use base::{Bytes, CpuSet, NodeId};
 use sched::{Action, JobMemory, JobState, JobView, Reason, Snapshot};

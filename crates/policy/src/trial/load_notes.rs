@@ -1,8 +1,8 @@
 //! The note about unknown loads, adapted to attached processes.
 //!
 //! A policy adds this note in its first turn. In a run, jobs exist in that turn. `watch` attaches processes later: the
-//! note would refer to no job, and would describe starts, which do not occur. The note is therefore delayed until processes
-//! are attached and their loads were unknown for some intervals. The delayed note includes the remedy.
+//! note would refer to no job, and would describe starts, which do not occur. The note is therefore delayed until
+//! processes are attached and their loads were unknown for some intervals. The delayed note includes the remedy.
 
 use sched::{Cause, Plan, Reason, SignalTier, Snapshot};
 

@@ -176,8 +176,9 @@ record! {
 }
 
 impl Comparison {
-    /// Returns the result as one JSON object on one line, documented in `docs/report-fields.md` and `docs/compare.schema.json`,
-    /// without a line feed at the end. Indented JSON of thousands of runs would be five times as large.
+    /// Returns the result as one JSON object on one line, documented in `docs/report-fields.md` and
+    /// `docs/compare.schema.json`, without a line feed at the end. Indented JSON of thousands of runs would be five
+    /// times as large.
     ///
     /// # Errors
     /// No error is known: numbers, strings and lists always have a JSON form.

@@ -122,8 +122,8 @@ impl StudyVerdict {
 }
 
 impl StudyResult {
-    /// Returns the result as one JSON object, documented in `docs/report-fields.md` and `docs/reproduce.schema.json`, without a line
-    /// feed at the end.
+    /// Returns the result as one JSON object, documented in `docs/report-fields.md` and `docs/reproduce.schema.json`,
+    /// without a line feed at the end.
     ///
     /// # Errors
     /// No error is known: numbers, strings and lists always have a JSON form.

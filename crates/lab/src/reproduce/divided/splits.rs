@@ -45,7 +45,8 @@ fn isolation(groups: &[u8]) -> Vec<bool> {
 fn slowdowns(socket: &Socket, mix: &[usize], on_first_socket: &[bool]) -> Vec<f64> {
     let mut all = vec![1.0; mix.len()];
     for side in [true, false] {
-        let on_side: Vec<usize> = (0..mix.len()).filter(|idx| on_first_socket[*idx] == side).collect();
+        let on_side: Vec<usize> =
+            (0..mix.len()).filter(|idx| on_first_socket[*idx] == side).collect();
         let behaviours: Vec<_> = on_side.iter().map(|idx| &socket.behaviours[mix[*idx]]).collect();
         let predicted = predict_together(&behaviours, &socket.domain);
         on_side.iter().zip(predicted).for_each(|(idx, predicted)| all[*idx] = predicted.slowdown);

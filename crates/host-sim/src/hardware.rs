@@ -192,7 +192,7 @@ impl Hardware {
             let n_cores = machine.cores().iter().filter(|c| c.cpus.intersects(&node.cpus)).count();
             let capacity = CAP_PER_CORE * n_cores.max(1) as f64;
             if known_ns.is_none() {
-                self.assume(format!("{LOCAL_NS} ns for a miss to the own node's memory"));
+                self.assume(format!("{LOCAL_NS} ns for a miss to local memory"));
             }
             if known_capacity.is_none() {
                 self.assume(format!("{CAP_PER_CORE} GB/s of memory bandwidth for each core"));
@@ -240,7 +240,7 @@ impl Hardware {
             let cpus = self.cpu_indices(&core.cpus);
             let share = known.smt_permille.map(|permille| permille.value as f64 / 1000.0);
             if 1 < cpus.len() && share.is_none() {
-                self.assume(format!("{SMT_SHARE} of its speed for a CPU with a busy SMT sibling"));
+                self.assume(format!("{SMT_SHARE} of the full speed for a CPU with a busy SMT sibling"));
             }
             for &cpu in &cpus {
                 self.cpus[cpu].core = self.cores.len();
@@ -373,7 +373,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn among_equally_distant_nodes_the_next_one_is_the_first_fallback() {
+    fn the_next_of_several_equally_distant_nodes_is_the_first_fallback() {
         let ring = |from: u32| {
             let hops = |to: u32| from.abs_diff(to).min(4 - from.abs_diff(to));
             let to: Vec<String> =

@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn a_recorded_code_equals_the_declared_one_and_keeps_its_own_wording() {
+    fn a_recorded_code_equals_the_declared_code_and_keeps_its_template() {
         let recorded = ReasonCode::recorded("load".to_owned(), "{domain} was idle".to_owned());
         assert_eq!(REASONS, std::slice::from_ref(&recorded));
         let reason = Reason { code: recorded, ..load() };

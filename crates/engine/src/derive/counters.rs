@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_in_which_the_counter_did_not_run_is_absent_and_not_added_later() {
+    fn the_events_of_an_interval_in_which_the_counter_did_not_run_are_not_added_later() {
         let delta = deltas(&[[100, 10, 10], [100, 20, 10], [107, 30, 20], [107, 30, 20]]);
         let exact = Measured::Exact;
         assert_eq!(delta, [exact(100), Measured::Absent, exact(7), exact(0)]);

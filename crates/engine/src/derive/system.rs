@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn counting_starts_with_the_first_sample_and_again_after_a_missing_one() {
+    fn counting_starts_at_the_first_sample_and_again_after_a_sample_without_a_counter() {
         let second = Nanos::from_secs(1);
         let mut system = SystemMetrics::default();
         let mut deltas = Vec::new();

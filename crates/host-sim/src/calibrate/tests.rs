@@ -42,7 +42,7 @@ fn the_shipped_constants_are_the_fit_to_all_data() {
 }
 
 #[test]
-fn in_cross_validation_the_error_is_below_that_of_every_baseline() {
+fn the_cross_validated_error_is_below_the_error_of_every_baseline() {
     let measurements = measurements();
     let stream = stream(&measurements);
     let (own, without_stream) = (left_out().errors(), left_out().errors_without(stream));

@@ -43,7 +43,7 @@ impl Fluid {
             Some((task, cpu, ns)) => {
                 let ms = ns / 1_000_000;
                 Err(violation(format!(
-                    "thread {task} has waited for {ms} ms next to the idle {cpu}"
+                    "thread {task} has waited for {ms} ms although {cpu} is idle"
                 )))
             }
             None => Ok(()),

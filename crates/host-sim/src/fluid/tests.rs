@@ -204,7 +204,7 @@ fn a_full_node_falls_back_to_the_next_and_a_full_machine_oom_kills() {
 }
 
 #[test]
-fn a_job_is_oom_killed_if_its_memory_is_allocated_by_another_first() {
+fn a_job_is_oom_killed_if_another_job_allocates_the_last_memory_first() {
     let mut fluid = machine("cores=2 mem=64M");
     let work = script(&fluid, 1e9, 0.0, 128);
     start(&mut fluid, 0, &work, Some(0));
@@ -240,7 +240,7 @@ fn no_more_jobs_are_oom_killed_than_necessary() {
         fluid.check_pages().expect("all memory is accounted for");
         fluid.check_affinities().expect("no ended task is on a CPU");
     }
-    assert_eq!(killed.len(), 2, "48 MiB hold two of 24 and not three: {killed:?}");
+    assert_eq!(killed.len(), 2, "48 MiB are enough for two jobs of 24 MiB, not for three: {killed:?}");
     assert_eq!(fluid.memory_free(0), 48 * MIB);
 }
 
@@ -373,7 +373,7 @@ fn without_contention_a_cpu_is_shared_by_weight_while_tasks_start_and_end() {
 }
 
 #[test]
-fn tasks_next_to_an_oom_killed_one_lose_no_cpu_time() {
+fn tasks_next_to_an_oom_killed_task_lose_no_cpu_time() {
     for contention in [true, false] {
         let mut fluid = machine("nodes=1 cores=1 mem=64M");
         fluid.settings.contention = contention;
@@ -395,7 +395,7 @@ fn tasks_next_to_an_oom_killed_one_lose_no_cpu_time() {
         }
         let last = ends.iter().copied().fold(0.0, f64::max);
         let sum: f64 = cpu_times.iter().sum();
-        assert!((sum - last).abs() < 100.0, "one CPU was never idle: {sum} of {last} ns cpu_times");
+        assert!((sum - last).abs() < 100.0, "one CPU was never idle: {sum} of {last} ns of CPU time");
         fluid.check_cpu_time().expect("at most the existing CPU time");
     }
 }
@@ -507,7 +507,7 @@ fn memory_of_a_young_job_migrates_in_the_first_scan_and_memory_of_an_old_job_aft
     bind(&mut young, 0, 2);
     let (young_s, node) = migrates(&mut young);
     assert_eq!(node, 1);
-    assert!((0.4..0.7).contains(&young_s), "in the first scan, at one second: {young_s}");
+    assert!((0.4..0.7).contains(&young_s), "migrated in the first scan, at one second: {young_s}");
 
     // The scans are at 1, 2.3, 3.99, 6.187, 9.043 and 12.756 s of CPU time. The cost of each scan delays the next
     // scan slightly.
@@ -581,5 +581,5 @@ fn memory_of_the_kernel_and_page_cache_is_reclaimed_if_no_node_has_free_memory()
     start(&mut fluid, 0, &work, Some(0));
     fluid.advance(500_000_000);
     fluid.check_pages().expect("all memory is accounted for");
-    assert_eq!(fluid.memory_of(0).iter().sum::<u64>(), 250 * MIB, "all of it is there");
+    assert_eq!(fluid.memory_of(0).iter().sum::<u64>(), 250 * MIB, "all memory is allocated");
 }

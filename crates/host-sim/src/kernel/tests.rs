@@ -41,7 +41,7 @@ fn a_difference_of_two_idle_cpus_between_nodes_is_tolerated_on_a_mostly_idle_nod
     let takes = |_: usize, _: usize, _: bool| true;
     let balance = |kernel: &mut KernelModel| (0..9).find_map(|_| kernel.balance(&takes));
     [0, 1].into_iter().for_each(|cpu| kernel.add_task(cpu));
-    assert_eq!(balance(&mut kernel), None, "two on one node stay there");
+    assert_eq!(balance(&mut kernel), None, "the imbalance of two tasks is tolerated");
     [2, 3].into_iter().for_each(|cpu| kernel.add_task(cpu));
     let pull = balance(&mut kernel).expect("four are too many");
     assert_eq!((pull.from / 32, pull.to / 32, pull.running_too), (0, 1, true));
@@ -112,11 +112,11 @@ fn numa_cpu_for(version: KernelVersion, running: &[usize]) -> Option<usize> {
 #[test]
 fn a_task_migrates_to_its_memory_if_the_imbalance_does_not_grow() {
     let selected = |running: &[usize]| numa_cpu_for(KernelVersion::V6_18, running);
-    assert_eq!(selected(&[0]), Some(4), "an idle node");
-    assert_eq!(selected(&[0, 1]), Some(4), "one here, one there");
-    assert_eq!(selected(&[0, 1, 4]), None, "two there and one here");
-    assert_eq!(selected(&[0, 4, 5]), None, "there would be three there and none here");
-    assert_eq!(selected(&[0, 0, 1, 2, 3, 4, 5, 6, 7]), Some(4), "five and four, four and five");
-    assert_eq!(selected(&[0, 1, 2, 3, 4, 5, 6, 7]), None, "three and five are worse");
+    assert_eq!(selected(&[0]), Some(4), "node 1 is idle");
+    assert_eq!(selected(&[0, 1]), Some(4), "each node would have one task");
+    assert_eq!(selected(&[0, 1, 4]), None, "node 1 would have two tasks, node 0 one");
+    assert_eq!(selected(&[0, 4, 5]), None, "node 1 would have three tasks, node 0 none");
+    assert_eq!(selected(&[0, 0, 1, 2, 3, 4, 5, 6, 7]), Some(4), "five and four tasks become four and five");
+    assert_eq!(selected(&[0, 1, 2, 3, 4, 5, 6, 7]), None, "four and four tasks would become three and five");
     assert_eq!(numa_cpu_for(KernelVersion::V4_2, &[0, 4, 5]), None);
 }

@@ -162,7 +162,7 @@ mod tests {
         }
 
         #[test]
-        fn an_additional_program_makes_no_other_faster(
+        fn an_additional_program_makes_no_other_program_faster(
             demands in proptest::collection::vec(demand(), 1..6),
             more in demand(),
         ) {

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn misses_without_a_cache_are_at_least_those_of_the_first_point() {
+    fn misses_without_a_cache_are_at_least_the_misses_of_the_first_point() {
         let character = MissCurve::new(vec![row(128.0, 10.0)], MissPoint::default()).unwrap();
         assert_eq!(character.at(0.0).misses, 10.0);
     }

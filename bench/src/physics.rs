@@ -148,7 +148,7 @@ fn print_pairs(data: &CoRunData, fitted: &Calibration) -> anyhow::Result<bool> {
     }
     println!(
         "\nSplits of four programs over two caches: mean slowdown {:.3} as chosen by the physics, {:.3} optimal, {:.3} random",
-        found.chosen, found.best, found.blind
+        found.chosen, found.best, found.mean_of_all
     );
     Ok(better)
 }

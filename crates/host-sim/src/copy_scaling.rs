@@ -1,4 +1,5 @@
-//! Slowdown of a program that runs together with copies of itself, computed from the counters of the program alone.
+//! Slowdown of a program that runs together with copies of the same program, computed from the counters of one copy
+//! alone.
 //!
 //! The published values of SPEC CPU2006 contain no miss-ratio curves. Each program therefore gets a curve with one free
 //! parameter `s`. It is fitted to the slowdown of 8 copies and validated on the slowdowns of 2 and 4 copies:
@@ -31,9 +32,9 @@ const BANDWIDTH: f64 = 80e9;
 /// Highest utilization for which the queueing formula is used.
 const USE_MAX: f64 = 0.98;
 /// Minimum number of misses per 1000 instructions for which the measured bytes per miss are reliable.
-const MISSES_FEW: f64 = 0.3;
+const RELIABLE_MPKI_MIN: f64 = 0.3;
 /// Bytes per miss of a program with few misses.
-const BYTES_WHERE_FEW: f64 = 128.0;
+const BYTES_PER_MISS_DEFAULT: f64 = 128.0;
 /// Upper bound of the memory-level parallelism that is derived from stalls.
 const OVERLAP_MAX: f64 = 16.0;
 /// Smallest number of core cycles per instruction.
@@ -67,8 +68,8 @@ impl SoloCounters {
 
     /// Returns the bytes transferred per miss: the line, write-backs and prefetches.
     pub fn bytes_per_miss(&self) -> f64 {
-        match self.mpki <= MISSES_FEW {
-            true => BYTES_WHERE_FEW,
+        match self.mpki <= RELIABLE_MPKI_MIN {
+            true => BYTES_PER_MISS_DEFAULT,
             false => (self.bandwidth / (CLOCK * self.ipc * self.mpki / 1000.0)).clamp(64.0, 400.0),
         }
     }
@@ -130,7 +131,8 @@ impl CopyModel {
     /// Returns the curve length in MiB with the smallest error for a measured slowdown.
     pub fn fit(&self, n_copies: u32, slowdown: f64) -> f64 {
         let error = |s: &f64| (self.slowdown(n_copies, *s) - slowdown).abs();
-        let lengths = (0..N_LENGTHS).map(|idx| CACHE_MIB / RATIO_MIN / libm::pow(STEP, idx as f64));
+        let lengths = (0..N_LENGTHS)
+            .map(|idx| CACHE_MIB / CACHE_RATIO_MIN / libm::pow(LENGTH_STEP, idx as f64));
         let best = lengths.min_by(|one, other| error(one).total_cmp(&error(other)));
         best.unwrap_or(CACHE_MIB)
     }
@@ -143,8 +145,8 @@ const DAMPING: f64 = 0.3;
 /// Number of curve lengths that the fit tries: from four times the cache size down to a sixtieth, in steps of two
 /// percent.
 const N_LENGTHS: usize = 280;
-const RATIO_MIN: f64 = 0.25;
-const STEP: f64 = 1.02;
+const CACHE_RATIO_MIN: f64 = 0.25;
+const LENGTH_STEP: f64 = 1.02;
 
 fn queue(in_use: f64) -> f64 {
     let in_use = in_use.min(USE_MAX);

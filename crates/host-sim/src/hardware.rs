@@ -240,7 +240,9 @@ impl Hardware {
             let cpus = self.cpu_indices(&core.cpus);
             let share = known.smt_permille.map(|permille| permille.value as f64 / 1000.0);
             if 1 < cpus.len() && share.is_none() {
-                self.assume(format!("{SMT_SHARE} of the full speed for a CPU with a busy SMT sibling"));
+                self.assume(format!(
+                    "{SMT_SHARE} of the full speed for a CPU with a busy SMT sibling"
+                ));
             }
             for &cpu in &cpus {
                 self.cpus[cpu].core = self.cores.len();
@@ -311,7 +313,7 @@ impl Hardware {
 
     /// Returns the fallback order of a node's memory, as in the kernel's zonelists (`find_next_best_node`,
     /// `build_zonelists`). Nodes are sorted by distance. At equal distance, nodes without CPUs and nodes with numbers
-    /// above `from` come first, then nodes that are the first choice of fewer other nodes.
+    /// above `from` come first. Further ties go to the node that is the first choice of the fewest other nodes.
     fn fallbacks(&self, from: usize, n_first: &mut [u32]) -> Vec<usize> {
         let mut remaining: Vec<usize> = (0..self.nodes.len()).filter(|&to| to != from).collect();
         let mut order: Vec<usize> = Vec::with_capacity(remaining.len());

@@ -157,7 +157,8 @@ impl SimJob {
         SimJob { job, script, n_runs: 0, state: SimJobState::Waiting }
     }
 
-    /// Returns whether the job ends without a stop by the host. Restarted jobs run until all such jobs have ended.
+    /// Returns whether the job ends without a stop by the host. After the last of these jobs, the host stops the
+    /// restarted jobs.
     fn ends_without_stop(&self) -> bool {
         self.job.ending != Ending::RestartUntilOthersDone
     }

@@ -87,8 +87,8 @@ const RUN_TIME_MAX_UNLIMITED: Nanos = Nanos::from_secs(100 * 86_400);
 /// Maximum simulated run time with a time limit, 100 years.
 const RUN_TIME_MAX: Nanos = Nanos::from_secs(36_525 * 86_400);
 
-/// Checks the run time of each job alone. With a time limit of the run or of the job, the maximum is
-/// [`RUN_TIME_MAX`].
+/// Checks the run time of each job alone. The maximum is 100 days. With a time limit of the run, and for jobs with
+/// `stop_after` or `restart`, it is 100 years.
 ///
 /// # Errors
 /// Returns an error for the first job that runs too long.

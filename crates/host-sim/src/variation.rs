@@ -3,7 +3,7 @@
 //! | key | varied value | default | source |
 //! | --- | --- | --- | --- |
 //! | `start` | the delay of a job's start, from 0 to this time | 10ms | measured: the first job of a run runs after 7.1 ms (6.1 to 19.5), `xtask bench start` |
-//! | `placement` | the CPU that starts the jobs | on | measured: `xtask bench kernel` prints the CPUs of first jobs |
+//! | `placement` | the CPU on which jobs are forked | on | measured: `xtask bench kernel` prints the CPUs of first jobs |
 //! | `idle` | the choice among equally good idle CPUs | on | as `placement`; on a real machine, the choice depends on which CPU became idle last |
 //! | `length` | relative length of a program's phase | 0.005 | measured: `xtask bench variation` |
 //! | `sleep` | relative duration of a sleep | 0.1 | between the values that `xtask bench variation` measures for timers and for a disk |
@@ -135,12 +135,12 @@ fn mix(one: u64, other: u64) -> u64 {
 }
 
 impl VariationStreams {
-    /// Returns the stream that draws the CPU that starts the jobs, if it varies.
+    /// Returns the random stream for the CPU on which jobs are forked; `None` if this CPU does not vary.
     pub(crate) fn first_placement(&self) -> Option<Rng> {
         self.variation.placement.then(|| stream(self.seed, 1))
     }
 
-    /// Returns the stream that draws among equally good idle CPUs, if the choice varies.
+    /// Returns the random stream for the choice among equally good idle CPUs; `None` if the choice does not vary.
     pub(crate) fn idle_choice(&self) -> Option<Rng> {
         self.variation.idle.then(|| stream(self.seed, 2))
     }

@@ -15,7 +15,7 @@ use crate::{Command, Ending, Job, Workload, WorkloadError};
 pub(crate) struct WorkloadLine {
     /// The name in the file. If absent, the name is derived from the program.
     pub(crate) name: Option<String>,
-    /// The number of copies in the file. If present, `{copy}` is replaced.
+    /// The number of copies in the file. If present, `{copy}` in the values of the job is replaced.
     pub(crate) copies: Option<u32>,
     /// Time between the starts of two copies.
     pub(crate) every: Nanos,

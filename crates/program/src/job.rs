@@ -48,7 +48,7 @@ pub struct Job {
     pub input: Option<PathBuf>,
     /// File for standard output; absent: a file in the directory of the report.
     pub output: Option<PathBuf>,
-    /// Number of busy threads of the job; a policy assigns as many CPUs. At least 1.
+    /// Number of busy threads of the job; a policy assigns the same number of CPUs. At least 1.
     pub threads: u32,
     /// Condition on which the job ends.
     pub ending: Ending,

@@ -86,9 +86,9 @@ fn sensitivity(sensitivity: &Sensitivity) -> String {
     let of_class = |(class, permille): &(Class, u32)| {
         format!("{} = {}", class.number(), slowdown_text(*permille))
     };
-    let given = sensitivity.by_class().iter().map(of_class);
+    let by_class = sensitivity.by_class().iter().map(of_class);
     let remote = format!("remote = {}", slowdown_text(sensitivity.remote()));
-    format!("{{ {} }}", given.chain([remote]).collect::<Vec<_>>().join(", "))
+    format!("{{ {} }}", by_class.chain([remote]).collect::<Vec<_>>().join(", "))
 }
 
 fn memory(policy: &MemoryPolicy) -> String {

@@ -354,7 +354,7 @@ impl CounterDeltas {
     /// of the other events would be too low.
     pub fn misses(&self) -> Option<u64> {
         self.get(CounterEvent::LlcMisses).or_else(|| {
-            let known = MISS_PARTS.into_iter().filter_map(|event| self.get(event));
+            let known = MISS_EVENTS.into_iter().filter_map(|event| self.get(event));
             known.reduce(u64::saturating_add).filter(|_| !self.has_uncounted_misses())
         })
     }
@@ -364,7 +364,7 @@ impl CounterDeltas {
     pub fn has_uncounted_misses(&self) -> bool {
         match self.present.or(self.uncounted).contains(CounterEvent::LlcMisses) {
             true => self.uncounted.contains(CounterEvent::LlcMisses),
-            false => MISS_PARTS.into_iter().any(|event| self.uncounted.contains(event)),
+            false => MISS_EVENTS.into_iter().any(|event| self.uncounted.contains(event)),
         }
     }
 
@@ -390,7 +390,7 @@ impl CounterDeltas {
 }
 
 /// The events whose sum is the number of misses of the last-level cache.
-const MISS_PARTS: [CounterEvent; 3] =
+const MISS_EVENTS: [CounterEvent; 3] =
     [CounterEvent::LlcLoadMisses, CounterEvent::LlcStoreMisses, CounterEvent::LlcPrefetchMisses];
 
 #[cfg(test)]

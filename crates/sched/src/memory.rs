@@ -143,7 +143,7 @@ impl JobMemory {
 /// A page migration that has started and not completed. Written by the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ActivePageMigration {
-    /// The job, or a task of the process.
+    /// The job, or a task of the process that owns the memory.
     pub target: Target,
     /// The source node; `None`: all nodes except `to`.
     pub from: Option<NodeId>,
@@ -158,7 +158,7 @@ pub struct ActivePageMigration {
 /// Result of a page migration. `requested` = `moved` + `failed` + `not_attempted`. Written by the host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CompletedPageMigration {
-    /// The job, or a task of the process.
+    /// The job, or a task of the process that owns the memory.
     pub target: Target,
     /// The job of the target.
     pub job: JobId,

@@ -48,7 +48,7 @@ pub enum Action {
     Place(CpuSet),
     /// Sets the memory policy. Only for a due job: pages that are allocated already do not move.
     MemoryPolicy(MemoryPolicy),
-    /// Restores the affinity from before the first placement.
+    /// Restores the affinity that the target had before its first placement.
     Release,
     /// Migrates private memory (not shared memory, not file pages) of all processes of a job, or of the process of a
     /// task, to another node. The migration runs outside the loop of turns and cannot be undone. Processes that start

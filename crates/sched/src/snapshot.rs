@@ -76,7 +76,7 @@ pub struct JobView<'a> {
     /// released, or if its affinity is unknown.
     pub placed: Option<&'a CpuSet>,
     /// The domain of `placed`; without `placed`, the domain in which most tasks of the job last ran. `None` if the
-    /// domain is unknown or if there are several.
+    /// domain is unknown or if the job uses several domains.
     pub domain: Option<usize>,
     /// Whether evenkeel manages the job. Requests for other jobs are rejected.
     pub movable: bool,

@@ -247,7 +247,7 @@ impl Tasks {
     }
 
     /// Removes tasks that exited. Their deltas in this interval count for the domain of the CPU that `cpu_of` returns
-    /// for their job, or without such a CPU, for the domain of the last CPU of the task.
+    /// for the job. If it returns no CPU, they count for the domain of the task's last CPU.
     pub fn remove(&mut self, exited: &[TaskId], cpu_of: impl Fn(JobId) -> Option<CpuId>) {
         let mut removed: Vec<usize> = exited.iter().filter_map(|&task| self.row_of(task)).collect();
         removed.sort_unstable();

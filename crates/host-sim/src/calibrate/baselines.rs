@@ -157,9 +157,9 @@ fn best_rate(measurements: &CoRunData) -> Baseline {
 /// Utilization above which the queueing formula is not used. Selected for the smallest error of this baseline.
 const USE_MAX: f64 = 0.94;
 /// Minimum relative change of misses over a curve; smaller changes do not determine the cost of a miss.
-const FLAT: f64 = 0.05;
+const MISS_CHANGE_MIN: f64 = 0.05;
 /// Minimum number of cycles per instruction without stalls, for a core that issues four instructions per cycle.
-const REST_MIN: f64 = 0.25;
+const CORE_CYCLES_MIN: f64 = 0.25;
 /// Iterations of the fixed point. Each iteration applies half of the change.
 const N_ROUNDS: usize = 100;
 
@@ -189,7 +189,7 @@ fn solve_fixed_point(
         cycles = [0, 1].map(|idx| {
             let waits =
                 programs[idx].misses(occupancies[idx]) * programs[idx].price * now / own[idx];
-            (cycles[idx] + programs[idx].rest + waits) / 2.0
+            (cycles[idx] + programs[idx].core_cycles + waits) / 2.0
         });
     }
     [0, 1].map(|idx| cycles[idx] / programs[idx].alone)
@@ -202,7 +202,7 @@ struct FixedPointProgram<'a> {
     /// Cycles per instruction alone, with the whole cache.
     alone: f64,
     /// Cycles per instruction without stalls.
-    rest: f64,
+    core_cycles: f64,
     /// Cycles per instruction for each miss per 1000 instructions.
     price: f64,
 }
@@ -211,9 +211,9 @@ impl<'a> FixedPointProgram<'a> {
     fn new(measurements: &CoRunData, known: &'a TableProgram) -> Self {
         let point = known.miss_curve.at(measurements.machine.cache);
         let alone = point.cycles.unwrap_or(1.0);
-        let price = price(known).unwrap_or_else(|| usual_price(measurements));
-        let price = price.min((alone - REST_MIN) / point.misses.max(1e-9)).max(0.0);
-        FixedPointProgram { known, alone, rest: alone - price * point.misses, price }
+        let price = price(known).unwrap_or_else(|| median_price(measurements));
+        let price = price.min((alone - CORE_CYCLES_MIN) / point.misses.max(1e-9)).max(0.0);
+        FixedPointProgram { known, alone, core_cycles: alone - price * point.misses, price }
     }
 
     fn misses(&self, bytes: f64) -> f64 {
@@ -235,7 +235,7 @@ fn price(known: &TableProgram) -> Option<f64> {
         rows.iter().filter_map(|row| Some((row.misses, row.cycles?))).collect();
     let misses_max = points.iter().map(|point| point.0).fold(0.0, f64::max);
     let misses_min = points.iter().map(|point| point.0).fold(f64::INFINITY, f64::min);
-    if misses_max - misses_min < FLAT * misses_max.max(0.5) {
+    if misses_max - misses_min < MISS_CHANGE_MIN * misses_max.max(0.5) {
         return None;
     }
     let (x, y) = (
@@ -248,7 +248,7 @@ fn price(known: &TableProgram) -> Option<f64> {
 }
 
 /// Returns the median of the known costs of a miss.
-fn usual_price(measurements: &CoRunData) -> f64 {
+fn median_price(measurements: &CoRunData) -> f64 {
     let mut known: Vec<f64> = measurements.programs.iter().filter_map(price).collect();
     known.sort_by(f64::total_cmp);
     match (known.len(), known.get(known.len() / 2)) {

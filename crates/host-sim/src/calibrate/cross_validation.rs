@@ -170,7 +170,7 @@ pub struct PairingResult {
     /// Mean measured slowdown of the best pairings.
     pub best: f64,
     /// Mean measured slowdown of all pairings.
-    pub blind: f64,
+    pub mean_of_all: f64,
 }
 
 /// Evaluates all combinations of four programs of which every pair was measured.
@@ -178,7 +178,7 @@ pub fn evaluate_pairings(
     measurements: &CoRunData,
     model: impl Fn(&MeasuredPair) -> [f64; 2],
 ) -> PairingResult {
-    let mut all = PairingResult { n: 0, n_best: 0, chosen: 0.0, best: 0.0, blind: 0.0 };
+    let mut all = PairingResult { n: 0, n_best: 0, chosen: 0.0, best: 0.0, mean_of_all: 0.0 };
     for four in sets_of_four(measurements.programs.len()) {
         let Some(pairings) = pairings_of(measurements, four) else { continue };
         let measured = pairings.map(|two| two.map(|pair| pair.slowdowns).concat());
@@ -189,10 +189,15 @@ pub fn evaluate_pairings(
         all.n_best += usize::from(chosen == best);
         all.chosen += measured[chosen];
         all.best += measured[best];
-        all.blind += measured.iter().sum::<f64>() / 3.0;
+        all.mean_of_all += measured.iter().sum::<f64>() / 3.0;
     }
     let n = all.n.max(1) as f64;
-    PairingResult { chosen: all.chosen / n, best: all.best / n, blind: all.blind / n, ..all }
+    PairingResult {
+        chosen: all.chosen / n,
+        best: all.best / n,
+        mean_of_all: all.mean_of_all / n,
+        ..all
+    }
 }
 
 fn sets_of_four(n: usize) -> Vec<[usize; 4]> {

@@ -97,7 +97,7 @@ struct MigrationBatch {
 struct JobPageCounts {
     on: Vec<u64>,
     /// Touched bytes that do not yet fill a page.
-    rest: f64,
+    partial_page: f64,
     /// Index of the next node of interleaved memory.
     next: usize,
     /// Share of the job's memory on each node that has some of it.
@@ -230,9 +230,9 @@ impl Fluid {
     /// Allocates memory that a job touches first, from a node.
     pub(super) fn touch(&mut self, job: usize, cpu_node: usize, bytes: f64) {
         let Some(pages) = self.pages.jobs.get_mut(job) else { return };
-        pages.rest += bytes;
-        let whole = libm::floor((pages.rest + 0.5) / PAGE as f64) as u64 * PAGE;
-        pages.rest -= whole as f64;
+        pages.partial_page += bytes;
+        let whole = libm::floor((pages.partial_page + 0.5) / PAGE as f64) as u64 * PAGE;
+        pages.partial_page -= whole as f64;
         if whole == 0 {
             return;
         }
@@ -466,7 +466,7 @@ impl Fluid {
     }
 }
 
-/// Returns the node `here` if it is one of `nodes`, else the first of `nodes` in its fallback order.
+/// Returns the node `here` if it is one of `nodes`, else the first of `nodes` in the fallback order of `here`.
 fn first_by_distance(nodes: &[usize], here: usize, hardware: &Hardware) -> usize {
     if nodes.contains(&here) {
         return here;

@@ -8,7 +8,7 @@
 //!   of changed speed       new latency, and new speeds of all their users
 //! ```
 //!
-//! Changes within [`CLOSE`] are ignored, so that the cost of an event depends on the number of affected rates. Errors
+//! Changes within [`RELATIVE_PRECISION`] are ignored, so that the cost of an event depends on the number of affected rates. Errors
 //! do not accumulate, because the current demand is always compared with the demand for which the latency was solved.
 
 use super::tasks::{TOUCH_RATE, TaskActivity, TaskCounts, queue_full};
@@ -20,7 +20,7 @@ use crate::physics::{
 };
 
 /// Relative precision of latencies and speeds.
-const CLOSE: f64 = 1e-3;
+const RELATIVE_PRECISION: f64 = 1e-3;
 /// Minimum relative change of a task's speed for which its cache is solved again.
 const SPEED_CHANGE_MIN: f64 = 4e-3;
 /// Maximum number of iterations between occupancies and speeds.
@@ -95,9 +95,11 @@ impl ChannelState {
     fn is_inconsistent(&self) -> bool {
         let latency = |used: f64| self.channel.latency_ns(used / self.channel.capacity);
         let differs = libm::fabs(latency(self.used) - latency(self.solved_for));
-        let is_full = self.channel.capacity * (1.0 - CLOSE) <= self.solved_for.max(self.used);
+        let is_full =
+            self.channel.capacity * (1.0 - RELATIVE_PRECISION) <= self.solved_for.max(self.used);
         let shifts = libm::fabs(self.used - self.solved_for);
-        CLOSE * self.latency < differs || (is_full && CLOSE * self.solved_for < shifts)
+        RELATIVE_PRECISION * self.latency < differs
+            || (is_full && RELATIVE_PRECISION * self.solved_for < shifts)
     }
 }
 
@@ -238,7 +240,7 @@ impl Fluid {
                 task.occupancy = now;
                 task.demand.ns = ns;
             }
-            if change < CLOSE / 10.0 {
+            if change < RELATIVE_PRECISION / 10.0 {
                 break;
             }
             if previous_change < 2.0 * change {

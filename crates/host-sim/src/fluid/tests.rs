@@ -177,8 +177,8 @@ fn a_task_is_fast_again_after_its_pages_migrate_to_it() {
         }
         fluid.advance(500_000_000);
         fluid.check_pages().expect("all memory is accounted for");
-        let there = fluid.memory_of(0)[1];
-        assert_eq!(there, if moves { 64 * MIB } else { 0 });
+        let moved = fluid.memory_of(0)[1];
+        assert_eq!(moved, if moves { 64 * MIB } else { 0 });
         ends(&mut fluid)[0].1
     };
     assert!(11 * took(true) < 10 * took(false), "{} {}", took(true), took(false));
@@ -240,7 +240,11 @@ fn no_more_jobs_are_oom_killed_than_necessary() {
         fluid.check_pages().expect("all memory is accounted for");
         fluid.check_affinities().expect("no ended task is on a CPU");
     }
-    assert_eq!(killed.len(), 2, "48 MiB are enough for two jobs of 24 MiB, not for three: {killed:?}");
+    assert_eq!(
+        killed.len(),
+        2,
+        "48 MiB are enough for two jobs of 24 MiB, not for three: {killed:?}"
+    );
     assert_eq!(fluid.memory_free(0), 48 * MIB);
 }
 
@@ -395,7 +399,10 @@ fn tasks_next_to_an_oom_killed_task_lose_no_cpu_time() {
         }
         let last = ends.iter().copied().fold(0.0, f64::max);
         let sum: f64 = cpu_times.iter().sum();
-        assert!((sum - last).abs() < 100.0, "one CPU was never idle: {sum} of {last} ns of CPU time");
+        assert!(
+            (sum - last).abs() < 100.0,
+            "one CPU was never idle: {sum} of {last} ns of CPU time"
+        );
         fluid.check_cpu_time().expect("at most the existing CPU time");
     }
 }

@@ -37,10 +37,10 @@ pub(super) struct BusyDomain {
 const BUSY_MS_PER_CPU: u64 = 16;
 /// A group is busier than the local group if its load is above this percentage of the local load (`imbalance_pct`).
 /// Since Linux 5.5, this rule applies only between overloaded groups. Older kernels apply it to all groups, with 125.
-const MORE: u64 = 117;
-const MORE_BEFORE: u64 = 125;
+const BUSIER_PERCENT: u64 = 117;
+const BUSIER_PERCENT_BEFORE_5_5: u64 = 125;
 /// Load of a task (`NICE_0_LOAD`).
-const TASK: u64 = 1024;
+const TASK_LOAD: u64 = 1024;
 
 /// Returns the domains: CPUs of each cache, caches of each node, nodes of the machine.
 pub(super) fn domains(hardware: &Hardware) -> Vec<BusyDomain> {
@@ -87,7 +87,7 @@ struct BusyGroup {
 impl BusyGroup {
     /// Returns the load per CPU.
     fn load(self) -> u64 {
-        TASK * self.running / self.cpus.max(1)
+        TASK_LOAD * self.running / self.cpus.max(1)
     }
 
     fn is_overloaded(self) -> bool {
@@ -136,7 +136,7 @@ impl KernelModel {
         };
         let failed = self.domains[domain].failed[here];
         let weighs = match self.version {
-            KernelVersion::V6_18 => TASK.checked_shr(failed).unwrap_or(0),
+            KernelVersion::V6_18 => TASK_LOAD.checked_shr(failed).unwrap_or(0),
             KernelVersion::V4_2 | KernelVersion::V2_6_27 => 0,
         };
         let pull = (weighs <= imbalance).then(|| self.pull_between(domain, (busiest, here), takes));
@@ -166,11 +166,13 @@ impl KernelModel {
         let busy = groups[busiest];
         let (running, cpus) =
             groups.iter().fold((0, 0), |sum, group| (sum.0 + group.running, sum.1 + group.cpus));
-        let average = TASK * running / cpus.max(1);
+        let average = TASK_LOAD * running / cpus.max(1);
         let is_even = match self.version {
-            KernelVersion::V6_18 => own.is_overloaded() && 100 * busy.load() <= MORE * own.load(),
+            KernelVersion::V6_18 => {
+                own.is_overloaded() && 100 * busy.load() <= BUSIER_PERCENT * own.load()
+            }
             KernelVersion::V4_2 | KernelVersion::V2_6_27 => {
-                100 * busy.load() <= MORE_BEFORE * own.load()
+                100 * busy.load() <= BUSIER_PERCENT_BEFORE_5_5 * own.load()
             }
         };
         if busy.load() <= own.load() || average <= own.load() || is_even {

@@ -116,7 +116,15 @@ fn a_task_migrates_to_its_memory_if_the_imbalance_does_not_grow() {
     assert_eq!(selected(&[0, 1]), Some(4), "each node would have one task");
     assert_eq!(selected(&[0, 1, 4]), None, "node 1 would have two tasks, node 0 one");
     assert_eq!(selected(&[0, 4, 5]), None, "node 1 would have three tasks, node 0 none");
-    assert_eq!(selected(&[0, 0, 1, 2, 3, 4, 5, 6, 7]), Some(4), "five and four tasks become four and five");
-    assert_eq!(selected(&[0, 1, 2, 3, 4, 5, 6, 7]), None, "four and four tasks would become three and five");
+    assert_eq!(
+        selected(&[0, 0, 1, 2, 3, 4, 5, 6, 7]),
+        Some(4),
+        "five and four tasks become four and five"
+    );
+    assert_eq!(
+        selected(&[0, 1, 2, 3, 4, 5, 6, 7]),
+        None,
+        "four and four tasks would become three and five"
+    );
     assert_eq!(numa_cpu_for(KernelVersion::V4_2, &[0, 4, 5]), None);
 }

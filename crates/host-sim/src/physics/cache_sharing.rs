@@ -62,12 +62,12 @@ impl FillStep {
     /// of a small program fits into one step; without refinement, the program would never occupy this step.
     fn hides_a_knee(&self, character: &MissCurve) -> bool {
         let misses = |bytes| character.at(bytes).misses;
-        ALL_MISS < self.width && misses(self.middle()) * STEEP < misses(self.begin)
+        ALL_MISS < self.width && misses(self.middle()) * MISS_RATIO_MAX < misses(self.begin)
     }
 }
 
 /// A step is halved if its misses decrease by more than this factor (guessed).
-const STEEP: f64 = 16.0;
+const MISS_RATIO_MAX: f64 = 16.0;
 
 impl FillTable {
     /// Computes how a program fills a cache of `bytes`.

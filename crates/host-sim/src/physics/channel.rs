@@ -52,7 +52,7 @@ pub struct ChannelLoad {
 /// Maximum number of bisection steps.
 const N_HALVINGS: usize = 60;
 /// Relative precision of the latency.
-const EXACT: f64 = 1e-10;
+const RELATIVE_PRECISION: f64 = 1e-10;
 
 impl Channel {
     /// Returns this channel with a capacity of at least `moved` bytes per nanosecond, which a program alone has
@@ -78,7 +78,7 @@ impl Channel {
         let bound = demands.iter().map(slowest).filter(|ns| ns.is_finite()).sum::<f64>();
         let (mut low, mut high) = (self.unloaded_ns, self.latency_ns(1.0).max(bound));
         for _ in 0..N_HALVINGS {
-            if high - low <= high * EXACT {
+            if high - low <= high * RELATIVE_PRECISION {
                 break;
             }
             let latency_ns = (low + high) / 2.0;
@@ -156,9 +156,9 @@ mod tests {
             let loaded = CHANNEL.load(&demands);
             let moved = moved(&demands, &loaded);
             prop_assert!(moved <= CHANNEL.capacity * (1.0 + 1e-6), "{moved}");
-            let again = CHANNEL.latency_ns(loaded.utilization);
+            let latency_ns = CHANNEL.latency_ns(loaded.utilization);
             let full = 1.0 - 1e-6 <= loaded.utilization;
-            prop_assert!((loaded.latency_ns / again - 1.0).abs() < 1e-6 || (full && again <= loaded.latency_ns));
+            prop_assert!((loaded.latency_ns / latency_ns - 1.0).abs() < 1e-6 || (full && latency_ns <= loaded.latency_ns));
         }
 
         #[test]

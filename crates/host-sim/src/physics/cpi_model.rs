@@ -37,9 +37,9 @@ pub struct CpiParameters {
 }
 
 /// Spread of the inverse MLP among programs (guessed).
-const SPREAD: f64 = 0.25;
+const INVERSE_MLP_SPREAD: f64 = 0.25;
 /// Relative error of measured cycles per instruction.
-const SCATTER: f64 = 0.01;
+const CYCLES_ERROR: f64 = 0.01;
 /// Cache size in bytes of the base point. The differences of other points are relative to the point with this size,
 /// or with the nearest size. On every machine, it is the size of the calibration machine: if it were the cache size
 /// of the simulated machine, the MLP of a program would depend on the machine.
@@ -48,7 +48,7 @@ const BASE_BYTES: f64 = 1048576.0;
 const INFORMATIVE_MAX: f64 = 0.8;
 /// Utilizations of a program alone at which it begins to saturate the channel, and at which it saturates the channel
 /// (guessed).
-const FILLS: [f64; 2] = [0.85, 0.95];
+const SATURATION_RANGE: [f64; 2] = [0.85, 0.95];
 
 /// The CPI model of a program.
 #[derive(Clone, Debug, PartialEq)]
@@ -137,7 +137,9 @@ impl CpiModel {
         let core_cycles = point.cycles - inverse_mlp * point.wait;
         // At saturation, the latency contains no information about the MLP, because the latency depends on the number
         // of outstanding misses.
-        let full = ((point.in_use - FILLS[0]) / (FILLS[1] - FILLS[0])).clamp(0.0, 1.0);
+        let full = ((point.in_use - SATURATION_RANGE[0])
+            / (SATURATION_RANGE[1] - SATURATION_RANGE[0]))
+            .clamp(0.0, 1.0);
         let mix = |apart: f64, filling: f64| apart * (1.0 - full) + filling * full;
         CpiModel {
             character: character.clone(),
@@ -206,7 +208,7 @@ fn slope(points: &[Point], parameters: &CpiParameters) -> Option<f64> {
         let (x, y) = (point.wait - base.wait, point.cycles - base.cycles);
         (xx, xy) = (xx + x * x, xy + x * y);
     }
-    let doubt = libm::pow(SCATTER * base.cycles / SPREAD, 2.0);
+    let doubt = libm::pow(CYCLES_ERROR * base.cycles / INVERSE_MLP_SPREAD, 2.0);
     Some((xy + doubt / parameters.overlap) / (xx + doubt))
 }
 

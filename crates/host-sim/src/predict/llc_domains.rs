@@ -97,8 +97,8 @@ pub fn llc_domains(machine: &Machine, ghz: Option<f64>) -> Result<LlcDomains, Ll
     let mut notes = Vec::new();
     let all = machine.llcs().iter().map(|llc| llc_domain(machine, llc, ghz, &mut notes));
     let all: Vec<LlcDomain> = all.collect::<Result<_, _>>()?;
-    let mut seen = BTreeSet::new();
-    notes.retain(|note: &String| seen.insert(note.clone()));
+    let mut noted = BTreeSet::new();
+    notes.retain(|note: &String| noted.insert(note.clone()));
     if all.is_empty() { Err(LlcDomainError::NoCache) } else { Ok(LlcDomains { all, notes }) }
 }
 

@@ -58,9 +58,9 @@ fn memory() -> impl Strategy<Value = MemoryPolicy> {
 
 fn sensitivity() -> impl Strategy<Value = Sensitivity> {
     let of_class = (0u8..=15, 0..=SLOWDOWN_MAX_PERMILLE);
-    (vec(of_class, 0..4), 0..=SLOWDOWN_MAX_PERMILLE).prop_map(|(given, remote)| {
-        let given = given.into_iter().filter_map(|(class, s)| Some((Class::new(class)?, s)));
-        Sensitivity::new(given, remote)
+    (vec(of_class, 0..4), 0..=SLOWDOWN_MAX_PERMILLE).prop_map(|(by_class, remote)| {
+        let by_class = by_class.into_iter().filter_map(|(class, s)| Some((Class::new(class)?, s)));
+        Sensitivity::new(by_class, remote)
     })
 }
 

@@ -272,7 +272,7 @@ fn word_and_bit<T: SetId>(id: T) -> (usize, u64) {
     ((number / 64) as usize, 1u64 << (number % 64))
 }
 
-/// Iterator over the members. Skips zero words.
+/// Iterator over the members, which skips zero words.
 struct IdSetIter<'a, T> {
     words: std::slice::Iter<'a, u64>,
     /// Number of words that were read or skipped.

@@ -8,7 +8,7 @@ use crate::suggest;
 /// A part of a list. Without an equals sign, the key is the whole text and the value is empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KeyValue<'a> {
-    /// The text as written.
+    /// The part as the user wrote it.
     pub text: &'a str,
     /// The text before the equals sign.
     pub key: &'a str,

@@ -419,7 +419,7 @@ fn missing(message: &str) -> Option<String> {
     Some(format!("{field} is missing; add it"))
 }
 
-/// Returns a plain name for the type at the start of a text of serde.
+/// Returns a plain name for the Rust type with which a text of serde begins.
 fn plain_type(message: &str) -> &str {
     const TYPES: [(&str, &str); 16] = [
         ("integer", "an integer"),

@@ -165,7 +165,7 @@ pub(crate) struct LineEntry {
 pub(crate) type LineTable =
     std::collections::HashMap<u64, LineEntry, BuildHasherDefault<LineHasher>>;
 
-/// Hasher of line numbers. Hashes the complement, because the high bits of [`hash`] are equal for all sampled lines.
+/// Hasher of line numbers. The complement is hashed, because the high bits of [`hash`] are equal for all sampled lines.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LineHasher(u64);
 

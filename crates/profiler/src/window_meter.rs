@@ -12,7 +12,7 @@ use crate::windows::{Window, WindowPlan};
 /// Maximum number of lines per window in the chart.
 const N_LINES_SHOWN: usize = 300;
 
-/// Splits a stream of references into windows.
+/// Counter of the references in windows.
 #[derive(Clone, Debug)]
 pub struct WindowMeter {
     plan: WindowPlan,

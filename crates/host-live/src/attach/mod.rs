@@ -65,8 +65,8 @@ use tracker::Tracker;
 
 /// Maximum time between two samples of a sleeping thread of a job.
 const THREAD_SAMPLE_MAX: Nanos = Nanos::from_secs(10);
-/// Maximum time between two turns. Limits the age of the state file, so that `evenkeel status` shows that the watch
-/// is running.
+/// Maximum time between two turns. A turn updates the state file, so that `evenkeel status` shows that the watch is
+/// running.
 const HEARTBEAT: Nanos = Nanos::from_secs(10);
 /// Minimum time between two updates of the status without a change of jobs.
 const STATUS_EVERY: Nanos = Nanos::from_secs(5);
@@ -75,7 +75,7 @@ const DESCRIPTORS_MAX: u64 = 4096;
 /// Warning after the exit of all selected processes.
 const ALL_EXITED: &str = "the selected processes and their children have exited: the watch ends";
 
-/// Manages processes that run on this machine.
+/// Host that manages processes on this machine.
 ///
 /// On drop, the host restores all settings that it changed for running processes.
 pub struct AttachHost {

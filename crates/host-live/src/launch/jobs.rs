@@ -35,7 +35,7 @@ pub(super) enum JobRunState {
 pub(super) struct RunningJob {
     /// Main process of the job, which is also its process group.
     pub pid: u32,
-    /// Wakes the loop at the exit of the main process. `None` if no descriptor was free.
+    /// Descriptor that wakes the loop at the exit of the main process. `None` if no descriptor was free.
     pub pidfd: Option<KeptFile>,
     pub started: Nanos,
     pub affinity: AffinityState,

@@ -25,7 +25,7 @@ use super::timer_queue::{POLL_EVERY, TimedEvent, TimerQueue};
 use crate::process_signals;
 use crate::session::{JobAffinities, Session};
 
-/// Minimum time between two starts of a job that restarts. This limits the fork rate of a program that fails
+/// Minimum time between two starts of a job that restarts. The limit bounds the fork rate of a program that fails
 /// immediately.
 const RESTART_MIN: Nanos = Nanos::from_millis(100);
 

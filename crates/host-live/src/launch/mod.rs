@@ -67,12 +67,12 @@ use timer_queue::{TimedEvent, TimerQueue};
 /// Upper limit of RLIMIT_NOFILE. evenkeel does not use more descriptors, and a larger table costs kernel memory.
 const DESCRIPTORS_MAX: u64 = 65_536;
 /// Limit of starts per turn. Other due jobs start in the next turn, which follows immediately. Signals and exits are
-/// handled between the two turns.
+/// handled between these turns.
 const STARTS_PER_TURN: usize = 64;
 /// Maximum time between two checks for orphans and stopped jobs while no job uses CPU time.
 const ORPHANS_EVERY_MAX: Nanos = Nanos::from_secs(10);
 
-/// Runs the jobs of a workload on this machine.
+/// Host that runs the jobs of a workload on this machine.
 ///
 /// The host starts each job at its start time, samples the processes of jobs, sets their affinity as approved plans
 /// request, and terminates remaining processes. Drop restores all changed settings of running processes.

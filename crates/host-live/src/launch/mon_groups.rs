@@ -44,7 +44,7 @@ pub(super) struct MonGroups {
     not_removed: Vec<MonGroupDir>,
     /// Whether all RMIDs are in use.
     is_full: bool,
-    /// Creates a group: [`MonGroupDir::create`], or a replacement in tests.
+    /// Function that creates a group: [`MonGroupDir::create`], or a replacement in tests.
     create: fn(MonGroupDir, &Path) -> GroupCreation,
     pub warnings: Warnings,
 }

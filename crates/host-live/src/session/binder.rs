@@ -32,7 +32,7 @@ pub(crate) struct Binder<'a> {
     pub tasks: &'a mut TaskReader,
     pub undo: &'a mut UndoRecord,
     pub cpus: UsableCpus,
-    /// Receives the events of jobs.
+    /// Events of jobs that the binder reports.
     pub events: &'a mut Vec<JobEvent>,
     pub source: JobSource,
 }

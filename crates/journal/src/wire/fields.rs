@@ -150,8 +150,8 @@ impl<T: SetId> Encoded<String> for IdSet<T> {
     }
 }
 
-/// Defines lines and their conversions from and to a type. A row per field contains the name and type of the field in
-/// the line, and its name in the type.
+/// Macro that defines lines and their conversions from and to a type. A row per field contains the name and type of the
+/// field in the line, and its name in the type.
 ///
 /// ```text
 ///   name: u32 = field,             required
@@ -214,8 +214,8 @@ macro_rules! line_types {
     };
 }
 
-/// Defines enums of a line and their conversions from and to a type: variants with a value, `|`, variants without a
-/// value.
+/// Macro that defines enums of a line and their conversions from and to a type: variants with a value, `|`, variants
+/// without a value.
 macro_rules! line_enums {
     ($($(#[$meta:meta])* $Line:ident for $Type:ident {
         $($variant:ident($kind:ty) = $inner:ident,)* |

@@ -77,7 +77,7 @@ fn is_complete(permille: &u16) -> bool {
     *permille == complete()
 }
 
-/// Encodes the limit of a page migration. No limit is encoded as an absent field.
+/// Encoding of the limit of a page migration. No limit is encoded as an absent field.
 impl Encoded<Option<u64>> for Bytes {
     fn encode(&self) -> Option<u64> {
         (*self != Action::NO_LIMIT).then_some(self.0)

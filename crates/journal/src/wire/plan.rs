@@ -70,7 +70,7 @@ pub(crate) enum ValueField {
     Count(u64),
     Number(f64),
     Text(String),
-    /// `null`, because JSON has no NaN.
+    /// The encoding is `null`, because JSON has no NaN.
     NotANumber(()),
 }
 

@@ -73,7 +73,7 @@ pub fn run(
     Ok((sampler.totals, run))
 }
 
-/// Samples the counters of a running program.
+/// Observer that samples the counters of a running program.
 #[derive(Default)]
 struct CounterSampler {
     chosen: Vec<PmuGroups>,

@@ -98,7 +98,7 @@ impl LogPipe {
     }
 }
 
-/// Function that reads chunks of a log. Returns true when no further chunk is needed.
+/// Function that reads chunks of a log and returns true when no further chunk is needed.
 pub(super) type LogReader<'t> = &'t mut dyn FnMut(&[u8]) -> bool;
 
 /// Sampler of a running program.

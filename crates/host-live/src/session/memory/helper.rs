@@ -33,11 +33,11 @@ const PAUSE_MAX: Nanos = Nanos::from_secs(2);
 /// Limits of a full sample. If a process is too large for this time, the sample contains a part of its pages.
 const FULL: SampleEffort = SampleEffort::within(Nanos::from_millis(10));
 /// Limits of a sample that only detects changes. Most of its pages were also in the previous sample, so fewer pages
-/// suffice. The memory policy is not read here but before pages migrate.
+/// suffice. A check does not read the memory policy, which is read before pages migrate.
 const CHECK: SampleEffort =
     SampleEffort { time: Nanos::from_millis(1), n_samples: 512, is_check: true };
 
-/// Sender of the results. Wakes the event loop after an urgent result.
+/// Sender of the results, which wakes the event loop after an urgent result.
 pub(super) struct ResultSender {
     results: Sender<HelperResult>,
     eventfd: Arc<OwnedFd>,

@@ -256,8 +256,8 @@ impl JobPageMigrator {
     }
 }
 
-/// Returns the most frequently accessed address ranges of a process, which migrate first. Returns no range for a small
-/// process, which needs only a few batches, and if addresses cannot be sampled.
+/// Returns the most frequently accessed address ranges of a process, which migrate first. Returns no range if addresses
+/// cannot be sampled, or if the process is so small that a few batches suffice.
 fn hot_pages(sampling: &AddressSampling, pid: u32) -> Vec<(u64, u64)> {
     let is_large =
         || memory::resident("/".as_ref(), pid).is_ok_and(|size| ADDRESS_SAMPLING_MIN <= size);

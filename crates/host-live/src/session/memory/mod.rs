@@ -85,9 +85,9 @@ pub(crate) type JobProcess = (JobId, TaskId);
 #[derive(Debug)]
 pub(crate) enum HelperRequest {
     Migrate(PageMigrationOrder),
-    /// Ends the page migrations of a job with this cause.
+    /// Request to end the page migrations of a job with this cause.
     Stop(JobId, PageMigrationEnd),
-    /// Samples the memory of these processes.
+    /// Request to sample the memory of these processes.
     Sample(Vec<(JobProcess, SampleDepth)>),
 }
 

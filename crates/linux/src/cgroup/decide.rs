@@ -5,7 +5,7 @@
 //! 1. systemd has delegated the unit (`Delegate=yes`, which sets the extended attribute `user.delegate` or
 //!    `trusted.delegate`), or
 //! 2. the cgroup is the topmost visible cgroup, the user is root, and systemd does not manage it (containers, guests),
-//!   or
+//!    or
 //! 3. the cgroup belongs to the user, the user is not root, and the cgroup is no systemd unit.
 //!
 //! In v2 a cgroup other than the root either has processes or enables controllers for its children. To enable a

@@ -278,3 +278,37 @@ fn the_jq_examples_of_the_page_of_reports_use_fields_that_exist() {
     }
     assert!(1 < n_examples, "the page has no example");
 }
+
+/// A command line can contain any character. `cat` of a result must not pass escape sequences to the terminal.
+#[test]
+fn no_file_of_a_run_or_a_comparison_contains_an_unprintable_character() {
+    let dir = tests::dir::Dir::new();
+    dir.write(
+        "w.toml",
+        r#"
+        [[job]]
+        command = ["true", "\u007F\u009B31m\u2066"]
+        profile = "mcf"
+        "#,
+    );
+    dir.success(&["run", "w.toml", "--out", "run", "-q"]);
+    let compare =
+        "compare w.toml -p linux,random --host sim --machine tilepro64 --seeds 2 --out compare -q";
+    dir.success(&compare.split(' ').collect::<Vec<_>>());
+    let mut dirs = vec![dir.path("run"), dir.path("compare")];
+    let mut n_files = 0;
+    while let Some(found) = dirs.pop() {
+        for file in std::fs::read_dir(found).expect("results") {
+            let path = file.expect("a file").path();
+            if path.is_dir() {
+                dirs.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).expect("UTF-8");
+            let is_plain = |c: char| c == '\n' || c == '\t' || base::is_printable(c);
+            assert_eq!(text.chars().find(|&c| !is_plain(c)), None, "{}", path.display());
+            n_files += 1;
+        }
+    }
+    assert!(4 < n_files, "{n_files} files");
+}

@@ -231,12 +231,11 @@ fn json(
 }
 
 fn field(key: &str, value: &impl Serialize) -> Result<String, serde_json::Error> {
-    Ok(format!("  \"{key}\": {}", serde_json::to_string(value)?))
+    Ok(format!("  \"{key}\": {}", base::json::to_line(value)?))
 }
 
 fn rows<T: Serialize>(key: &str, entries: &[T]) -> Result<String, serde_json::Error> {
-    let entries: Vec<String> =
-        entries.iter().map(serde_json::to_string).collect::<Result<_, _>>()?;
+    let entries: Vec<String> = entries.iter().map(base::json::to_line).collect::<Result<_, _>>()?;
     let (open, close) = if entries.is_empty() { ("", "") } else { ("\n    ", "\n  ") };
     Ok(format!("  \"{key}\": [{open}{}{close}]", entries.join(",\n    ")))
 }

@@ -88,7 +88,7 @@ fn meaning(param: &Param) -> String {
 
 fn as_json(policies: &[&PolicyInfo]) -> serde_json::Result<String> {
     let policies: Vec<Value> = policies.iter().map(|policy| policy_json(policy)).collect();
-    Ok(serde_json::to_string_pretty(&json!({ "policies": policies }))? + "\n")
+    Ok(base::json::to_indented(&json!({ "policies": policies }))? + "\n")
 }
 
 fn policy_json(policy: &PolicyInfo) -> Value {

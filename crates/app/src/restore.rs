@@ -30,7 +30,7 @@ pub fn main(args: &Args) -> CommandResult {
     let restored = undo::restore(&undo::dirs(), args.dry_run);
     let mut out = crate::print::stdout();
     if args.json {
-        let text = serde_json::to_string_pretty(&to_json(&restored, args.dry_run))?;
+        let text = base::json::to_indented(&to_json(&restored, args.dry_run))?;
         writeln!(out, "{text}")?;
     } else {
         out.write_all(to_text(&restored, args.dry_run).as_bytes())?;

@@ -78,7 +78,7 @@ impl StateWriter {
         let Some(file) = &self.file else { return };
         (self.written_at, self.is_changed) = (Some(at), false);
         self.state.written_unix_s = unix_seconds();
-        let written = serde_json::to_string(&self.state)
+        let written = base::json::to_line(&self.state)
             .map_err(io::Error::from)
             .and_then(|text| file.write(&text));
         if let Err(error) = written {

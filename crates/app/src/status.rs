@@ -25,7 +25,7 @@ pub fn main(args: &Args) -> CommandResult {
     let (all, problems) = read();
     let mut out = crate::print::stdout();
     if args.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
+        writeln!(out, "{}", base::json::to_indented(&all)?)?;
     } else {
         let pages: Vec<String> = all.iter().map(|status| status.to_text(80)).collect();
         match pages.is_empty() {

@@ -5,6 +5,7 @@
 
 mod cpuset;
 mod ids;
+pub mod json;
 mod key_values;
 mod printable;
 mod rng;

@@ -101,16 +101,16 @@ impl JournalWriter {
 
     /// Writes the header. The buffer must be empty.
     fn write_header(&mut self) -> io::Result<()> {
-        add_line(&mut self.buffer, &HeaderLine::new(&self.header, self.part))?;
+        base::json::append_line(&mut self.buffer, &HeaderLine::new(&self.header, self.part))?;
         if 1 < self.part.part {
-            add_line(&mut self.buffer, &CheckpointLine::from(&self.checkpoint))?;
+            base::json::append_line(&mut self.buffer, &CheckpointLine::from(&self.checkpoint))?;
         }
         self.part_bytes = 0;
         self.flush()
     }
 
     fn add_line(&mut self, line: &impl Serialize) -> io::Result<()> {
-        add_line(&mut self.buffer, line)?;
+        base::json::append_line(&mut self.buffer, line)?;
         self.n_buffered += 1;
         Ok(())
     }
@@ -179,10 +179,4 @@ fn has_no_event(record: &TurnRecord<'_>) -> bool {
         && record.plan.is_empty()
         && record.rejected.is_empty()
         && record.outcomes.is_empty()
-}
-
-fn add_line(buffer: &mut Vec<u8>, line: &impl Serialize) -> io::Result<()> {
-    serde_json::to_writer(&mut *buffer, line)?;
-    buffer.push(b'\n');
-    Ok(())
 }

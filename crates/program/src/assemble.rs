@@ -80,7 +80,7 @@ fn sanitized(text: &str) -> String {
 }
 
 fn sanitized_char(c: char) -> char {
-    if c == '/' || c.is_control() { '_' } else { c }
+    if c == '/' || !base::is_printable(c) { '_' } else { c }
 }
 
 fn file_name(name: Option<&std::ffi::OsStr>) -> String {

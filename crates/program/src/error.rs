@@ -42,7 +42,7 @@ pub enum WorkloadFault {
     )]
     Sensitivity(String),
     #[error(
-        "{0:?} cannot be a name: use 1 to 100 bytes without a slash, a control character or a leading dot"
+        "{0:?} cannot be a name: use 1 to 100 bytes without a slash, a control or invisible character, or a leading dot"
     )]
     Name(String),
     #[error("{0:?} is too long: use at most 93 bytes, so that the suffixes .2, .3 and so on fit")]

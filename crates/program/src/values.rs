@@ -106,7 +106,7 @@ pub(crate) fn name(key: &'static str, value: &Value<'_>) -> Result<String> {
     let name = string(key, value)?;
     let is_valid = (1..=NAME_BYTES_MAX).contains(&name.len())
         && !name.starts_with('.')
-        && !name.contains(|c: char| c == '/' || c.is_control());
+        && !name.contains(|c: char| c == '/' || !base::is_printable(c));
     if is_valid { Ok(name) } else { Err(WorkloadFault::Name(name)) }
 }
 

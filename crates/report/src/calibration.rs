@@ -39,6 +39,6 @@ impl Calibration {
     /// # Errors
     /// No error is known: numbers, strings and lists always have a JSON form.
     pub fn to_json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(self)
+        base::json::to_indented(self)
     }
 }

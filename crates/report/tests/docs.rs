@@ -8,7 +8,7 @@ fn the_page_of_fields_and_the_schemas_match_the_descriptions() {
     };
     check("report-fields.md", &report::docs::fields_page());
     for (name, schema) in report::docs::schemas() {
-        let text = serde_json::to_string_pretty(&schema).expect("JSON") + "\n";
+        let text = base::json::to_indented(&schema).expect("JSON") + "\n";
         check(&format!("{name}.schema.json"), &text);
     }
 }

@@ -102,5 +102,5 @@ pub(super) fn json(output: &PredictOutput<'_>) -> serde_json::Result<String> {
         });
     }
     object["notes"] = json!(output.notes);
-    Ok(serde_json::to_string_pretty(&object)? + "\n")
+    Ok(base::json::to_indented(&object)? + "\n")
 }

@@ -286,7 +286,7 @@ fn progress(args: &Args, text: &str) {
 fn check_name(name: &str) -> anyhow::Result<()> {
     let is_valid = (1..=100).contains(&name.len())
         && !name.starts_with('.')
-        && !name.contains(|c: char| c == '/' || c.is_control());
+        && !name.contains(|c: char| c == '/' || !base::is_printable(c));
     is_valid
         .then_some(())
         .ok_or_else(|| anyhow!("{name:?} is not a valid profile name; set --name NAME"))

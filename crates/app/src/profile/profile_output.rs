@@ -276,7 +276,7 @@ impl ProfileOutput<'_> {
             "profile_file": self.output.display().to_string(),
             "charts_file": self.page.map(|page| page.display().to_string()),
         });
-        Ok(format!("{}\n", serde_json::to_string_pretty(&value)?))
+        Ok(format!("{}\n", base::json::to_indented(&value)?))
     }
 }
 

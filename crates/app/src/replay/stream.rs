@@ -33,7 +33,7 @@ pub fn main(path: &Path, options: (&str, u64, TierOverride), json: bool) -> Comm
     let mut replay = StreamReplay::new(recorded, policy, signals);
     while let Some(turn) = replay.next_turn().or_usage_error()? {
         match json {
-            true => writeln!(out, "{}", serde_json::to_string(&turn)?)?,
+            true => writeln!(out, "{}", base::json::to_line(&turn)?)?,
             false => write!(out, "{}", lines(&turn))?,
         }
     }

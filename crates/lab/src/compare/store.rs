@@ -257,7 +257,7 @@ impl RunStore {
 
     /// Appends a line in one write, so that SIGKILL leaves at most one incomplete line, at the end.
     fn write(&mut self, line: &impl Serialize) -> Result<(), RunStoreError> {
-        let text = serde_json::to_string(line).map_err(io::Error::from);
+        let text = base::json::to_line(line).map_err(io::Error::from);
         let written = text.and_then(|text| self.file.write_all((text + "\n").as_bytes()));
         written.map_err(|source| RunStoreError::Io { path: self.path.clone(), source })
     }

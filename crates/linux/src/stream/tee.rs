@@ -2,6 +2,9 @@
 
 use std::io::{self, Write};
 
+use base::json;
+use serde::Serialize;
+
 use super::lines::{StreamHeader, StreamLine, to_hex};
 use crate::perf::{CounterGroup, GroupBuffer, GroupSpec};
 use crate::source::Source;
@@ -25,8 +28,7 @@ impl<'a> Tee<'a> {
         from: &'a mut dyn Source,
         to: &'a mut dyn Write,
     ) -> io::Result<Self> {
-        serde_json::to_writer(&mut *to, header)?;
-        to.write_all(b"\n")?;
+        write_line(to, header)?;
         // Groups that failed to open are numbered from 2^30, so that their numbers differ from those of open groups.
         Ok(Tee { from, to, failed: None, next_failed: 1 << 30 })
     }
@@ -53,10 +55,15 @@ impl<'a> Tee<'a> {
 
     fn write(&mut self, line: &StreamLine) {
         if self.failed.is_none() {
-            let written = serde_json::to_writer(&mut *self.to, line).map_err(io::Error::from);
-            self.failed = written.and_then(|()| self.to.write_all(b"\n")).err();
+            self.failed = write_line(self.to, line).err();
         }
     }
+}
+
+fn write_line(to: &mut dyn Write, line: &impl Serialize) -> io::Result<()> {
+    let mut text = Vec::new();
+    json::append_line(&mut text, line)?;
+    to.write_all(&text)
 }
 
 /// Returns the error number; ENOENT for errors without a number.

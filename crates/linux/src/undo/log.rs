@@ -311,7 +311,7 @@ pub(super) fn is_linked(file: &OwnedFd) -> io::Result<bool> {
 }
 
 fn json(value: &impl serde::Serialize) -> String {
-    let mut text = serde_json::to_string(value).expect("numbers and texts always have a JSON form");
+    let mut text = base::json::to_line(value).expect("numbers and texts always have a JSON form");
     text.push('\n');
     text
 }

@@ -183,6 +183,6 @@ impl Comparison {
     /// # Errors
     /// No error is known: numbers, strings and lists always have a JSON form.
     pub fn to_json(&self) -> serde_json::Result<String> {
-        serde_json::to_string(self)
+        base::json::to_line(self)
     }
 }

@@ -118,7 +118,7 @@ impl Explanation {
     /// # Errors
     /// No error is known: numbers, strings and lists always have a JSON form.
     pub fn to_json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(self)
+        base::json::to_indented(self)
     }
 
     fn head(&self, width: usize) -> String {

@@ -33,7 +33,7 @@ impl Report {
     /// Returns the page as one HTML document.
     pub fn to_html(&self) -> String {
         let data = ChartData::new(self);
-        let json = serde_json::to_string(&data);
+        let json = base::json::to_line(&data);
         let json = json.expect("numbers, strings and lists always have a JSON form");
         let mut links = links(&[
             ("timeline", "Timeline"),

@@ -231,7 +231,7 @@ fn check_file(text: &str, expected: &RestoreVerdict, n_damaged: usize) {
 
 fn header(boot: &str, uid: u32, namespace: &str) -> String {
     let header = UndoHeader::new(boot.into(), namespace.into(), uid, "r".into(), 1);
-    serde_json::to_string(&header).expect("a header") + "\n"
+    base::json::to_line(&header).expect("a header") + "\n"
 }
 
 #[test]

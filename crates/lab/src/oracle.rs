@@ -2,7 +2,8 @@
 //!
 //! The oracle uses the random draws, and properties of the simulated machine that no counter provides. It is therefore
 //! only available for simulated runs. The best run is an upper bound for the other policies with their defaults.
-//! `compare::oracle_search` is the search; this module has the name, the parameter, and the policies that repeat a run.
+//! `compare::oracle_search` is the search; this module contains the name, the parameter, and the policies that repeat a
+//! run.
 
 use base::{CpuId, CpuSet, Nanos};
 use policy::{Param, Params, PolicyError, PolicyInfo, Values};
@@ -59,8 +60,8 @@ pub enum OracleError {
 
 /// Returns whether a text names the oracle.
 pub fn is_named(spec: &str) -> bool {
-    let rest = spec.trim().strip_prefix(NAME).map(str::trim_start);
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('['))
+    let suffix = spec.trim().strip_prefix(NAME).map(str::trim_start);
+    suffix.is_some_and(|suffix| suffix.is_empty() || suffix.starts_with('['))
 }
 
 /// Returns the maximum number of placements that the oracle simulates; `None` if the text names another policy.

@@ -1,4 +1,4 @@
-//! All placement policies, and the registry that builds one from a line of text.
+//! All placement policies, and the registry that builds a policy from a line of text.
 //!
 //! ```text
 //!   "dfs[cooldown=4]" + seed ─► build ─► Box<dyn Policy> ─► decide(snapshot) ─► plan

@@ -28,7 +28,7 @@ reasons! {
     /// Interleaved memory has no home node.
     INTERLEAVED_BY_DEFAULT = "interleaved-by-default":
         "this process interleaves its memory over nodes, and its jobs inherit that: placement near memory has no effect";
-    /// Memory policies are applied only where domains are nodes.
+    /// Memory policies are applied only if domains are nodes.
     MEMORY_NOT_BOUND = "memory-not-bound":
         "jobs are placed on {level} domains, and memory is bound only where domains are nodes: pages stay on the node of their first touch";
     /// Loads are unknown; jobs are spread by domain number.

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A single run may have the best placement or the worst, so another policy is compared with the mean over many seeds.
-//! The same seed gives the same placements. A job gets a CPU for each of its threads, from the drawn domain first,
-//! then from all others.
+//! The same seed gives the same placements. A job gets a CPU for each of its threads, from the drawn domain first, then
+//! from all other domains.
 
 use base::{CpuId, CpuSet, Nanos, Rng};
 use sched::{Action, Cause, JobState, JobView, Plan, Reason, ReasonCode, Snapshot, reasons};
@@ -120,7 +120,7 @@ impl Random {
         plan.request(job.job.id, Action::Place(cpus), reason);
     }
 
-    /// Returns a CPU for each thread: of the domain, then of all others that the job may use.
+    /// Returns a CPU for each thread: CPUs of the domain first, then other CPUs that the job may use.
     fn draw_cpus(&mut self, job: &JobView<'_>, in_domain: &CpuSet) -> CpuSet {
         let mut drawn = CpuSet::new();
         for cpus in [in_domain.clone(), job.allowed.minus(in_domain)] {

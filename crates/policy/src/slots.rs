@@ -206,8 +206,8 @@ pub(crate) fn assign_cpus(
     let mut chosen: Vec<CpuSet> = vec![CpuSet::new(); domains.len()];
     let mut unassigned = Vec::new();
     for (job_idx, job_slot) in jobs.movable.iter().enumerate() {
-        match kept(snapshot, job_slot, domains[job_idx])
-            .filter(|cpus| occupancy.fit(cpus, limits[domains[job_idx]]))
+        match current_cpus(snapshot, job_slot, domains[job_idx])
+            .filter(|cpus| occupancy.stays_within_limit(cpus, limits[domains[job_idx]]))
         {
             Some(cpus) => {
                 occupancy.add(&cpus);
@@ -242,7 +242,7 @@ fn possible(snapshot: &Snapshot<'_>, job_slot: &MovableJob<'_>, idx: usize) -> C
 }
 
 /// Returns the CPUs that a job already has in a domain, if their number is enough for its threads.
-fn kept(snapshot: &Snapshot<'_>, job_slot: &MovableJob<'_>, idx: usize) -> Option<CpuSet> {
+fn current_cpus(snapshot: &Snapshot<'_>, job_slot: &MovableJob<'_>, idx: usize) -> Option<CpuSet> {
     let is_there = job_slot.is_bound && job_slot.now == Some(idx);
     let cpus = job_slot.job.placed.filter(|_| is_there)?.and(snapshot.usable_cpus);
     let possible = possible(snapshot, job_slot, idx);
@@ -292,7 +292,7 @@ impl CpuOccupancy {
     }
 
     /// Returns whether no core would have more jobs than the limit with one more job on these CPUs.
-    fn fit(&mut self, cpus: &CpuSet, limit: u32) -> bool {
+    fn stays_within_limit(&mut self, cpus: &CpuSet, limit: u32) -> bool {
         self.occupancy_with(cpus).0 <= limit
     }
 
@@ -301,10 +301,10 @@ impl CpuOccupancy {
         let possible = possible(snapshot, job_slot, idx);
         let n_required = job_slot.threads as usize;
         let best = self.least_occupied(&possible, n_required);
-        if let Some(kept) = kept(snapshot, job_slot, idx)
-            && self.occupancy_with(&kept) <= self.occupancy_with(&best)
+        if let Some(current) = current_cpus(snapshot, job_slot, idx)
+            && self.occupancy_with(&current) <= self.occupancy_with(&best)
         {
-            return kept;
+            return current;
         }
         let n_missing = n_required.saturating_sub(possible.len());
         if n_missing == 0 || snapshot.domains.level() == Level::Node {

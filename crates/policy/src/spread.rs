@@ -70,7 +70,7 @@ struct RoundRobin {
     cells_of: CpuSet,
 }
 
-/// One entry of the round-robin order: a domain, or an LLC domain in it.
+/// One entry of the round-robin order: a domain, or an LLC domain of a domain.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Cell {
     label: String,
@@ -177,7 +177,7 @@ fn cells(snapshot: &Snapshot<'_>) -> Vec<Cell> {
     cells.into_iter().map(|(_, cell)| cell).collect()
 }
 
-/// Returns the position of the entry with this id; a new entry if there is none.
+/// Returns the position of the entry with this id; appends an entry if no entry has the id.
 fn position_or_push<I: PartialEq, T: Default>(list: &mut Vec<(I, T)>, id: I) -> usize {
     list.iter().position(|(other, _)| *other == id).unwrap_or_else(|| {
         list.push((id, T::default()));
@@ -185,7 +185,7 @@ fn position_or_push<I: PartialEq, T: Default>(list: &mut Vec<(I, T)>, id: I) -> 
     })
 }
 
-/// Returns a domain, or its LLC domains if it has several.
+/// Returns a domain, or its LLC domains if the domain has several.
 fn pieces(snapshot: &Snapshot<'_>, idx: usize, domain: &topology::Domain) -> Vec<Cell> {
     let whole = Cell {
         label: snapshot.domains.label(idx),

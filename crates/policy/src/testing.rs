@@ -16,8 +16,8 @@
 //!   numa balancing interleaving            automatic NUMA balancing is enabled, tasks interleave their pages
 //! ```
 //!
-//! Values hold until a later event replaces them. After each turn every placement is done, and every job that was
-//! due is running.
+//! Values apply until a later event replaces them. After each turn every placement is done, and every job that was due
+//! is running.
 //!
 //! `> dfs` prints the plan of each turn with reason codes, `>> dfs` with sentences. `, with trials` or `, with trials
 //! that change nothing` after the policy adds trials of its migrations. Policies place jobs, so the target of every
@@ -515,7 +515,7 @@ fn watched<'a>(
     let target = snapshot.domains.of_set(cpus).map(|idx| &snapshot.domains.get(idx).cpus);
     let is_movable = |other: &&JobView<'_>| {
         let is_on_source = other.state == JobState::Running && other.domain == moved_from;
-        // A job on several domains, because one has too few CPUs, stays there.
+        // A job that is on several domains because each domain has too few CPUs stays on these domains.
         let fits = other
             .placed
             .is_none_or(|cpus| snapshot.domains.of_set(&cpus.and(snapshot.usable_cpus)).is_some());

@@ -97,9 +97,9 @@ fn with_a_complete_profile_no_policy_lacks_a_signal() {
 
 /// Returns a text with a parameter, and with values of other parameters with which the parameter has an effect.
 fn with_effect(info: &PolicyInfo, param: &Param, value: &str) -> String {
-    let mut given = format!("{}={value}", param.name);
+    let mut settings = format!("{}={value}", param.name);
     for condition in param.no_effect_with {
-        given.push_str(match *condition {
+        settings.push_str(match *condition {
             "gain=off" => ",gain=1.5",
             "memory=stay" => ",memory=follow",
             "trigger=ratio" => ",trigger=mean_factor",
@@ -111,7 +111,7 @@ fn with_effect(info: &PolicyInfo, param: &Param, value: &str) -> String {
             other => panic!("{other:?}: which value gives {} an effect?", param.name),
         });
     }
-    format!("{}[{given}]", info.name)
+    format!("{}[{settings}]", info.name)
 }
 
 /// Returns the values of a parameter: all names, or `word` of [`Values::Or`] and the limits of a range.
@@ -146,7 +146,7 @@ fn pairs_of_values_without_effect_are_rejected() {
                 |error| matches!(error, PolicyError::NoEffect { key: of, .. } if key == of);
             Params::parse(info, &spec).err().is_some_and(no_effect)
         };
-        let given = |param: &Param| {
+        let texts = |param: &Param| {
             let mut values = sample_values(&param.values);
             if !values.iter().any(|value| value == param.default) {
                 values.push(param.default.to_owned());
@@ -160,12 +160,12 @@ fn pairs_of_values_without_effect_are_rejected() {
             }
         };
         for param in info.params() {
-            let all = given(param);
+            let all = texts(param);
             let (alone, rest): (Vec<&str>, Vec<&str>) =
                 all.iter().map(String::as_str).partition(|one| has_no_effect(param.name, one));
             add("alone", alone);
             for other in info.params().filter(|other| other.name != param.name) {
-                for beside in given(other) {
+                for beside in texts(other) {
                     let is_rejected =
                         |one: &&str| has_no_effect(param.name, &format!("{one},{beside}"));
                     add(&beside, rest.iter().copied().filter(is_rejected).collect());

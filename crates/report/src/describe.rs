@@ -75,13 +75,13 @@ pub enum JsonType {
     Number,
     /// True or false.
     Flag,
-    /// One of these names, each with its meaning.
+    /// One of several names, each with its meaning.
     OneOf(&'static [(&'static str, &'static str)]),
-    /// The value or null.
+    /// A value of this type, or null.
     Maybe(Box<JsonType>),
     /// A list of values of this type.
     List(Box<JsonType>),
-    /// An object with these fields.
+    /// An object: its name, and its fields.
     Record(&'static str, &'static [FieldDescription]),
 }
 

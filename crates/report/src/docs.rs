@@ -1,6 +1,7 @@
 //! Documentation derived from the descriptions of fields: the page of all fields, and JSON schemas.
 //!
-//! Both are checked in (`docs/report-fields.md`, `docs/*.schema.json`); a test fails when they are outdated.
+//! The page and the schemas are checked in (`docs/report-fields.md`, `docs/*.schema.json`); a test fails if a file is
+//! outdated.
 
 use std::collections::BTreeSet;
 

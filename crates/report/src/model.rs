@@ -11,7 +11,7 @@ record! {
         totals: Totals, "Totals", Plain, "Sums over all jobs.";
         machine: MachineSummary, "Machine", Plain, "The machine at the start of the run.";
         jobs: Vec<JobRow>, "Jobs", Plain, "All jobs of the workload, in start order.";
-        moves: Vec<MoveRow>, "Moves", Plain, "Placement changes of running jobs, in order; only the last ones if there are very many. In a replay: the changes that the policy requested, none of which was carried out.";
+        moves: Vec<MoveRow>, "Moves", Plain, "Placement changes of running jobs, in order; only the last changes if there are very many. In a replay: the changes that the policy requested, none of which was carried out.";
         rejections: Vec<RejectionRow>, "Rejections", Plain, "Requests that the guard or the host rejected.";
         notes: Vec<NoteRow>, "Notes", Plain, "Notes of the policy and the host: sources of values, missing signals, actions that are not possible.";
         loads: Vec<LoadSeries>, "Load over time", Plain, "Load of each placement domain over time. A new series starts when the domain level or the signal tier changes.";
@@ -34,13 +34,13 @@ record! {
         error: Option<String>, "Error", Plain, "The error of a failed run.";
         n_turns: u64, "Turns", Count, "Number of turns: samples with a decision of the policy.";
         signal_tier: Option<String>, "Signal tier", Plain, "Data source of the loads for most of the time: counters, bandwidth, declared or none.";
-        signal_tier_text: Option<String>, "Source of loads", Plain, "The signal tier as a sentence, with the intervals in which it differed.";
-        task_signal_tiers: Option<String>, "Task signals", Plain, "Signal tier of each value of tasks; several tiers where it changed. Values without a source are omitted.";
+        signal_tier_text: Option<String>, "Source of loads", Plain, "The signal tier as a sentence, with the intervals that had another tier.";
+        task_signal_tiers: Option<String>, "Task signals", Plain, "Signal tier of each value of tasks; several tiers if it changed. Values without a source are omitted.";
         domain_level: Option<String>, "Placed on", Plain, "Level of the placement domains for most of the time: node, llc or core.";
         own_cpu_ns: Option<u64>, "evenkeel's CPU time", Nanos, "CPU time of evenkeel itself, user and system.";
         own_cpu_share: Option<f64>, "evenkeel's CPU share", Share, "CPU time of evenkeel itself divided by the wall time: a share of one CPU.";
         own_max_resident_bytes: Option<u64>, "evenkeel's memory", Bytes, "Maximum resident set of evenkeel itself.";
-        n_journal_parts_missing: u32, "Journal parts missing", Count, "Number of earlier journal parts that were deleted because of --journal-part. Their events are missing here.";
+        n_journal_parts_missing: u32, "Journal parts missing", Count, "Number of earlier journal parts that were deleted because of --journal-part. The events of these parts are missing here.";
     }
 }
 
@@ -71,8 +71,8 @@ record! {
         n_unmanaged: u64, "Unmanaged", Count, "Jobs that evenkeel stopped placing.";
         user_ns: u64, "User", Nanos, "CPU time in user mode of all jobs that ended.";
         system_ns: u64, "System", Nanos, "CPU time in kernel mode of all jobs that ended.";
-        wait_ns: Option<u64>, "Wait time", Nanos, "Wait time (runnable but not running) of the sampled tasks of jobs that ended; absent if no job has it.";
-        n_migrations: Option<u64>, "Migrations", Count, "Number of CPU migrations of the sampled tasks, by the kernel or by evenkeel; absent if no job has it.";
+        wait_ns: Option<u64>, "Wait time", Nanos, "Wait time (runnable but not running) of the sampled tasks of jobs that ended; absent if no job has a value.";
+        n_migrations: Option<u64>, "Migrations", Count, "Number of CPU migrations of the sampled tasks, by the kernel or by evenkeel; absent if no job has a value.";
     }
 }
 
@@ -85,7 +85,7 @@ record! {
         n_cores: u64, "Cores", Count, "Physical cores online.";
         n_cpus: u64, "CPUs", Count, "CPUs online.";
         n_cpus_allowed: u64, "CPUs allowed", Count, "CPUs that evenkeel was allowed to use.";
-        memory_bytes: Option<u64>, "Memory", Bytes, "Memory of all nodes; absent if it is not known of every node.";
+        memory_bytes: Option<u64>, "Memory", Bytes, "Memory of all nodes; absent if the memory of a node is unknown.";
         cpus: Vec<CpuRow>, "CPUs", Plain, "Each online CPU and its position in the topology.";
     }
 }
@@ -123,25 +123,25 @@ record! {
         wait_ns: Option<u64>, "Wait time", Nanos, "Wait time (runnable but not running) of its sampled tasks, from their fork on.";
         max_resident_bytes: Option<u64>, "Memory", Bytes, "Largest maximum resident set of the processes of the job.";
         n_migrations: Option<u64>, "Migrations", Count, "Number of CPU migrations of its sampled tasks, by the kernel or by evenkeel.";
-        counters: Vec<CounterRow>, "Counters", Plain, "Counter values. Page faults and context switches exist for every job that ended; the others where hardware counters ran. For an attached program the values cover the time in which it was managed.";
-        ipc: Option<f64>, "Instructions per cycle", Plain, "Instructions per cycle, where both were counted.";
-        mpki: Option<f64>, "LLC misses per 1000 instructions", Plain, "Last-level cache misses per thousand instructions, where both were counted.";
-        traffic_bytes: Option<u64>, "Traffic", Bytes, "Bytes between the last-level caches and memory, where a resctrl monitoring group counted them.";
+        counters: Vec<CounterRow>, "Counters", Plain, "Counter values. Page faults and context switches exist for every job that ended; other events exist if hardware counters ran. For an attached program the values cover the time in which it was managed.";
+        ipc: Option<f64>, "Instructions per cycle", Plain, "Instructions per cycle; absent if one of both events was not counted.";
+        mpki: Option<f64>, "LLC misses per 1000 instructions", Plain, "Last-level cache misses per 1000 instructions; absent if one of both events was not counted.";
+        traffic_bytes: Option<u64>, "Traffic", Bytes, "Bytes between the last-level caches and memory, counted by a resctrl monitoring group; absent without such a group.";
         n_moves: u64, "Moves", Count, "Number of times that evenkeel bound the running job to other CPUs.";
         n_page_migrations: u64, "Page migrations", Count, "Number of completed page migrations.";
-        pages_requested_bytes: u64, "Memory to migrate", Bytes, "Bytes that these page migrations found on the source nodes.";
-        pages_moved_bytes: u64, "Memory migrated", Bytes, "Part of these bytes that was on the target node afterwards.";
+        pages_requested_bytes: u64, "Memory to migrate", Bytes, "Bytes on the source nodes that the page migrations found.";
+        pages_moved_bytes: u64, "Memory migrated", Bytes, "Bytes of the page migrations that were on the target node afterwards.";
         memory: Vec<NodeMemoryRow>, "Memory by node", Plain, "Memory per node at the last sample, all processes together; empty if it was not sampled.";
         memory_sampled_permille: Option<u32>, "Sampled", Plain, "Share of that memory that was inspected, in permille. Below 1000 the values are scaled up.";
         n_starts: u64, "Starts", Count, "Number of starts.";
         n_remaining: u64, "Remaining processes", Count, "Processes of the job that were running when its main process ended. They receive SIGTERM, then SIGKILL; a process of another user may survive.";
         slowdown: Option<f64>, "Slowdown", Plain, "Time together divided by time alone; absent until the program was measured alone.";
         start_cpus: Option<String>, "Started on", CpuList, "CPUs that the job was bound to at its last start.";
-        start_requested_cpus: Option<String>, "Requested", CpuList, "CPUs that the policy requested, where not all of them were usable.";
-        start_reason: Option<String>, "Start reason", Plain, "Reason of the policy for these CPUs; absent in a replay.";
+        start_requested_cpus: Option<String>, "Requested", CpuList, "CPUs that the policy requested, if not all of them were usable.";
+        start_reason: Option<String>, "Start reason", Plain, "Reason of the policy for the CPUs of the last start; absent in a replay.";
         would_start_cpus: Option<String>, "Would start on", CpuList, "Only in a replay: CPUs that the policy requested for the last start.";
-        would_start_reason: Option<String>, "Would-start reason", Plain, "Only in a replay: reason of the policy for these CPUs.";
-        cpus_used: Option<String>, "Ran on", CpuList, "All CPUs that the job was bound to, or was sampled on while it was bound to several or none.";
+        would_start_reason: Option<String>, "Would-start reason", Plain, "Only in a replay: reason of the policy for the requested CPUs.";
+        cpus_used: Option<String>, "Ran on", CpuList, "All CPUs that the job was bound to, or was sampled on while it was bound to several CPUs or to none.";
         unmanaged: Option<String>, "Unmanaged", Plain, "Reason why evenkeel stopped placing the job.";
         timeline: Vec<TimelineSegment>, "Timeline", Plain, "CPUs of the job over time, one segment per change; coarser for jobs that change very often.";
     }
@@ -203,11 +203,11 @@ record! {
         job: u32, "Number", Plain, "Number of the job.";
         name: String, "Job", Plain, "Name of the job.";
         kind: MoveKind, "Move", Plain, "Kind of the change.";
-        from: Option<String>, "From", Plain, "CPUs before the change, named as a domain if they form one.";
-        to: Option<String>, "To", Plain, "CPUs after the change, named as a domain if they form one.";
+        from: Option<String>, "From", Plain, "CPUs before the change, named as a domain if they form a domain.";
+        to: Option<String>, "To", Plain, "CPUs after the change, named as a domain if they form a domain.";
         from_cpus: Option<String>, "From CPUs", CpuList, "CPUs before the change.";
         to_cpus: Option<String>, "To CPUs", CpuList, "CPUs after the change.";
-        requested_cpus: Option<String>, "Requested", CpuList, "CPUs that the policy requested, where not all of them were usable.";
+        requested_cpus: Option<String>, "Requested", CpuList, "CPUs that the policy requested, if not all of them were usable.";
         n_tasks: u32, "Tasks", Count, "Number of moved tasks; 0 for a request that was not carried out.";
         code: Option<String>, "Code", Plain, "Code of the reason, as in the journal.";
         reason: Option<String>, "Reason", Plain, "The reason with its values.";

@@ -1,7 +1,7 @@
 //! Elements that all HTML pages share: the document, cards, notices, facts and tiles.
 //!
-//! A page is one self-contained file: no network access, no fonts, no other files. Its content security
-//! policy forbids all loads, and scripts where the page has none.
+//! A page is one self-contained file: no network access, no fonts, no other files. Its content security policy forbids
+//! all loads, and also scripts if the page has no scripts.
 
 /// The logo: a ship on water.
 const LOGO: &str = r#"<svg width="26" height="26" viewBox="0 0 26 26" aria-hidden="true"><path d="M3.5 12h19c-.6 4.3-4.300 7-9.500 7s-8.900-2.700-9.500-7z" fill="currentColor"/><path d="M12.200 3v7.500H5.800z M14 5.200v5.300h4.900z" fill="currentColor" opacity=".55"/><path d="M2.500 22.500c2 0 2-1 4.200-1s2.200 1 4.200 1 2-1 4.200-1 2.200 1 4.200 1 2-1 4.200-1" fill="none" stroke="currentColor" stroke-width="1.500" stroke-linecap="round" opacity=".7"/></svg>"#;
@@ -19,7 +19,7 @@ pub(crate) const NO_DATA: &str = "{\"end\":1,\"jobs\":[]}";
 #[derive(Default)]
 pub(crate) struct Document<'a> {
     pub title: String,
-    /// Styles in addition to those of all pages.
+    /// Styles in addition to the styles of all pages.
     pub styles: &'a [&'a str],
     /// The scripts in the order of their dependencies, and their data as JSON.
     pub scripts: Option<(&'a [&'a str], &'a str)>,

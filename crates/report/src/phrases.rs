@@ -88,14 +88,15 @@ pub fn completed_page_migration_phrase(moved: &CompletedPageMigration) -> String
         "{} of {} of its pages migrated{from} to node {to} in {duration} s",
         moved.moved, moved.requested
     );
-    let rest = moved.failed.named().into_iter().filter(|(_, bytes)| *bytes != Bytes::ZERO);
-    let mut rest: Vec<String> =
-        rest.map(|(name, bytes)| format!("{bytes} {}", failed_pages_phrase(name))).collect();
+    let not_migrated = moved.failed.named().into_iter().filter(|(_, bytes)| *bytes != Bytes::ZERO);
+    let mut not_migrated: Vec<String> = not_migrated
+        .map(|(name, bytes)| format!("{bytes} {}", failed_pages_phrase(name)))
+        .collect();
     if moved.not_attempted != Bytes::ZERO {
-        rest.push(format!("{} not attempted", moved.not_attempted));
+        not_migrated.push(format!("{} not attempted", moved.not_attempted));
     }
-    if !rest.is_empty() {
-        text += &format!("; not migrated: {}", rest.join(", "));
+    if !not_migrated.is_empty() {
+        text += &format!("; not migrated: {}", not_migrated.join(", "));
     }
     text += page_migration_end_phrase(moved.stopped_by);
     if !moved.detail.is_empty() {

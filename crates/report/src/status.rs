@@ -47,7 +47,7 @@ record! {
         possible_cpus: Option<String>, "Possible CPUs", CpuList, "CPUs that could be targets without the limit of evenkeel's own affinity: online and not isolated; absent for a run.";
         n_known: u64, "Known", Count, "Known processes, selected or not; of a run, its jobs.";
         n_idle: u64, "Idle", Count, "Selected processes that are idle.";
-        n_inherited: u64, "Inherited", Count, "Child processes of placed ones, which inherited their affinity.";
+        n_inherited: u64, "Inherited", Count, "Child processes that inherited the affinity of a placed process.";
         n_placements: u64, "Placements", Count, "Number of times that a process was bound to CPUs so far, the first time and starts included.";
         pages_moved_bytes: u64, "Memory migrated", Bytes, "Memory migrated to another node so far, which is not reverted.";
         benefit: MeasuredBenefit, "Benefit", Plain, "Whether the moves of the policy improve performance, as measured by trials.";
@@ -80,7 +80,7 @@ record! {
         cause: String, "Cause", Plain, "The reason as a word.";
         text: String, "Reason", Plain, "The reason as a sentence.";
         n: u64, "Processes", Count, "Number of processes.";
-        examples: Vec<String>, "Examples", Plain, "Some of these processes, by name and PID.";
+        examples: Vec<String>, "Examples", Plain, "Examples of these processes, by name and PID.";
     }
 }
 

@@ -228,9 +228,9 @@ impl ReportTable {
             cells.chain(head.label.split(' ').map(length)).max().unwrap_or(0)
         };
         let widths: Vec<usize> = self.heads.iter().enumerate().map(column_width).collect();
-        let mut rest: Vec<usize> = (1..self.heads.len()).collect();
+        let mut remaining: Vec<usize> = (1..self.heads.len()).collect();
         let mut blocks = Vec::new();
-        while blocks.is_empty() || !rest.is_empty() {
+        while blocks.is_empty() || !remaining.is_empty() {
             let mut left = width.saturating_sub(self.indent + widths.first().copied().unwrap_or(0));
             let fits = |column: &&usize| {
                 let after = left.checked_sub(GAP + widths[**column]);
@@ -238,9 +238,13 @@ impl ReportTable {
                 after.is_some()
             };
             // A block has at least one column, even if it is wider than `width`.
-            let n =
-                rest.iter().take_while(fits).count().clamp(1, rest.len().max(1)).min(rest.len());
-            let block: Vec<usize> = std::iter::once(0).chain(rest.drain(..n)).collect();
+            let n = remaining
+                .iter()
+                .take_while(fits)
+                .count()
+                .clamp(1, remaining.len().max(1))
+                .min(remaining.len());
+            let block: Vec<usize> = std::iter::once(0).chain(remaining.drain(..n)).collect();
             blocks.push(self.block(rows, &block, &widths));
         }
         blocks.join("\n")
@@ -317,8 +321,8 @@ pub(crate) fn cut(text: &str, width: usize) -> String {
     if length(text) <= width {
         return text.to_owned();
     }
-    let kept: String = text.chars().take(width.saturating_sub(1)).collect();
-    kept + "…"
+    let start: String = text.chars().take(width.saturating_sub(1)).collect();
+    start + "…"
 }
 
 fn length(text: &str) -> usize {

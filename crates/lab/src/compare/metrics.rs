@@ -1,7 +1,7 @@
 //! Metrics of one run: start and end of each job, and the costs of the run.
 //!
-//! Writing a journal of every turn would take most of the time of a simulated run. A comparison needs only these
-//! values, and collects them during the run.
+//! Writing a journal of every turn would take most of the time of a simulated run. A comparison needs only the values
+//! of [`RunMetrics`], which are collected during the run.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -47,7 +47,7 @@ pub struct OracleSearch {
     pub candidate: String,
     /// Number of placements for the whole run that were simulated.
     pub n_placements: u64,
-    /// Whether these are all possible placements.
+    /// Whether all possible placements were simulated.
     pub is_all: bool,
     /// Makespan divided by its lower bound, minus 1; `None` without a bound.
     pub above_bound: Option<f64>,

@@ -10,7 +10,8 @@
 //!
 //! A run is identified by its [`RunKey`] within a store. All runs of a store have the same machine, options and version
 //! of evenkeel: the store of a comparison is its file ([`RunStore`]), and the experiments of [`crate::reproduce`] have
-//! a store in memory for each testbed. Both simulate the missing runs with [`run_all`] and read them as [`RunSeries`].
+//! a store in memory for each testbed. In both stores, [`run_all`] simulates the missing runs, and [`RunSeries`] reads
+//! them.
 //!
 //! Runs are ordered by seed, then workload, then policy. An interrupted comparison is therefore almost a complete
 //! comparison with fewer seeds, and live runs alternate between the policies (A B A B). A run depends only on its

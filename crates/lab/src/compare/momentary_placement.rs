@@ -102,8 +102,8 @@ impl MomentaryPlacement {
         snapshot.jobs.iter().map(job_to_assign).filter(|job| !job.caches.is_empty()).collect()
     }
 
-    /// Returns the sum of slowdowns of an assignment: run time with all others over run time alone, including the wait
-    /// time on shared CPUs.
+    /// Returns the sum of slowdowns of an assignment: run time with all other jobs divided by run time alone, including
+    /// the wait time on shared CPUs.
     fn cost(&self, jobs: &[JobToAssign], caches: &[usize]) -> f64 {
         let mut fluid = Fluid::new(self.hardware.clone(), self.settings, Variation::OFF.streams(0));
         for (job, &cache) in jobs.iter().zip(caches) {
@@ -121,7 +121,8 @@ impl MomentaryPlacement {
         jobs.iter().map(slowdown).sum()
     }
 
-    /// Returns the best assignment found, the number of evaluated assignments, and whether these are all.
+    /// Returns the best assignment found, the number of evaluated assignments, and whether all assignments were
+    /// evaluated.
     fn best(
         &self,
         jobs: &[JobToAssign],
@@ -141,7 +142,7 @@ impl MomentaryPlacement {
             each.map(|(job, cache)| cache.unwrap_or_else(|| only(job))).collect()
         };
         let mut all: Vec<Vec<usize>> = all.into_iter().map(caches).collect();
-        // Of assignments with equal sums, the first in this order is selected.
+        // If several assignments have the smallest sum, the first in this order is selected.
         all.sort_by(|one, other| one.iter().rev().cmp(other.iter().rev()));
         let n_tried = all.len() as u64;
         let evaluate =

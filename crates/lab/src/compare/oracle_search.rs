@@ -12,7 +12,7 @@
 //!
 //! A *domain* is a last-level cache. It is a node if there is only one cache, or if every CPU has a cache of its own. A
 //! placement assigns each job to a domain for its whole run time. Placements that differ only in the order of
-//! interchangeable domains are simulated once. The hill climb moves one job, or swaps two, beginning with the job that
+//! interchangeable domains are simulated once. The hill climb moves one job, or swaps two, starting with the job that
 //! ends last, while the makespan decreases.
 //!
 //! Runs are ordered by makespan, then by the sum of the times of all jobs.
@@ -201,7 +201,8 @@ struct PlacementSearch<'a> {
 }
 
 impl PlacementSearch<'_> {
-    /// Simulates all candidates. Returns the number of placements, and whether these are all; `None` if stopped.
+    /// Simulates all candidates. Returns the number of simulated placements, and whether these are all possible
+    /// placements; `None` if stopped.
     fn all_candidates(&mut self, n_runs_max: usize) -> Result<Option<(usize, bool)>, SimRunError> {
         for info in policy::registry() {
             if self.simulate(OracleCandidate::Policy(info.name), None)?.is_none() {

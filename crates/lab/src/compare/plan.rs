@@ -136,7 +136,7 @@ impl ComparePlan {
         self.seeds.iter().flat_map(of_seed)
     }
 
-    /// Returns the position of a run in [`ComparePlan::keys`]; `None` if it is not a run of this plan.
+    /// Returns the position of a run in [`ComparePlan::keys`]; `None` if the key is not a run of this plan.
     pub fn number(&self, key: &RunKey) -> Option<usize> {
         let seed = self.seeds.iter().position(|seed| *seed == key.seed)?;
         let workload = self.workloads.iter().position(|name| *name == key.workload)?;

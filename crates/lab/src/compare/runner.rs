@@ -5,7 +5,8 @@
 //! ```
 //!
 //! The result of a run depends only on its key, and not on other runs. The caller receives each result when its run has
-//! finished, and [`RunEvent::Tick`] ten times a second, so that it can print the progress and check for signals.
+//! finished, and [`RunEvent::Tick`] ten times a second, so that the caller can print the progress and check for
+//! signals.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -29,7 +30,7 @@ const TICK: Duration = Duration::from_millis(100);
 /// raised, no further run starts.
 ///
 /// # Errors
-/// The first error of a run, or of `receive`; no further run starts after it.
+/// The first error of a run or of `receive`. No further run starts after an error.
 pub fn run_all<K: Sync, T: Send, E: Send>(
     runs: &[K],
     n_threads: usize,

@@ -12,7 +12,7 @@ use std::collections::BTreeMap;
 
 use super::{Completion, RunKey, RunMetrics};
 
-/// Runs of one policy on one workload, in the order of the seeds. `R` is a run or a reference to one.
+/// Runs of one policy on one workload, in the order of the seeds. `R` is a run or a reference to a run.
 #[derive(Clone, Debug)]
 pub struct RunSeries<R> {
     policy: String,
@@ -95,7 +95,8 @@ impl<R: AsRef<RunMetrics>> RunSeries<R> {
         self.finished_runs().filter_map(move |(seed, run)| Some((seed, run, *others.get(&seed)?)))
     }
 
-    /// Returns the finished run with the median makespan; of an even number of runs, the faster of the two middle runs.
+    /// Returns the finished run with the median makespan; if the number of runs is even, the faster of the two middle
+    /// runs.
     pub fn median(&self) -> Option<RunKey> {
         let mut sorted: Vec<(u64, &RunMetrics)> = self.finished_runs().collect();
         sorted.sort_by_key(|(_, run)| run.makespan);

@@ -46,8 +46,8 @@ pub struct Identity {
 }
 
 impl Identity {
-    /// Creates the identity of a plan on a machine. `jobs` are those of its workloads, in order; `options` are all
-    /// other settings that affect the metrics.
+    /// Creates the identity of a plan on a machine. `jobs` are the jobs of the workloads of the plan, in order;
+    /// `options` are all other settings that affect the metrics.
     pub fn new(
         plan: &ComparePlan,
         machine: &Machine,

@@ -5,7 +5,7 @@
 //!                                            └► over all workloads: geometric mean of the ratios, seeds as blocks
 //! ```
 //!
-//! Over all workloads, a seed is used if the policy and the baseline finished all workloads with it. Seeds are
+//! Over all workloads, only seeds with which the policy and the baseline finished all workloads are used. Seeds are
 //! resampled and tested as blocks, since the runs of one seed on several workloads are not independent.
 
 mod rows;
@@ -95,7 +95,7 @@ fn setting(plan: &ComparePlan, n_done: usize, about: &SummaryContext<'_>) -> Set
 fn policies(cells: &Cells<'_>, summary: &[SummaryRow]) -> Vec<PolicyRow> {
     let plan = cells.plan;
     let pairs: Vec<Vec<MakespanPairs>> =
-        (0..plan.columns.len()).map(|column| cells.in_all(column)).collect();
+        (0..plan.columns.len()).map(|column| cells.pairs_on_all_workloads(column)).collect();
     let tested: Vec<usize> =
         (0..plan.columns.len()).filter(|column| *column != plan.baseline).collect();
     let ps: Vec<f64> =
@@ -157,7 +157,7 @@ struct Cells<'a> {
     done: &'a BTreeMap<RunKey, RunMetrics>,
 }
 
-/// Makespans of a policy and of the baseline on the seeds that both finished, in nanoseconds.
+/// Makespans of a policy and of the baseline in nanoseconds, for the seeds with which both finished.
 struct MakespanPairs(Vec<(f64, f64)>);
 
 impl<'a> Cells<'a> {
@@ -182,7 +182,7 @@ impl<'a> Cells<'a> {
 
     /// Returns the pairs of a policy with the baseline on each workload. Only seeds with a pair on every workload are
     /// included.
-    pub fn in_all(&self, column: usize) -> Vec<MakespanPairs> {
+    pub fn pairs_on_all_workloads(&self, column: usize) -> Vec<MakespanPairs> {
         let workloads = 0..self.plan.workloads.len();
         let all: Vec<BTreeMap<u64, (f64, f64)>> =
             workloads.map(|workload| self.pairs(column, workload)).collect();

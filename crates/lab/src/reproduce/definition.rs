@@ -188,7 +188,7 @@ pub(super) fn names(list: &str) -> Vec<String> {
         .collect()
 }
 
-/// Expands `PREFIXa..bSUFFIX` to one name per number. All numbers have the number of digits of the first one.
+/// Expands `PREFIXa..bSUFFIX` to one name per number. All numbers have as many digits as the first number.
 fn range(name: &str) -> Vec<String> {
     let numbers = name.split_once("..").and_then(|(before, after)| {
         let prefix = before.trim_end_matches(|c: char| c.is_ascii_digit());

@@ -87,8 +87,8 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// Calls `work` twice: first to collect its runs, which are then simulated in one batch per testbed, then for its
-    /// result.
+    /// Calls `work` twice. The first call collects the required runs, which are simulated in one batch per testbed. The
+    /// second call returns the result.
     pub fn evaluate<T>(
         &self,
         work: impl Fn(&Self) -> Result<T, ReproduceError>,
@@ -272,8 +272,10 @@ impl<'a> Evaluator<'a> {
                 "speedup" => Gain::speedup(&policy, &base, jobs.as_deref()),
                 "group-end" => Gain::group_end(&policy, &base, jobs.as_deref().unwrap_or_default()),
                 "slowdown" | "worst-slowdown" => {
-                    let [own, theirs] = slowdowns;
-                    Gain::of_value(own?.zip(theirs?).map(|(own, theirs)| own / theirs - 1.0))
+                    let [policy, baseline] = slowdowns;
+                    Gain::of_value(
+                        policy?.zip(baseline?).map(|(policy, baseline)| policy / baseline - 1.0),
+                    )
                 }
                 _ => Gain::time_saved(&policy, &base),
             });
@@ -347,7 +349,7 @@ impl<'a> Evaluator<'a> {
         Ok(all)
     }
 
-    /// Returns a value of a measure as a number; gains in percent. `None` if it is unknown.
+    /// Returns a value of a measure as a number; gains in percent. `None` if the value is unknown.
     pub fn number(&self, bindings: &Bindings, value: &str) -> Result<Option<f64>, ReproduceError> {
         Ok(match value {
             "seconds" => mean_of(self.all_runs(bindings, Series::makespans_s)?),
@@ -389,10 +391,10 @@ impl<'a> Evaluator<'a> {
     fn quantities(&self, bindings: &Bindings) -> Result<Vec<QuantityPair>, ReproduceError> {
         let (name, values) = bindings["vary"].split_once(": ").expect("vary = \"NAME: VALUES\"");
         let pair = |value: &str| {
-            let own = merged(bindings, &Bindings::from([(name.to_owned(), value.to_owned())]));
+            let varied = merged(bindings, &Bindings::from([(name.to_owned(), value.to_owned())]));
             let policy = Bindings::from([("policy".to_owned(), bindings["baseline"].clone())]);
             let quantity = &bindings["quantity"];
-            Ok((self.number(&own, quantity)?, self.number(&merged(&own, &policy), quantity)?))
+            Ok((self.number(&varied, quantity)?, self.number(&merged(&varied, &policy), quantity)?))
         };
         values.split('|').map(pair).collect()
     }
@@ -407,8 +409,8 @@ impl<'a> Evaluator<'a> {
         let (name, idx) = value.split_once('.').unwrap_or((value, ""));
         Ok(match name {
             "ratios" => {
-                let text = |(own, base): QuantityPair| {
-                    let ratio = own.zip(base).and_then(|(own, base)| ratio(own, base));
+                let text = |(value, base): QuantityPair| {
+                    let ratio = value.zip(base).and_then(|(value, base)| ratio(value, base));
                     if ratio == Some(f64::INFINITY) { "∞".to_owned() } else { number(ratio, 1) }
                 };
                 let ratios: Vec<String> =

@@ -87,7 +87,7 @@ impl Study {
     }
 
     /// Runs these experiments and calls `before` for each. When the pool is stopped, the result contains the finished
-    /// experiments and the names of the others.
+    /// experiments and the names of the other experiments.
     ///
     /// # Errors
     /// The first error of an experiment.

@@ -17,7 +17,7 @@ const PLAIN: &str = "1";
 pub struct FindingTable {
     /// Title, columns and rows.
     pub data: StudyTable,
-    /// The chart above the table on the page; it plots the cells of the table.
+    /// The chart above the table on the page, which plots the cells of the table.
     pub chart: ChartKind,
 }
 

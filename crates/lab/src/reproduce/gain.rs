@@ -51,22 +51,22 @@ impl Gain {
         gain: impl Fn(&RunMetrics, &RunMetrics) -> Option<f64>,
     ) -> Self {
         let pairs = policy.pairs(base);
-        let gains = pairs.filter_map(|(seed, own, base)| Some((seed, gain(own, base)?)));
+        let gains = pairs.filter_map(|(seed, run, base)| Some((seed, gain(run, base)?)));
         Gain::by_seed(gains.collect())
     }
 
     /// Returns the fraction of the baseline's makespan that a policy saves.
     pub fn time_saved(policy: &Series, base: &Series) -> Self {
         let seconds = |run: &RunMetrics| run.makespan.as_secs_f64();
-        Gain::paired(policy, base, |own, base| Some(1.0 - seconds(own) / seconds(base)))
+        Gain::paired(policy, base, |run, base| Some(1.0 - seconds(run) / seconds(base)))
     }
 
     /// Returns the mean speedup of some jobs, or of all jobs: time with the baseline / time with the policy - 1.
     pub fn speedup(policy: &Series, base: &Series, jobs: Option<&[usize]>) -> Self {
-        Gain::paired(policy, base, |own, base| {
+        Gain::paired(policy, base, |run, base| {
             let all: Vec<usize> = (0..base.jobs.len()).collect();
             let each = jobs.unwrap_or(&all).iter();
-            let each = each.map(|job| Some(base.job_s(*job)? / own.job_s(*job)? - 1.0));
+            let each = each.map(|job| Some(base.job_s(*job)? / run.job_s(*job)? - 1.0));
             Some(mean(&each.collect::<Option<Vec<f64>>>()?))
         })
     }
@@ -77,7 +77,7 @@ impl Gain {
             let ends = jobs.iter().map(|job| Some(run.jobs[*job].end?.as_secs_f64()));
             Some(ends.collect::<Option<Vec<f64>>>()?.into_iter().fold(0.0, f64::max))
         };
-        Gain::paired(policy, base, |own, base| Some(1.0 - end(own)? / end(base)?))
+        Gain::paired(policy, base, |run, base| Some(1.0 - end(run)? / end(base)?))
     }
 
     /// Returns the mean of several gains, on their common seeds.

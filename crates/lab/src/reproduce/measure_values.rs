@@ -164,7 +164,7 @@ pub(super) fn summary(values: &[f64], show: &str) -> String {
     }
 }
 
-/// Returns the text of a number, by the name of its value; with `digits` decimals if that is set.
+/// Returns the text of a number, by the name of its value; `digits` overrides the number of decimals.
 pub(super) fn formatted(name: &str, value: Option<f64>, digits: Option<usize>) -> String {
     let Some(known) = value else { return ABSENT.to_owned() };
     let decimals = |default| number(value, digits.unwrap_or(default));

@@ -9,8 +9,8 @@
 //! ```
 //!
 //! A rejected request may be repeated in every interval. Consecutive requests of the same job for the same node
-//! therefore count once. In the steady part no job starts or ends, and DI and DINO, whose window is ten seconds, have
-//! reacted to the starts.
+//! therefore count once. In the steady part no job starts or ends. DI and DINO, which have a window of ten seconds,
+//! have reacted to the starts.
 //!
 //! Counters are converted to growth by the engine ([`engine::deltas_since_start`]).
 
@@ -37,7 +37,7 @@ pub struct Observation {
     steady: ActionCounts,
     /// Periods after the end of Group 2 in which two or more tasks of Group 1 run.
     n_periods: u64,
-    /// Number of these periods in which tasks of Group 1 run on several nodes.
+    /// Number of the periods of `n_periods` in which tasks of Group 1 run on several nodes.
     n_on_several_nodes: u64,
     /// Number of rates: one per task and period, from the second period of a task on.
     n_rates: u64,
@@ -50,7 +50,7 @@ pub struct Observation {
 /// Actions in a part of a run.
 #[derive(Clone, Debug, Default)]
 struct ActionCounts {
-    /// Requests to migrate pages; consecutive ones for one node count once.
+    /// Requests to migrate pages; consecutive requests for one node count once.
     n_requested: u64,
     /// Page migrations that passed the guard and were started by the host, by job.
     n_started: BTreeMap<JobId, u64>,

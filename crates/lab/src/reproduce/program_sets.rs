@@ -24,7 +24,7 @@ use crate::shipped::{self, ProfileDraw};
 pub(super) const N_PROGRAMS: usize = 8;
 /// Limit between turtle and devil, LLC misses per 1000 instructions. Cited: Clavis, 15 per 10 000.
 const DEVIL_MPKI: f64 = 1.5;
-/// Seed of the first set. Arbitrary; it was never changed.
+/// Seed of the first set. The value is arbitrary and was never changed.
 const SEED: u64 = 2011;
 
 /// Programs from which a set is drawn.
@@ -67,7 +67,8 @@ pub(super) fn by_name(
         SetKind::Unrestricted => drawn(&mut rng, &[&devils[..], &turtles].concat(), N_PROGRAMS),
         SetKind::MemoryHungry => drawn(&mut rng, &devils, N_PROGRAMS),
         SetKind::AlwaysTurtle => {
-            // Fewer than eight programs qualify: a set contains all of them and repeats the first ones.
+            // Fewer than eight programs qualify, so a set contains all of these programs and repeats the first
+            // programs.
             let once = drawn(&mut rng, &always_turtles(machine, draw)?, N_PROGRAMS);
             once.iter()
                 .cycle()

@@ -8,8 +8,8 @@
 //!                                    Group 3             neither
 //! ```
 //!
-//! With published groups, an experiment does not depend on the detection of groups. Placement, guard and period are
-//! those of the policy.
+//! With published groups, an experiment does not depend on the detection of groups. The policy still selects the
+//! placement, with its guard and its period.
 
 use base::{Nanos, StopFlag};
 use engine::Sink;
@@ -44,7 +44,7 @@ pub(super) const ELEVEN: [&str; 11] = [
 /// Prefix of a policy with published groups.
 pub(super) const PREFIX: &str = "published-groups ";
 
-/// Events per second of CPU time that count as many: no threshold from 1 to 10^12 is above it.
+/// Events per second of CPU time that count as many: above the maximum threshold of 10^12.
 const MANY_PER_S: u64 = 2_000_000_000_000;
 
 /// A policy of an experiment.

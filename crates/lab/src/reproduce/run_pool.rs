@@ -54,7 +54,7 @@ impl Series {
 }
 
 impl<'a> RunPool<'a> {
-    /// Creates a pool for these seeds. Experiments with uncertain profiles draw `n_draws` times.
+    /// Creates a pool for these seeds. Experiments with uncertain profiles draw the profiles `n_draws` times.
     pub fn new(
         seeds: Vec<u64>,
         n_draws: u64,
@@ -123,7 +123,8 @@ impl<'a> RunPool<'a> {
         let missing: Vec<RunKey> = missing.into_iter().collect();
         let observer = |jobs: &[Job]| RunObserver::new(&testbed.machine, jobs);
         let runs = self.simulate(testbed, &missing, observer)?.into_iter();
-        let runs = runs.map(|(run, seen)| PooledRun(Rc::new((run, seen.into_observation()))));
+        let runs =
+            runs.map(|(run, observer)| PooledRun(Rc::new((run, observer.into_observation()))));
         let mut done = self.done.borrow_mut();
         done.entry(testbed.name.clone()).or_default().extend(missing.into_iter().zip(runs));
         Ok(())

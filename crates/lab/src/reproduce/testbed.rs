@@ -58,7 +58,7 @@ pub struct Testbed {
     pub limits: PageMigrationLimits,
     /// Workloads that were added, by name; their jobs have profiles.
     pub workloads: BTreeMap<String, Vec<Job>>,
-    /// CPU time of the scheduler for each poll, if it is charged to a core.
+    /// CPU time of the scheduler for each poll, if the experiment charges this time to a core.
     overhead: Option<Nanos>,
     equal_length: Option<EqualLength>,
 }
@@ -132,11 +132,12 @@ impl Testbed {
         let mut words = text.split_whitespace();
         let machine = shipped::machine(words.next().unwrap_or_default())?;
         let variation = Variation { start: Nanos::from_millis(200), ..Variation::default() };
-        let testbed = Testbed::on(text, machine, SimOptions { variation, ..SimOptions::default() });
+        let testbed =
+            Testbed::with_options(text, machine, SimOptions { variation, ..SimOptions::default() });
         Ok(words.fold(testbed, Testbed::varied))
     }
 
-    fn on(name: &str, machine: Machine, options: SimOptions) -> Self {
+    fn with_options(name: &str, machine: Machine, options: SimOptions) -> Self {
         Testbed {
             name: name.to_owned(),
             machine,
@@ -279,7 +280,7 @@ impl Testbed {
         let mut start = Nanos::ZERO;
         for (job, alone) in jobs.iter_mut().zip(alone) {
             job.start = start;
-            // Twice the time alone: random variation adds at most one percent.
+            // The distance of two starts is twice the time alone: random variation adds at most one percent.
             start = start + alone.ok_or_else(endless)? + alone.ok_or_else(endless)?;
         }
         let variation = Variation { length: self.options.variation.length, ..Variation::OFF };
@@ -438,8 +439,8 @@ const THREADS_MAX: u64 = 6;
 /// Seed of the first `arrivals` workload.
 const ARRIVALS_SEED: u64 = 2000;
 
-/// Returns the jobs of `arrivals LOAD NUMBER`, with one to six threads each. They start at random instants of an
-/// interval whose length makes LOAD the mean share of busy CPUs.
+/// Returns the jobs of `arrivals LOAD NUMBER`, with one to six threads each. The jobs start at random times in an
+/// interval. The length of the interval is such that LOAD is the mean share of busy CPUs.
 fn arrivals(testbed: &Testbed, load: f64, number: u64) -> Result<Vec<Job>, ReproduceError> {
     let machine = &testbed.machine;
     let hardware = Hardware::new(machine);
@@ -491,7 +492,7 @@ fn scheduler_job(each: Nanos, template: &Job, hardware: &Hardware) -> Result<Job
         let burst = (per_s * each.as_secs_f64()).max(1.0);
         phase.burst_instructions = declared(burst);
         phase.sleep_ns = declared(super::interval_of("dfs").0 as f64);
-        // About a month of polls: the job ends when the others have exited.
+        // The length is about a month of polls: the job ends when all other jobs have exited.
         phase.instructions = declared(1e7 * burst);
     }
     Ok(Job {

@@ -101,8 +101,11 @@ fn an_experiment_of_a_file_has_cells_conditions_and_texts_of_its_measures() {
     let expected = {
         let first_touch = Testbed::parse("tilepro64").expect("it ships");
         let interleaved = Testbed::parse("tilepro64-interleaved").expect("it ships");
-        let own = pool.series(&first_touch, ("dfs", "wl1"), &[1]).expect("it runs");
-        Gain::time_saved(&own, &pool.series(&interleaved, ("linux", "wl1"), &[1]).expect("it runs"))
+        let runs = pool.series(&first_touch, ("dfs", "wl1"), &[1]).expect("it runs");
+        Gain::time_saved(
+            &runs,
+            &pool.series(&interleaved, ("linux", "wl1"), &[1]).expect("it runs"),
+        )
     };
     assert_eq!(table.rows[0][3].text, expected.percent_with_interval());
     let order = &experiment.claims[1];
@@ -242,7 +245,7 @@ fn draws_are_in_order_with_any_number_of_threads() {
     let stop = StopFlag::default();
     let of = |n_threads: usize| {
         let pool = RunPool::new(vec![1], 9, n_threads, &stop, &|_, _| {});
-        pool.each_draw(|draw, own| Ok((draw, own.n_draws()))).expect("nothing stops it")
+        pool.each_draw(|draw, pool| Ok((draw, pool.n_draws()))).expect("nothing stops it")
     };
     let expected: Vec<(u64, u64)> = (1..=9).map(|draw| (draw, 9)).collect();
     assert_eq!((of(1), of(4)), (expected.clone(), expected));

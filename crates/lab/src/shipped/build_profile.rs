@@ -19,7 +19,7 @@ use super::program_values::{MissSource, ProfileDraw, ProgramValues};
 use host_sim::copy_scaling::{CACHE_MIB, CLOCK, MEMORY_CYCLES, mpki_with_cache};
 
 /// Last-level cache of the machine on which the published values were measured; guessed. Cycles per instruction, class
-/// and bandwidth of every profile are those with this cache.
+/// and bandwidth of every profile are values with this cache.
 const CACHE: Bytes = Bytes(20 << 20);
 /// Points of a curve below [`CACHE`]: two for each doubling, down to 20 KiB.
 const N_POINTS: i32 = 20;

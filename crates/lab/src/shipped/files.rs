@@ -24,7 +24,7 @@ macro_rules! files {
     };
 }
 
-/// The papers' machines, then current ones.
+/// The machines of the papers, then current machines.
 const MACHINES: &[(&str, &str)] = files![
     "machines": "tilepro64", "tilepro64-interleaved", "xeon-2x4", "xeon-e5-2697-2x14", "opteron-2384-4x4",
     "xeon-x5365-4x2", "opteron-8356-2x4", "xeon-e5520-2x4", "xeon-2s-snc4", "epyc-9654", "ampere-altra",
@@ -66,8 +66,8 @@ pub fn workloads() -> Vec<String> {
     WORKLOADS.iter().map(|(name, _)| (*name).to_owned()).collect()
 }
 
-/// Returns a shipped workload. Its jobs have no profiles yet: the caller attaches those of a draw, named by
-/// [`program::Job::profile`].
+/// Returns a shipped workload. Its jobs have no profiles yet: the caller attaches the profiles of a draw by their names
+/// in [`program::Job::profile`].
 ///
 /// # Errors
 /// There is no workload of this name.

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! No file is read at run time. No value is fitted to a published result. A value that was not measured is a range with
-//! its reason; many draws from the ranges show whether a result depends on it.
+//! its reason. Many draws from the ranges show whether a result depends on unmeasured values.
 
 mod alone;
 mod build_profile;

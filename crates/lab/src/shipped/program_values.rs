@@ -1,4 +1,4 @@
-//! The values of a program in one draw: published ones where they exist, otherwise a position in their range.
+//! The values of a program in one draw: a published value if it exists, otherwise a position in the range of the value.
 //!
 //! The position depends only on the seed of the draw, the program and the name of the value. It depends neither on the
 //! order of the calls nor on other ranges.
@@ -33,7 +33,7 @@ pub(super) struct ProgramValues {
     pub overlap: f64,
     /// Bytes between cache and memory for each miss.
     pub bytes_per_miss: f64,
-    /// Share of prefetches in the traffic beyond the missed lines. The rest is write-backs.
+    /// Share of prefetches in the traffic beyond the missed lines. The other traffic is write-backs.
     pub prefetched: f64,
     /// First-level misses per access to the last-level cache.
     pub l1_per_access: f64,

@@ -16,7 +16,7 @@ use std::sync::LazyLock;
 use host_sim::csv_table::{CsvRow, CsvTable};
 use program::Profile;
 
-/// Message of a panic that tests exclude, because they read every shipped table.
+/// Message of `expect` for shipped tables. Tests read every table, so that no shipped table is invalid.
 const VALID: &str = "a shipped table is valid";
 
 /// Published values of a program alone.
@@ -43,7 +43,7 @@ pub(super) struct PublishedProgram {
 pub struct Range {
     /// Name of the program.
     pub program: String,
-    /// Name of the value; `docs/simulator-data.md` lists them.
+    /// Name of the value; `docs/simulator-data.md` lists all values.
     pub quantity: String,
     /// Smallest value.
     pub low: f64,

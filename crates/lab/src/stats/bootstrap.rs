@@ -6,9 +6,9 @@
 //! to few runs, whose resamples vary too little: the ends use quantiles of Student's t-distribution (Hesterberg, "What
 //! Teachers Should Know About the Bootstrap", The American Statistician 69, 2015).
 //!
-//! A resample is never outside the range of the runs, so intervals of few runs are still too narrow: with five runs
-//! they contain the true value in about 92 % of the cases, with ten in 93 to 94 %, with fifteen and more in 95 %
-//! (measured by the tests below).
+//! A resample is never outside the range of the runs, so intervals of few runs are still too narrow: five runs give
+//! intervals that contain the true value in about 92 % of the trials, ten runs in 93 to 94 %, and fifteen or more runs
+//! in 95 % (measured by the tests below).
 //!
 //! The seed of the resamples is fixed: equal runs have equal intervals.
 
@@ -17,7 +17,7 @@ use base::Rng;
 use super::distributions::{normal, normal_quantile, student_quantile};
 use super::sorted_quantile;
 
-/// Resamples of one interval. With 4000, another seed changes the ends by a few hundredths of the width.
+/// Number of resamples of one interval. With 4000, another seed changes the ends by a few hundredths of the width.
 pub const N_RESAMPLES: usize = 4000;
 
 /// Seed of all resamples.
@@ -42,8 +42,8 @@ impl ConfidenceInterval {
     }
 }
 
-/// Returns the 95 % confidence interval of a statistic of `n` items. `of` computes it from their indexes; a resample
-/// contains an index several times or not at all. `None` for fewer than two items.
+/// Returns the 95 % confidence interval of a statistic of `n` items. `of` computes the statistic from indexes of items;
+/// a resample contains an index several times or not at all. `None` for fewer than two items.
 pub fn interval(n: usize, of: impl Fn(&[usize]) -> f64) -> Option<ConfidenceInterval> {
     if n < 2 {
         return None;
@@ -82,8 +82,8 @@ fn bias(resampled: &[f64], estimate: f64) -> f64 {
 /// Returns the acceleration: a sixth of the skewness of the jackknife, which excludes one item at a time.
 fn acceleration(all: &[usize], of: &impl Fn(&[usize]) -> f64) -> f64 {
     let without = |omitted: usize| -> f64 {
-        let rest: Vec<usize> = all.iter().copied().filter(|idx| *idx != omitted).collect();
-        of(&rest)
+        let remaining: Vec<usize> = all.iter().copied().filter(|idx| *idx != omitted).collect();
+        of(&remaining)
     };
     let jackknife: Vec<f64> = all.iter().map(|idx| without(*idx)).collect();
     let mean = super::mean(&jackknife);

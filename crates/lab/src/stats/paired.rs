@@ -12,9 +12,9 @@
 //!
 //! Differences of zero are excluded. Equal absolute values share their mean rank.
 //!
-//! A verdict needs both: the confidence interval of the ratio excludes 1, and the corrected p-value is below 5 %. The
-//! interval alone ignores the number of policies; the test alone ignores the size of the difference. Every other
-//! comparison is inconclusive, which does not mean that both policies are equal.
+//! The verdicts better and worse require two conditions: the confidence interval of the ratio excludes 1, and the
+//! corrected p-value is below 5 %. The interval alone ignores the number of policies; the test alone ignores the size
+//! of the difference. Every other comparison is inconclusive, which does not mean that both policies are equal.
 
 use super::ConfidenceInterval;
 use super::distributions::normal;
@@ -113,8 +113,8 @@ fn approximate(ranks: &[u64], below: u64) -> f64 {
     2.0 * normal(-z)
 }
 
-/// Corrects p-values for multiple comparisons. Returns them in the order of the input (Holm, "A Simple Sequentially
-/// Rejective Multiple Test Procedure", Scandinavian J. Statistics 6, 1979).
+/// Returns p-values that are corrected for multiple comparisons, in the order of the input (Holm, "A Simple
+/// Sequentially Rejective Multiple Test Procedure", Scandinavian J. Statistics 6, 1979).
 pub fn holm(ps: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..ps.len()).collect();
     order.sort_by(|one, other| ps[*one].total_cmp(&ps[*other]).then(one.cmp(other)));

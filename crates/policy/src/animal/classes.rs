@@ -12,9 +12,9 @@
 //!                  1.5                    10
 //! ```
 //!
-//! The classes and their penalties are those of Clavis 6.5.5. The limits between classes are not published. The first
-//! limit of misses is the limit between turtles and devils in Clavis (`DEVIL_HORIZON`). The other limits are guessed.
-//! They are in gaps between the values of SPEC CPU2006 programs that run alone on a large cache. The limits of 2 and 8
+//! The classes and their penalties are from Clavis 6.5.5. The limits between classes are not published. The first limit
+//! of misses is the limit between turtles and devils in Clavis (`DEVIL_HORIZON`). The other limits are guessed. They
+//! are in gaps between the values of SPEC CPU2006 programs that run alone on a large cache. The limits of 2 and 8
 //! accesses separate cache-sensitive programs from other programs. The limit of 10 misses separates devils that
 //! tolerate a second copy of the same program from other devils.
 

@@ -46,7 +46,7 @@ struct Animals {
 enum SlotChange {
     /// The job gets slots.
     Assign,
-    /// The job keeps its slots, or swaps one of them.
+    /// The job keeps its slots, or swaps one slot.
     MaySwap,
     /// The job keeps its slots.
     Keep,

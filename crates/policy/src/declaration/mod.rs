@@ -138,8 +138,8 @@ impl PolicyInfo {
         self.params().find(|param| param.name == name)
     }
 
-    /// Builds the policy from a text such as `dfs[cooldown=4]`. The interval and the level of the domains are
-    /// the parameters `interval` and `domains`, if the policy declares them.
+    /// Builds the policy from a text such as `dfs[cooldown=4]`. The interval and the level of the domains are the
+    /// parameters `interval` and `domains`, if the policy declares these parameters.
     ///
     /// # Errors
     /// See [`Params::parse`].

@@ -31,11 +31,11 @@ pub enum PolicyError {
         values: String,
     },
     #[error(
-        "policy {policy}: {given} has no effect with {others}: change one of them or omit {key}"
+        "policy {policy}: {setting} has no effect with {conditions}: change one of them or omit {key}"
     )]
-    NoEffect { policy: &'static str, key: &'static str, given: String, others: String },
-    #[error("policy {policy}: {given} also requires {missing}")]
-    MissingParameter { policy: &'static str, given: String, missing: String },
+    NoEffect { policy: &'static str, key: &'static str, setting: String, conditions: String },
+    #[error("policy {policy}: {setting} also requires {missing}")]
+    MissingParameter { policy: &'static str, setting: String, missing: String },
     #[error("policy {policy}: {key} is given twice, keep one")]
     Duplicate { policy: &'static str, key: &'static str },
 }
@@ -82,7 +82,7 @@ pub(crate) fn split(text: &str) -> Result<(&str, Pairs<'_>), PolicyError> {
 /// The validated parameters of a policy. Parameters that the text omits have their defaults.
 pub struct Params<'a> {
     info: &'static PolicyInfo,
-    given: Vec<(&'static str, &'a str)>,
+    explicit: Vec<(&'static str, &'a str)>,
     is_paper: bool,
 }
 
@@ -94,7 +94,7 @@ impl<'a> Params<'a> {
     /// is missing; a value is out of range or not available.
     pub fn parse(info: &'static PolicyInfo, spec: &'a str) -> Result<Self, PolicyError> {
         let policy = info.name;
-        let mut params = Params { info, given: Vec::new(), is_paper: false };
+        let mut params = Params { info, explicit: Vec::new(), is_paper: false };
         for (key, value) in split(spec)?.1 {
             let unknown = || {
                 let known = info.params().map(|param| param.name).collect();
@@ -102,7 +102,7 @@ impl<'a> Params<'a> {
             };
             let param = info.param(key).ok_or_else(unknown)?;
             let (key, values) = (param.name, || param.values.words());
-            if params.is_given(key) {
+            if params.is_explicit(key) {
                 return Err(PolicyError::Duplicate { policy, key });
             }
             if let Some((value, missing)) = param.unavailable.filter(|(name, _)| *name == value) {
@@ -118,7 +118,7 @@ impl<'a> Params<'a> {
                 let found = value.to_owned();
                 return Err(PolicyError::BadValue { policy, key, found, values: values() });
             }
-            params.given.push((key, value));
+            params.explicit.push((key, value));
             params.is_paper |= (key, value) == ("reading", "paper");
         }
         params.check_effects()?;
@@ -128,7 +128,7 @@ impl<'a> Params<'a> {
 
     /// Rejects a parameter of the text that has no effect with the values of the other parameters.
     fn check_effects(&self) -> Result<(), PolicyError> {
-        for param in self.info.params().filter(|param| self.is_given(param.name)) {
+        for param in self.info.params().filter(|param| self.is_explicit(param.name)) {
             let holds = |condition: &&&str| {
                 terms(condition).all(|(key, is_equal, value)| (self.text(key) == value) == is_equal)
             };
@@ -140,8 +140,8 @@ impl<'a> Params<'a> {
                 return Err(PolicyError::NoEffect {
                     policy: self.info.name,
                     key,
-                    given: own_term.map_or(key.to_owned(), value),
-                    others: others.collect::<Vec<_>>().join(" and "),
+                    setting: own_term.map_or(key.to_owned(), value),
+                    conditions: others.collect::<Vec<_>>().join(" and "),
                 });
             }
         }
@@ -157,14 +157,14 @@ impl<'a> Params<'a> {
             let Some(required) = param.requires else { continue };
             let applies = required.value.is_none_or(|value| self.text(param.name) == value);
             if applies && required.params.iter().any(|name| is_default(name)) {
-                let given = match required.value {
+                let setting = match required.value {
                     Some(value) => format!("{}={value}", param.name),
                     None => param.name.to_owned(),
                 };
                 let missing = required.params.join(" and ");
                 return Err(PolicyError::MissingParameter {
                     policy: self.info.name,
-                    given,
+                    setting,
                     missing,
                 });
             }
@@ -173,8 +173,8 @@ impl<'a> Params<'a> {
     }
 
     /// Returns whether the text contains a parameter.
-    pub fn is_given(&self, key: &str) -> bool {
-        self.given.iter().any(|(given, _)| *given == key)
+    pub fn is_explicit(&self, key: &str) -> bool {
+        self.explicit.iter().any(|(name, _)| *name == key)
     }
 
     /// Returns the declaration of a parameter.
@@ -184,7 +184,7 @@ impl<'a> Params<'a> {
 
     /// Returns the value of a parameter: from the text, or the default.
     pub fn text(&self, key: &str) -> &str {
-        if let Some((_, value)) = self.given.iter().find(|(given, _)| *given == key) {
+        if let Some((_, value)) = self.explicit.iter().find(|(name, _)| *name == key) {
             return value;
         }
         let param = self.declared(key);

@@ -25,7 +25,7 @@ pub struct RequiredSignal {
 /// Signals that decisions are based on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signal {
-    /// Memory traffic of each domain: counted there, or derived from the classes of jobs.
+    /// Memory traffic of each domain: counted, or derived from the classes of jobs.
     Loads,
     /// Miss-ratio curve of a program, from its profile.
     MissCurve,
@@ -97,8 +97,8 @@ impl Signal {
         self.texts()[1]
     }
 
-    /// Returns whether a job declares the signal. A declared value of a task is a rate times CPU time, so it also
-    /// requires the speed of the program.
+    /// Returns whether a job declares the signal. A declared value of a task is a rate times CPU time, so the speed of
+    /// the program is required too.
     fn is_declared(self, job: &Job) -> bool {
         let has = |value: fn(&Profile) -> bool| job.found.as_deref().is_some_and(value);
         match self {

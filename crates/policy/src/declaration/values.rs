@@ -38,7 +38,7 @@ pub enum Values {
     Percent,
     /// A time with its unit; the fields are the shortest and the longest time.
     Time(Nanos, Nanos),
-    /// This word, or one of the other values.
+    /// The word of the first field, or a value of the second field.
     Or(&'static str, &'static Values),
     /// A text that the function accepts; the first field describes the accepted texts.
     Other(&'static str, fn(&str) -> bool),
@@ -100,7 +100,7 @@ impl Values {
         }
     }
 
-    /// Returns whether a text is one of the values.
+    /// Returns whether a text is an accepted value.
     pub(crate) fn accepts(&self, text: &str) -> bool {
         let within = |value: Option<u64>, min: &u64, max: &u64| {
             value.is_some_and(|value| (*min..=*max).contains(&value))
@@ -225,7 +225,7 @@ macro_rules! names {
 pub(crate) use names;
 
 /// Declares parameters and the struct of their values. Each parameter is a field with a type, accepted values in
-/// brackets (unless those of the type apply), a default, a help text, and calls of methods of [`Param`].
+/// brackets (if they differ from the values of the type), a default, a help text, and calls of methods of [`Param`].
 macro_rules! params {
     ($(#[$doc:meta])* $vis:vis struct $config:ident from $list:ident {
         $($(#[$field_doc:meta])* $field:ident: $type:ty $([$values:expr])? = $default:literal, $help:literal

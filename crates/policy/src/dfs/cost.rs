@@ -8,11 +8,11 @@
 //!   migrate only if  gain > FACTOR × cost
 //! ```
 //!
-//! The time left of a job with a declared duration is the remaining part of the duration. Any other job is expected to
-//! run for as long as it has run, which holds for the lifetimes of UNIX processes (M. Harchol-Balter, A. B. Downey,
-//! Exploiting Process Lifetime Distributions for Dynamic Load Balancing, ACM TOCS 15(3), 1997). The slope is the share
-//! of its time that a job loses if it causes all the load of an overloaded domain. The slope is guessed. The time per
-//! page is guessed until page migrations have been measured.
+//! The time left of a job with a declared duration is the remaining part of the duration. The expected time left of any
+//! other job is the time that it has run. This rule fits the lifetimes of UNIX processes (M. Harchol-Balter, A. B.
+//! Downey, Exploiting Process Lifetime Distributions for Dynamic Load Balancing, ACM TOCS 15(3), 1997). The slope is
+//! the share of run time that a job loses if the job causes all the load of an overloaded domain. The slope is guessed.
+//! The time per page is guessed until page migrations have been measured.
 //!
 //! With `placement=sens` the criterion is the sum of the predicted slowdowns. A job p that shares a domain with a job q
 //! is slowed down by `sens(p, class of q)`, and it slows q down by `sens(q, class of p)`. Adding p to a domain N
@@ -37,7 +37,7 @@ use crate::declaration::Millionths;
 
 /// Bytes of a base page.
 const PAGE_BYTES: u64 = 4096;
-/// Minimum number of measured pages.
+/// Minimum number of migrated pages for a measured time per page.
 const MEASURED_PAGES_MIN: u128 = 256;
 
 /// Estimated gain and cost of a migration, in time of the job.
@@ -146,7 +146,7 @@ pub(super) struct CorunCosts {
 #[derive(Clone, Copy, Debug, Default)]
 struct DomainSlowdowns {
     n_of_class: [u64; N_CLASSES],
-    /// Sum of the slowdowns of these jobs by one job of each class.
+    /// Sum of the slowdowns of all jobs of the domain by one further job, for each class of the further job.
     slowdown_by_class: [u64; N_CLASSES],
 }
 

@@ -232,7 +232,7 @@ reasons! {
     /// Start: all criteria are equal; the number decides.
     LOWEST_NUMBER = "lowest-number":
         "{n_equal} domains have equal [equal_in=load: load][equal_in=load-jobs-classes: load, jobs and classes][equal_in=slowdowns-load: slowdowns and load][equal_in=slowdowns-load-jobs-classes: slowdowns, load, jobs and classes]; {domain} has the lowest id (load {load} of {total} {unit}[, of which {expected} are expected of jobs that started after it]); {cpus} had the fewest jobs there";
-    /// Start: the job may use one domain only.
+    /// Start: the job may use only one domain.
     ONLY_DOMAIN = "only-domain":
         "{domain} is the only domain that the job may use (load {load} of {total} {unit}[, of which {expected} are expected of jobs that started after it]); {cpus} had the fewest jobs there";
     /// Migration: a load too far above the mean.

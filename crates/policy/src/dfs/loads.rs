@@ -103,7 +103,7 @@ impl ExpectedLoads {
         self.in_domain[idx].subtracted = self.in_domain[idx].subtracted.saturating_add(load);
     }
 
-    /// Removes jobs that failed to start, ended, or are on another domain than the one on which they started.
+    /// Removes jobs that failed to start, ended, or left the domain on which they started.
     pub fn remove_missing(&mut self, snapshot: &Snapshot<'_>) {
         let in_domain = &mut self.in_domain;
         self.starts.retain(|&StartedLoad { job, idx, load }| {

@@ -45,9 +45,9 @@ struct Migration<'s> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Criterion {
     Class,
-    /// The most misses in the last interval.
+    /// The job had the most misses in the last interval.
     Misses(u64),
-    /// Largest reduction of the sum of slowdowns, in permille.
+    /// The job reduces the sum of slowdowns most, by this value in permille.
     Relief(u64),
 }
 

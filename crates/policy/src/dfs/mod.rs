@@ -133,7 +133,7 @@ impl Rules for Dfs {
             let has_moved =
                 plan.requests[..n_moves].iter().any(|request| request.target == job.job.id.into());
             if !has_moved && placement::has_lost_cpus(job, snapshot.usable_cpus) {
-                self.place_again(snapshot, job, plan);
+                self.place_after_cpu_loss(snapshot, job, plan);
             } else if job.state == JobState::Due {
                 self.start(snapshot, job, plan);
             }

@@ -67,8 +67,9 @@ impl Dfs {
         }
     }
 
-    /// Returns whether a migration of following pages is active, or not requested yet. Until it is complete, the loads
-    /// are those of the old node, and another migration would correct the same imbalance twice.
+    /// Returns whether a migration of following pages is active, or not requested yet. Until the migration is complete,
+    /// the loads still include accesses to the old node, and another task migration would correct the same imbalance
+    /// twice.
     pub(super) fn has_pending_page_migrations(&self, snapshot: &Snapshot<'_>) -> bool {
         let mut running = snapshot.jobs.iter().filter(|job| job.state == JobState::Running);
         running.any(|job| {
@@ -119,7 +120,7 @@ struct FollowingPages {
     to: NodeId,
     local_permille: u64,
     size: Bytes,
-    rest: Bytes,
+    remaining: Bytes,
     free: Bytes,
 }
 
@@ -133,11 +134,11 @@ fn page_migration(
     let memory = job.memory?;
     let node = snapshot.nodes.iter().find(|node| node.node == to)?;
     let free = node.memory_free?;
-    let (size, rest) = (memory.total(), memory.private_bytes_to_move(None, to));
+    let (size, remaining) = (memory.total(), memory.private_bytes_to_move(None, to));
     let local_permille = permille_on(memory, to);
     let fits = u128::from(size.0) * FREE_PERMILLE < u128::from(free.0) * 1000;
-    let is_needed = local_permille < LOCAL_PERMILLE && rest != Bytes::ZERO;
-    (is_needed && fits).then_some(FollowingPages { to, local_permille, size, rest, free })
+    let is_needed = local_permille < LOCAL_PERMILLE && remaining != Bytes::ZERO;
+    (is_needed && fits).then_some(FollowingPages { to, local_permille, size, remaining, free })
 }
 
 /// Returns the share of a job's pages that are on a node, in permille; 1000 if the job has no pages.
@@ -158,7 +159,7 @@ impl FollowingPages {
             .with("to", format!("node {}", self.to.0))
             .with("local", percent)
             .with("size", self.size.to_string())
-            .with("rest", self.rest.to_string())
+            .with("rest", self.remaining.to_string())
             .with("free", self.free.to_string())
     }
 }

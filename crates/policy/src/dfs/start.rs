@@ -84,7 +84,7 @@ impl Dfs {
     }
 
     /// Places a job whose CPUs became unusable like a job that starts.
-    pub(super) fn place_again(
+    pub(super) fn place_after_cpu_loss(
         &mut self,
         snapshot: &Snapshot<'_>,
         job: &JobView<'_>,
@@ -198,10 +198,10 @@ impl Dfs {
         if n_missing == 0 || snapshot.domains.level() == Level::Node {
             return self.counts.per_cpu.least_loaded(possible, n);
         }
-        let rest = placement::other_cpus_of_node(snapshot, job, possible);
-        match rest.is_empty() {
+        let further = placement::other_cpus_of_node(snapshot, job, possible);
+        match further.is_empty() {
             true => possible.clone(),
-            false => possible.or(&self.counts.per_cpu.least_loaded(&rest, n_missing as u32)),
+            false => possible.or(&self.counts.per_cpu.least_loaded(&further, n_missing as u32)),
         }
     }
 

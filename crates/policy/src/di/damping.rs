@@ -8,9 +8,9 @@
 //!                           ─► the mean is the new rate
 //! ```
 //!
-//! The rule and its constants are those of Clavis 6.5.5. The rate of a thread with few misses may vary below the limit,
-//! and a single deviating interval causes no migration. The source does not define the first rate: evenkeel uses the
-//! first sample.
+//! The rule and its constants are from Clavis 6.5.5. The rate of a thread with few misses may vary below the limit, and
+//! a single deviating interval causes no migration. The source does not define the first rate: evenkeel uses the first
+//! sample.
 
 use crate::memory_intensity::rates::{Rate, RecentRates};
 

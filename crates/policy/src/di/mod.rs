@@ -10,8 +10,8 @@
 //! ```
 //!
 //! `di` takes the rates from profiles, at the size of the machine's smallest last-level cache. `dio` counts the rates
-//! and damps them ([`damping`]). `di-migrate` is `dio` with page migration. Every change of the order migrates threads
-//! and their pages; DINO avoids these migrations.
+//! and damps their changes ([`damping`]). `di-migrate` is `dio` with page migration. Every change of the order migrates
+//! threads and their pages; DINO avoids these migrations.
 //!
 //! Jobs that start between two intervals get slots on the cache with the fewest threads, jobs with the highest rate
 //! first, and no other job migrates. If all jobs start together, the result is the assignment shown above.
@@ -263,8 +263,9 @@ fn move_pages(snapshot: &Snapshot<'_>, job: &JobView<'_>, cpus: &base::CpuSet, p
     }
 }
 
-/// Returns the miss rate of a job that runs alone, from its profile. The cache size is that of the smallest last-level
-/// cache; if it is unknown, the size for which the profile gives a class, else the smallest size of the profile.
+/// Returns the miss rate of a job that runs alone, from its profile. The cache size is the size of the smallest
+/// last-level cache. If this size is unknown, the size is that for which the profile gives a class, else the smallest
+/// size of the profile.
 fn solo_rate(snapshot: &Snapshot<'_>, job: &JobView<'_>) -> Option<Rate> {
     let profile = job.job.found.as_deref()?;
     let smallest: Option<Bytes> = snapshot.machine.llcs().iter().filter_map(|llc| llc.size).min();

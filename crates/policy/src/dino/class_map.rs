@@ -123,8 +123,8 @@ impl ClassMap {
         true
     }
 
-    /// With `keep=core`: takes the slot on the current CPU of a thread, if it has the class of the thread. Returns
-    /// whether the thread keeps its CPU.
+    /// With `keep=core`: takes the slot on the current CPU of a thread, if the slot has the class of the thread.
+    /// Returns whether the thread keeps its CPU.
     pub fn keep_on_core(&mut self, slots: &CacheSlots, cpu: CpuId, class: MissClass) -> bool {
         let Some(cache) = slots.cache_of(cpu) else { return false };
         let matches = |slot: &ClassSlot| slot.cpu == cpu && slot.class == class && !slot.is_taken;

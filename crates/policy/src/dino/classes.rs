@@ -7,9 +7,9 @@
 //!     super-devil        from 50.5              above 100
 //! ```
 //!
-//! Clavis 6.5.5 (`DEVIL_HORIZON`, `SUPER_DEVIL_HORIZON`) rounds rates to whole misses per 1000 instructions before it
-//! compares them with 1.5 and 50. Rounding shifts the limits. The limits of the article are quoted from recollection
-//! and not confirmed.
+//! Clavis 6.5.5 (`DEVIL_HORIZON`, `SUPER_DEVIL_HORIZON`) rounds rates to whole misses per 1000 instructions, and
+//! compares the rounded rates with 1.5 and 50. Rounding shifts the limits. The limits of the article are quoted from
+//! recollection and not confirmed.
 //!
 //! A job changes to a class if 7 of its last 10 intervals are in that class. With fewer than 10 intervals, 70 % of the
 //! intervals must be in the class. A job without a class counts as a devil: this assumption is conservative for a job
@@ -26,11 +26,11 @@ pub(super) enum MissClass {
     SuperDevil,
 }
 
-/// `DEVIL_HORIZON` of Clavis 6.5.5.
+/// Limit between turtles and devils: `DEVIL_HORIZON` of Clavis 6.5.5.
 const DEVIL_HORIZON: Rate = Rate::per_10_000(15);
-/// `SUPER_DEVIL_HORIZON` of Clavis 6.5.5.
+/// Limit between devils and super-devils: `SUPER_DEVIL_HORIZON` of Clavis 6.5.5.
 const SUPER_DEVIL_HORIZON: Rate = Rate::per_10_000(500);
-/// The limits of the article, quoted from recollection and not confirmed.
+/// The limits of the article, which are quoted from recollection and not confirmed.
 const DEVIL_ARTICLE: Rate = Rate::per_10_000(20);
 const SUPER_DEVIL_ARTICLE: Rate = Rate::per_10_000(1000);
 

@@ -53,7 +53,7 @@ names! {
     pub(super) enum KeepSlot {
         /// The map has a slot of the class in the cache of the thread.
         Cache = "cache",
-        /// The core had a slot of the thread's class and has one in the new assignment.
+        /// The core had a slot of the thread's class, and has such a slot in the new assignment.
         Core = "core",
     }
 }

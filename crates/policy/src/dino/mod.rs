@@ -132,7 +132,7 @@ impl Dino {
         let mut map = ClassMap::new(&slots, counts);
         let mut slots_of = SlotsByJob::default();
         for job in &jobs {
-            *slots_of.get_or_default(job.job.id) = self.kept(&mut map, &slots, job);
+            *slots_of.get_or_default(job.job.id) = self.take_current_slots(&mut map, &slots, job);
         }
         for job_cpus in jobs.iter().filter_map(|job| slots_of.get(job.job.id)) {
             job_cpus.iter().for_each(|cpu| slots.take(cpu));
@@ -156,18 +156,23 @@ impl Dino {
     }
 
     /// Returns the slots that a job keeps.
-    fn kept(&self, map: &mut ClassMap, slots: &CacheSlots, job: &JobView<'_>) -> CpuSet {
+    fn take_current_slots(
+        &self,
+        map: &mut ClassMap,
+        slots: &CacheSlots,
+        job: &JobView<'_>,
+    ) -> CpuSet {
         let class = self.class(job);
         let has_class = self.class_before.get(job.job.id).copied().flatten() == Some(class);
         let Some(placed) = job.placed.filter(|_| job.state == JobState::Running) else {
             return CpuSet::new();
         };
         let usable = placed.iter().filter(|&cpu| job.allowed.contains(cpu));
-        let kept = usable.filter(|&cpu| match self.config.keep {
+        let current = usable.filter(|&cpu| match self.config.keep {
             KeepSlot::Cache => map.keep_in_cache(slots, cpu, class),
             KeepSlot::Core => has_class && map.keep_on_core(slots, cpu, class),
         });
-        kept.take(slots.n_for(job)).collect()
+        current.take(slots.n_for(job)).collect()
     }
 
     /// Assigns slots to jobs without slots, between two intervals: free slots of their class in the map, else the slots

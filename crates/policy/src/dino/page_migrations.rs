@@ -18,7 +18,7 @@ use super::classes::MissClass;
 use super::declaration::{PAGE_MIGRATION_REPEATED, PageMigration};
 use crate::memory_intensity::page_migrations::{self, NodeChange, PAGE};
 
-/// Maximum number of attempts after a migration: `BOUNCING_LIMIT` of Clavis 6.5.5.
+/// Maximum number of attempts after a migration. The value is `BOUNCING_LIMIT` of Clavis 6.5.5.
 const ATTEMPTS_MAX: u64 = 5;
 /// Maximum number of pages on another node, in percent of the pages on the job's node; the value of Clavis 6.5.5.
 const ELSEWHERE_PERCENT: u128 = 10;

@@ -30,7 +30,7 @@ pub(super) enum ContentionGroup {
     One,
     /// The job is slowed down by contention.
     Two,
-    /// The job does not cause contention and is not slowed down by it.
+    /// The job neither causes contention nor is slowed down by contention.
     Three,
 }
 
@@ -217,14 +217,15 @@ impl Groups {
     ) -> Vec<Option<ContentionGroup>> {
         let mut is_first = vec![false; rows.len()];
         first.iter().for_each(|&row| is_first[row] = true);
-        let rest = known.iter().copied().filter(|&row| !is_first[row]);
-        let rest: Vec<usize> = rest.filter(|&row| rows[row].refs.is_some()).collect();
+        let outside_group_1 = known.iter().copied().filter(|&row| !is_first[row]);
+        let candidates: Vec<usize> =
+            outside_group_1.filter(|&row| rows[row].refs.is_some()).collect();
         let refs = |row: usize| rows[row].refs.unwrap_or(0);
         let second: Vec<usize> = match self.config.grouping() {
             Grouping::Threshold { th_ref, .. } => {
-                rest.into_iter().filter(|&row| th_ref < refs(row)).collect()
+                candidates.into_iter().filter(|&row| th_ref < refs(row)).collect()
             }
-            Grouping::Rank => top(&rest, known.len() / 3, refs),
+            Grouping::Rank => top(&candidates, known.len() / 3, refs),
         };
         let mut groups = vec![None; rows.len()];
         known.iter().for_each(|&row| groups[row] = Some(ContentionGroup::Three));
@@ -233,7 +234,7 @@ impl Groups {
         groups
     }
 
-    /// Returns whether a rate is at least the minimum share of the largest one.
+    /// Returns whether a rate is at least the minimum share of the largest rate.
     fn has_minimum_share(&self, queue_full: u64) -> bool {
         let minimum = u128::from(self.sq_max) * u128::from(self.config.min_share.0);
         self.config.min_share.0 == 0

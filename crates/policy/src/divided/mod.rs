@@ -17,7 +17,7 @@
 //!
 //! In each period each thread gets a group, each job the group of most of its threads ([`groups`]), and each job a
 //! socket ([`sockets`]). Between two periods only jobs that start or lost their CPUs are placed. If queue-full cycles
-//! are not counted, bandwidth and misses replace them: the grouping is approximate, and a note reports it.
+//! are not counted, bandwidth and misses are used instead: the grouping is approximate, and a note reports it.
 //!
 //! A socket is a placement domain (a node, or the level `domains`). evenkeel places jobs instead of threads, so that a
 //! placement also applies to children that start later. A job with n threads takes n slots ([`crate::slots`]).

@@ -16,9 +16,9 @@
 pub struct Threshold {
     /// The threshold.
     pub value: u64,
-    /// The largest value below it.
+    /// The largest value below the threshold.
     pub below: u64,
-    /// The smallest value above it.
+    /// The smallest value above the threshold.
     pub above: u64,
 }
 

@@ -12,9 +12,9 @@
 //! Fujiki, K. Saisho, A. Fukuda, Two-level Scheduling in Collaboration with Memory Management for NUMA
 //! Multiprocessors). If no CPU is free, the cluster that is the home of the fewest jobs is selected. With
 //! `processors=home`, CPUs come from home first, then from the nearest cluster; ties: the most free CPUs. With
-//! `processors=free`, they always come from the cluster with the most free CPUs. CPUs are shared only if no CPU is
-//! free, and a job never loses a CPU to another job. A CPU that becomes free is assigned to jobs that share CPUs, those
-//! with the most shared threads first, and then to jobs with CPUs outside home.
+//! `processors=free`, CPUs always come from the cluster with the most free CPUs. CPUs are shared only if no CPU is
+//! free, and a job never loses a CPU to another job. A CPU that becomes free is assigned to a job that shares CPUs; the
+//! job with the most shared threads is first. Otherwise it is assigned to a job with CPUs outside home.
 //!
 //! ```text
 //!   pages=h0   preferably allocated at home                 and migrate when the home changes
@@ -28,10 +28,10 @@
 //!
 //! A cluster of the source is a node (or a cache, by `domains`), a processor is a CPU, and a process is a job, so that
 //! a placement also applies to children that start later. A job gets as many CPUs as it has threads. With more threads
-//! than CPUs, CPUs are shared, those with the fewest jobs first; no job waits in a queue. The home of a job that was
-//! running before it was attached is the node of most of its pages, else its current node. A job whose CPUs became
-//! unusable keeps its home as long as the home has usable CPUs. Only the idea of the source is public. All rules are
-//! evenkeel's choice.
+//! than CPUs, CPUs with the fewest jobs are shared first; no job waits in a queue. The home of a job that was running
+//! before it was attached is the node of most of its pages, else its current node. A job whose CPUs became unusable
+//! keeps its home as long as the home has usable CPUs. Only the idea of the source is public. All rules are evenkeel's
+//! choice.
 
 mod declaration;
 mod pages;
@@ -94,7 +94,7 @@ impl Rules for HomeCluster {
         }
         let mut at_home = self.at_home(snapshot);
         for job in snapshot.jobs.iter().filter(|job| job.movable) {
-            // The selection of a home counts the other jobs.
+            // The job itself is not counted in the selection of its home.
             self.home(snapshot, job.job.id).into_iter().for_each(|idx| at_home[idx] -= 1);
             self.admit(snapshot, job, (&mut occupancy, &at_home), plan);
             self.home(snapshot, job.job.id).into_iter().for_each(|idx| at_home[idx] += 1);
@@ -135,7 +135,7 @@ impl HomeCluster {
         at_home
     }
 
-    /// Assigns a home and CPUs to a job without them, or whose CPUs became unusable.
+    /// Assigns a home and CPUs to a job that has none, or that has unusable CPUs.
     fn admit(
         &mut self,
         snapshot: &Snapshot<'_>,

@@ -1,4 +1,4 @@
-//! Pages: allocated at home, or migrated home.
+//! Placement of pages: allocation at home, or migration home.
 //!
 //! A page migration is requested again while private pages of the job are outside home, at most every `t_rehome` and at
 //! most five times, because some pages cannot migrate. Memory policies and page migrations require that clusters are
@@ -14,7 +14,7 @@ use super::declaration::{MEMORY_AT_HOME, PAGES_MIGRATE_HOME, Pages};
 use crate::notes::MEMORY_NOT_BOUND;
 use crate::placement;
 
-/// Maximum number of requests after one migration: `BOUNCING_LIMIT` of Clavis 6.5.5, as for DINO.
+/// Maximum number of requests after one migration. The value is `BOUNCING_LIMIT` of Clavis 6.5.5, as for DINO.
 const REQUESTS_MAX: u32 = 5;
 
 /// Pages that migrate home.
@@ -82,8 +82,8 @@ impl HomeCluster {
             let Some(memory) = job.memory.filter(|_| job.active_page_migration.is_none()) else {
                 continue;
             };
-            let rest = memory.private_bytes_to_move(None, to);
-            if rest == base::Bytes::ZERO || REQUESTS_MAX <= pending.n_requests {
+            let remaining = memory.private_bytes_to_move(None, to);
+            if remaining == base::Bytes::ZERO || REQUESTS_MAX <= pending.n_requests {
                 state.pending = None;
                 continue;
             }
@@ -96,7 +96,7 @@ impl HomeCluster {
             (pending.requested_at, pending.n_requests) =
                 (Some(snapshot.turn.at), pending.n_requests + 1);
             let reason = Reason::new(PAGES_MIGRATE_HOME)
-                .with("rest", rest.to_string())
+                .with("rest", remaining.to_string())
                 .with("private", memory.private_bytes().to_string())
                 .with("home", snapshot.domains.label(home))
                 .with("cause", pending.cause);

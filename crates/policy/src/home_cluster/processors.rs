@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Free CPUs are selected in that order of clusters: in each cluster first the current CPUs of the job, then CPUs on
-//! the cores with the fewest jobs. If there are fewer free CPUs than threads, CPUs are shared, those with the fewest
-//! jobs first.
+//! the cores with the fewest jobs. If there are fewer free CPUs than threads, CPUs with the fewest jobs are shared
+//! first.
 
 use std::cmp::Reverse;
 
@@ -118,16 +118,16 @@ fn share(
     n_threads: usize,
 ) -> CpuSet {
     let ranked = order.iter().enumerate().flat_map(|(rank, &idx)| {
-        let rest: Vec<CpuId> = possible(idx).minus(&cpus).iter().collect();
-        rest.into_iter().map(move |cpu| (rank, cpu))
+        let shareable: Vec<CpuId> = possible(idx).minus(&cpus).iter().collect();
+        shareable.into_iter().map(move |cpu| (rank, cpu))
     });
-    let mut rest: Vec<(usize, CpuId)> = ranked.collect();
-    rest.sort_by_key(|&(rank, cpu)| {
+    let mut shareable: Vec<(usize, CpuId)> = ranked.collect();
+    shareable.sort_by_key(|&(rank, cpu)| {
         let (on_core, on_cpu) = occupancy.n_jobs_on(cpu);
         (on_cpu, on_core, rank, !current.contains(cpu), cpu)
     });
     let n_missing = n_threads - cpus.len();
-    rest.into_iter().take(n_missing).for_each(|(_, cpu)| {
+    shareable.into_iter().take(n_missing).for_each(|(_, cpu)| {
         cpus.insert(cpu);
     });
     cpus

@@ -28,7 +28,7 @@ pub(crate) struct CacheSlots {
     n_in: Vec<u32>,
     /// Index of each CPU in the list of its cache.
     nth: Vec<u32>,
-    /// CPUs of each cache, those with the fewest threads first.
+    /// CPUs of each cache, sorted by number of threads.
     by_threads: Vec<CpuOrder>,
     /// The next cache for a thread without restrictions.
     by_key: CacheOrder,
@@ -171,8 +171,8 @@ impl CacheSlots {
         best.map(|(_, cpu, n_on)| (cpu, n_on))
     }
 
-    /// Assigns slots to jobs in this order. With `shares`, threads share CPUs if no CPU is free. Without it, a job gets
-    /// slots only if each of its threads gets a free CPU.
+    /// Assigns slots to jobs in this order. With `shares`, threads share CPUs if no CPU is free. Without `shares`, a
+    /// job gets slots only if each of its threads gets a free CPU.
     pub fn assign<'a>(
         &mut self,
         jobs: impl IntoIterator<Item = &'a JobView<'a>>,
@@ -222,7 +222,7 @@ impl CacheSlots {
         }
     }
 
-    /// Returns a CPU of the same cache that has fewer other threads.
+    /// Returns a CPU with fewer other threads in the same cache.
     fn less_occupied_cpu(&self, cpu: CpuId, allowed: &CpuSet, job_cpus: &CpuSet) -> Option<CpuId> {
         let cache = self.cache_of(cpu)?;
         let is_fewer = |n_on: u32| n_on + 1 < self.n_on(cpu);

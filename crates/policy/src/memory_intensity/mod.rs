@@ -10,16 +10,16 @@
 //!
 //! These policies are published for threads. evenkeel places jobs instead of threads, so that a placement also applies
 //! to children that start later. A job with n threads counts as n threads of one miss rate (the sum over its tasks),
-//! takes n slots, and is bound to all of them. The kernel selects the slot of each task. The threads of a job may
+//! takes n slots, and is bound to all of its slots. The kernel selects the slot of each task. The threads of a job may
 //! therefore be on several caches and nodes, as in the published schedulers.
 //!
 //! A cache is a placement domain: with `domains=auto` an LLC domain if there are at least two, else a node, else a
 //! core, whose SMT siblings share its caches.
 //!
 //! Clavis 6.5.5 reads `top` once a second, unbinds each thread that uses less than 90 % of a CPU, and schedules the
-//! others. Two threads that share a CPU use half of the CPU each, so Clavis unbinds both threads. This is harmless if
-//! surplus threads are released to the kernel. With `oversubscribed=share` every thread has a slot, so wait time counts
-//! as used if the kernel reports it.
+//! other threads. Two threads that share a CPU use half of the CPU each, so Clavis unbinds both threads. This is
+//! harmless if surplus threads are released to the kernel. With `oversubscribed=share` every thread has a slot, so wait
+//! time counts as used if the kernel reports it.
 
 pub(crate) mod cache_slots;
 mod orders;

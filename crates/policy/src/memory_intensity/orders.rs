@@ -27,7 +27,7 @@ impl CpuOrder {
         ends.is_none_or(|((least, _), (most, _))| *most <= least + 1)
     }
 
-    /// Returns all CPUs, those with the fewest threads first.
+    /// Returns all CPUs, sorted by number of threads.
     pub fn iter(&self) -> impl Iterator<Item = (u32, u32)> + '_ {
         self.0.iter().copied()
     }

@@ -1,7 +1,7 @@
 //! Migration of a job's pages when the job changes its node.
 //!
-//! All private pages migrate from the old node to the new one. This requires that all threads of the job were on one
-//! node and are now on one other node. A job whose threads are on several nodes uses memory of all of them.
+//! All private pages migrate from the old node to the new node. The migration requires that all threads of the job were
+//! on one node and are now on one other node. A job with threads on several nodes uses memory of all these nodes.
 //!
 //! If the target has less free memory than the job has pages, only as many pages migrate as fit. The job migrates in
 //! any case.
@@ -43,7 +43,7 @@ pub(crate) fn node_change(
     let to = node_of(snapshot, cpus)?;
     let from = match (job.placed, job.memory, job.domain) {
         (Some(placed), ..) => node_of(snapshot, placed),
-        // The kernel may have migrated the job. Most of its pages are on the node from which it migrated.
+        // The kernel may have migrated the job. Most pages of the job are on the node from which the job migrated.
         (None, Some(memory), _) if 0 < memory.private_bytes().0 => {
             Some(node_of_most_pages(memory)?)
         }

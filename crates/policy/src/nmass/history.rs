@@ -8,9 +8,9 @@
 //!   penalty = cycles per instruction away / cycles per instruction at home      never below 1
 //! ```
 //!
-//! The last intervals at home and away are kept, so the penalty of a job that returned home remains known. If the
+//! The last intervals at home and away are stored, so the penalty of a job that returned home remains known. If the
 //! behaviour of a job changes, the penalty is wrong until there are new intervals of both kinds. A new penalty replaces
-//! the previous penalty only if both differ by at least `np_step`, so that noise does not cause migrations back and
+//! the previous penalty only if the difference is at least `np_step`, so that noise does not cause migrations back and
 //! forth. Until intervals of both kinds are counted, the declared penalty is used. Declared cycles are equal on all
 //! nodes and are not used.
 

@@ -33,7 +33,7 @@ pub(super) struct NmassJob<'s> {
     pub mpki: Option<u64>,
 }
 
-/// The domain of a job, and the last step that decided it.
+/// The domain of a job, and the decision for this domain.
 #[derive(Clone, Debug)]
 pub(super) struct NmassAssignment {
     pub domain: usize,
@@ -45,7 +45,7 @@ pub(super) struct NmassAssignment {
 pub(super) enum Decision {
     /// The home had this number of free slots.
     Home { free: u32, slots: u32 },
-    /// The home had no free slot. The values are those of the least occupied other processor.
+    /// The home had no free slot. The values apply to the least occupied other processor.
     HomeFull { taken: u32, slots: u32 },
     /// The job has no home, and stays.
     Stays,
@@ -234,7 +234,7 @@ impl Map<'_, '_> {
                 && (is_home || penalty.permille <= penalty_max)
         };
         let mut candidates: Vec<usize> =
-            self.on(from).filter(|&job_idx| may_migrate(job_idx, to)).collect();
+            self.jobs_on(from).filter(|&job_idx| may_migrate(job_idx, to)).collect();
         candidates.sort_by_key(|&job_idx| {
             let NmassJob { job, penalty, .. } = &self.jobs[job_idx];
             (penalty.permille, job.now != Some(to), job_idx)
@@ -272,12 +272,12 @@ impl Map<'_, '_> {
         };
         let pressure_of = |job_idx: usize| self.jobs[job_idx].pressure();
         let better = |other: &usize| pressure_of(*other) < pressure_of(job_idx) && fits(*other);
-        let partners = self.on(to).filter(better).filter(|&other| may_migrate(other, from));
+        let partners = self.jobs_on(to).filter(better).filter(|&other| may_migrate(other, from));
         partners.min_by_key(|&other| (pressure_of(other), other))
     }
 
     /// Returns the jobs mapped to a processor.
-    fn on(&self, idx: usize) -> impl Iterator<Item = usize> + '_ {
+    fn jobs_on(&self, idx: usize) -> impl Iterator<Item = usize> + '_ {
         let is_there = move |assignment: &Option<NmassAssignment>| {
             assignment.as_ref().is_some_and(|assignment| assignment.domain == idx)
         };

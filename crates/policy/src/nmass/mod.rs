@@ -1,4 +1,4 @@
-//! N-MASS: jobs run on the node of their memory, unless too many of them miss the cache there.
+//! N-MASS: jobs run on the node of their memory, unless the contention for the cache of that node is too high.
 //!
 //! On a NUMA machine, local memory accesses and low cache contention can require different placements. N-MASS migrates
 //! jobs, never pages:
@@ -17,8 +17,8 @@
 //!
 //! The home of a job is the node with most of its memory. Before the memory is sampled, the home is the node on which
 //! the job started. The remote penalty is the counted CPI away from home divided by the counted CPI at home. Until both
-//! are counted, the declared sensitivity is used, or 1. A job whose pages are spread evenly has no home: its penalty is
-//! 1.
+//! CPIs are counted, the declared sensitivity is used; without a declared sensitivity, the penalty is 1. A job whose
+//! pages are spread evenly has no home: its penalty is 1.
 //!
 //! The source places processes. evenkeel places jobs, so that a placement also applies to children that start later. A
 //! job with n threads needs n slots and adds its pressure n times. Unmanaged jobs, and jobs with more threads than a

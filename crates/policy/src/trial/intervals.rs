@@ -7,8 +7,8 @@
 //!   job c             . . . .                 . . . . . . . .    started late: omitted from both
 //! ```
 //!
-//! Only jobs that ran during both measurements are compared, each with itself: on most machines processes start and end
-//! all the time, so no two periods have the same jobs.
+//! Only jobs that ran during both measurements are compared, and each job is compared with itself. On most machines
+//! processes start and end all the time, so no two periods have the same jobs.
 
 use std::collections::BTreeSet;
 
@@ -45,8 +45,9 @@ struct JobActivity {
     /// CPU time and wait time; both 0 if the wait time is unknown.
     ran: Nanos,
     waited: Nanos,
-    /// Instructions, and the CPU time of the tasks for which they were counted.
+    /// Number of instructions.
     instructions: u64,
+    /// CPU time of the tasks whose instructions were counted.
     counted: Nanos,
 }
 
@@ -91,7 +92,7 @@ impl MeasuredInterval {
         match metric {
             TrialMetric::Instructions => sum.instructions_per_second(),
             TrialMetric::Waiting => sum.waiting(),
-            // The loads include all jobs, also those that started or ended.
+            // The loads include all jobs, also jobs that started or ended.
             TrialMetric::Imbalance => self.imbalance.filter(|_| jobs.is_unchanged()),
         }
     }

@@ -255,12 +255,12 @@ impl Trials {
     }
 
     fn release_all(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan, reason: Reason) {
-        let rest =
+        let back_off =
             Nanos(BACK_OFF_FIRST.0.saturating_mul(1 << self.n_setbacks.min(16))).min(BACK_OFF_MAX);
         self.n_setbacks += 1;
         self.n_tries = 0;
-        self.phase = TrialPhase::BackOff { until: snapshot.turn.at + rest };
-        let reason = reason.with("rest", rest.to_string());
+        self.phase = TrialPhase::BackOff { until: snapshot.turn.at + back_off };
+        let reason = reason.with("rest", back_off.to_string());
         for job in snapshot.jobs.iter().filter(|job| job.placed.is_some() && job.movable) {
             plan.request(job.job.id, Action::Release, reason.clone());
         }
@@ -290,7 +290,7 @@ impl Trials {
             self.phase = TrialPhase::Moving(Trial { before, ..Trial::default() });
         }
         for request in requests {
-            // Releases are not tried.
+            // A release passes without a trial.
             if request.action == Action::Release || self.passes(snapshot, &request) {
                 plan.requests.push(request);
             }

@@ -6,9 +6,8 @@
 //! ```
 //!
 //! Medians are robust against a single deviating interval. A difference counts if it is larger than three standard
-//! errors (from the median absolute deviation, scaled for normal noise) of the noisier side, and larger than a
-//! minimum relevant difference. If one metric gets worse, an improvement of another is
-//! ignored.
+//! errors (from the median absolute deviation, scaled for normal noise) of the noisier side, and larger than a minimum
+//! relevant difference. If one metric gets worse, an improvement of another metric is ignored.
 
 use std::fmt;
 
@@ -77,7 +76,7 @@ const MAD_TO_SIGMA: f64 = 1.4826;
 /// Standard errors above which a difference is not noise.
 const SIGMAS: f64 = 3.0;
 
-/// Compares the values of a metric; `None`: one side has none.
+/// Compares the values of a metric; `None`: no values before, or no values after.
 pub(super) fn compare(metric: TrialMetric, before: &[f64], after: &[f64]) -> Option<Comparison> {
     let (median_before, median_after) = (median(before)?, median(after)?);
     let error = |values: &[f64], middle: f64| -> Option<f64> {

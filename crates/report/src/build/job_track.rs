@@ -16,7 +16,7 @@ pub(crate) struct JobTrack {
     pub start_cpus: Option<CpuSet>,
     /// Request for the last start.
     pub start_request: Option<PlacementRequest>,
-    /// Cause for which evenkeel stopped placing the job. A restart of the job does not reset it.
+    /// Cause for which evenkeel stopped placing the job. A restart of the job does not reset the cause.
     pub unmanaged: Option<UnmanagedCause>,
     pub usage: Option<Usage>,
     /// Counters of all starts, or of the time in which the job was attached.

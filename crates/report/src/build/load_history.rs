@@ -4,7 +4,7 @@
 //! changes, a new series starts. Cache misses of node 1 and declared operations of LLC domain 1 are never in the same
 //! curve.
 //!
-//! A point contains sums and the time that the sums cover. When there are too many points, adjacent points are merged
+//! A point contains sums and the time that the sums cover. If a series has too many points, adjacent points are merged
 //! in pairs. Later points have the same lower resolution. The sums stay exact.
 
 use std::collections::VecDeque;
@@ -122,7 +122,7 @@ impl LoadSeriesSums {
         let first = self.sums.len() - self.numbers.len();
         let row = &mut self.sums[first..];
         for (idx, number) in sample.numbers.iter().enumerate() {
-            // Fast path: the domains are those of the last interval.
+            // Fast path: the domains did not change since the last interval.
             let column = Some(idx).filter(|&idx| self.numbers.get(idx) == Some(number));
             let column = column.or_else(|| self.numbers.iter().position(|known| known == number));
             if let Some(column) = column {

@@ -240,7 +240,7 @@ impl ReportBuilder {
                 self.tracks[id.index()].end(at, exit);
             }
             JobChange::Unmanaged(cause) => self.unmanaged(id, cause),
-            JobChange::Attached(_) => self.attached(id),
+            JobChange::Attached(_) => self.start_attached(id),
             JobChange::Detached(_, counters) => {
                 self.unbound.remove(id);
                 self.tracks[id.index()].detach(at, counters);
@@ -252,11 +252,11 @@ impl ReportBuilder {
             JobChange::Moved { from, to, n_tasks } => {
                 self.counts.moves += 1;
                 self.set_cpus(id, Some(to));
-                self.moved(id, (from.as_ref(), Some(to)), *n_tasks, request);
+                self.add_move(id, (from.as_ref(), Some(to)), *n_tasks, request);
             }
             JobChange::Released { from, n_tasks } => {
                 self.set_cpus(id, None);
-                self.moved(id, (from.as_ref(), None), *n_tasks, request);
+                self.add_move(id, (from.as_ref(), None), *n_tasks, request);
             }
             JobChange::Unchanged(cpus) => {
                 self.set_cpus(id, Some(cpus));
@@ -271,7 +271,7 @@ impl ReportBuilder {
     }
 
     /// Starts the track of an attached job, which replaces a detached job with the same number.
-    fn attached(&mut self, id: JobId) {
+    fn start_attached(&mut self, id: JobId) {
         let mut track = JobTrack::new(N_SEGMENTS_ATTACHED);
         track.started = Some(self.at);
         track.timeline.set_cpus(&mut self.cpu_sets, self.at, None, false);
@@ -312,7 +312,7 @@ impl ReportBuilder {
     }
 
     /// Records a move. In a replay, the list contains the requests of the policy instead of the recorded moves.
-    fn moved(
+    fn add_move(
         &mut self,
         id: JobId,
         (from, to): (Option<&CpuSet>, Option<&CpuSet>),

@@ -369,8 +369,8 @@ fn makespan_panel(all: &Comparison, workload: &str) -> String {
     chart.end()
 }
 
-/// Draws loads of the memory controllers: a panel per workload with a row per policy and a circle per node. `None`
-/// where no controller is counted.
+/// Draws loads of the memory controllers: a panel per workload with a row per policy and a circle per node. `None`: no
+/// controller is counted.
 pub(super) fn controllers(all: &Comparison) -> Option<String> {
     let is_counted = |workload: &&String| {
         all.summary.iter().any(|row| row.workload == **workload && !row.controllers.is_empty())

@@ -1,7 +1,7 @@
 //! The page of a comparison: verdicts, ratios with confidence intervals, costs, runs and tables.
 //!
-//! Everything is drawn here; scripts only sort tables and change colours. Each colour is accompanied by a
-//! sign or a value.
+//! This module draws all charts; scripts only sort tables and change colours. Each colour is accompanied by a sign or a
+//! value.
 
 use base::gb_per_s;
 

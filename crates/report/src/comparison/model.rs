@@ -6,7 +6,7 @@ record! {
     /// A comparison of policies on workloads with several seeds.
     Comparison {
         format: u32, "Format", Plain, "Version of this format.";
-        tool: String, "Version", Plain, "Version of evenkeel that ran it.";
+        tool: String, "Version", Plain, "Version of evenkeel that ran the comparison.";
         setting: Setting, "Setting", Plain, "Machine, policies, workloads and options.";
         policies: Vec<PolicyRow>, "Policies", Plain, "Each policy over all workloads, in the order of the command.";
         summary: Vec<SummaryRow>, "Summary", Plain, "Each policy on each workload, over all seeds.";
@@ -22,7 +22,7 @@ record! {
         machine: String, "Machine", Plain, "Name of the machine.";
         n_nodes: u64, "Nodes", Count, "NUMA nodes; 0 when the kernel reports none.";
         n_cpus: u64, "CPUs", Count, "CPUs online.";
-        baseline: String, "Baseline", Plain, "The policy that the others are compared with.";
+        baseline: String, "Baseline", Plain, "The policy with which the other policies are compared.";
         policies: Vec<String>, "Policies", Plain, "The policies with their parameters, in the order of the command line.";
         workloads: Vec<String>, "Workloads", Plain, "The workloads by name, in order.";
         seeds: Vec<u64>, "Seeds", Plain, "The seeds. Each policy runs on each workload once per seed.";
@@ -75,21 +75,21 @@ record! {
         min_s: Option<f64>, "Shortest", Seconds, "Shortest makespan.";
         max_s: Option<f64>, "Longest", Seconds, "Longest makespan.";
         variation: Option<f64>, "Variation", Share, "Coefficient of variation of the makespan: standard deviation divided by the mean.";
-        ratio_to_baseline: Option<f64>, "Ratio", Plain, "Mean makespan divided by that of the baseline, over the seeds that both finished; below 1 is faster.";
+        ratio_to_baseline: Option<f64>, "Ratio", Plain, "Mean makespan divided by that of the baseline, over the seeds with which both finished; below 1 is faster.";
         ratio_ci95: Option<Vec<f64>>, "95 % interval", Plain, "95 % confidence interval of the ratio: two ends.";
-        n_pairs: u64, "Pairs", Count, "Number of seeds that both finished.";
+        n_pairs: u64, "Pairs", Count, "Number of seeds with which the policy and the baseline finished.";
         p: Option<f64>, "p", Plain, "p-value of the signed-rank test of the pairs.";
         p_holm: Option<f64>, "p, corrected", Plain, "The p-value with Holm's correction for the number of policies on this workload. The verdict uses it.";
         verdict: Option<ComparisonVerdict>, "Verdict", Plain, "Verdict against the baseline; absent for the baseline.";
         oracle_gap: Option<f64>, "Above the oracle", Share, "Excess of the mean makespan over that of the policy oracle, the best known placement of each run; absent without runs of the oracle.";
-        slowdown: Option<f64>, "Slowdown", Plain, "Mean slowdown of all jobs of all runs; absent where no job was measured alone.";
+        slowdown: Option<f64>, "Slowdown", Plain, "Mean slowdown of all jobs of all runs; absent if no job was measured alone.";
         unfairness: Option<f64>, "Unfairness", Plain, "Mean unfairness of the runs.";
         n_migrations: Option<f64>, "Migrations", Count, "CPU migrations of tasks, mean per run; absent without a finished run.";
         n_moves: Option<f64>, "Moves", Count, "Placement changes of running jobs by the policy, mean per run; absent without a finished run.";
         pages_moved_bytes: Option<f64>, "Memory migrated", Bytes, "Memory migrated to another node by the policy or the kernel, mean per run; absent without a finished run.";
-        controllers: Vec<ControllerRow>, "Controllers", Plain, "Traffic of the memory controllers of each node, mean per run; empty where it is not counted.";
+        controllers: Vec<ControllerRow>, "Controllers", Plain, "Traffic of the memory controllers of each node, mean per run; empty if it is not counted.";
         jobs: Vec<JobSummaryRow>, "Jobs", Plain, "Each job over all seeds.";
-        median_seed: Option<u64>, "Median seed", Plain, "Seed of the run with the median makespan; of an even number of runs, the lower of the middle two.";
+        median_seed: Option<u64>, "Median seed", Plain, "Seed of the run with the median makespan; if the number of runs is even, of the faster of the two middle runs.";
         timeline: Option<String>, "Timeline", Plain, "Path of the report of that run, relative to this file; absent if none was written.";
     }
 }
@@ -108,7 +108,7 @@ record! {
     JobSummaryRow {
         name: String, "Job", Plain, "Name of the job.";
         mean_s: Option<f64>, "Mean", Seconds, "Mean time from start to end; absent for jobs that restart or are stopped.";
-        alone_s: Option<f64>, "Alone", Seconds, "Time alone on the idle machine, where it was measured.";
+        alone_s: Option<f64>, "Alone", Seconds, "Time alone on the idle machine, if it was measured.";
         slowdown: Option<f64>, "Slowdown", Plain, "Mean slowdown.";
         slowdown_min: Option<f64>, "Minimum", Plain, "Smallest slowdown of all seeds.";
         slowdown_max: Option<f64>, "Maximum", Plain, "Largest slowdown of all seeds.";
@@ -124,12 +124,12 @@ record! {
         status: RunCompletion, "Status", Plain, "Completion status of the run.";
         error: Option<String>, "Error", Plain, "The error of a failed run.";
         makespan_s: f64, "Makespan", Seconds, "Time from the start of the run to the end of its last job.";
-        slowdown: Option<f64>, "Slowdown", Plain, "Mean slowdown of the jobs; absent where none was measured alone.";
+        slowdown: Option<f64>, "Slowdown", Plain, "Mean slowdown of the jobs; absent if no job was measured alone.";
         unfairness: Option<f64>, "Unfairness", Plain, "Largest slowdown of the jobs divided by the smallest; absent with fewer than two.";
         n_migrations: u64, "Migrations", Count, "CPU migrations of tasks.";
         n_moves: u64, "Moves", Count, "Placement changes of running jobs by the policy.";
         pages_moved_bytes: u64, "Memory migrated", Bytes, "Memory migrated to another node by the policy or the kernel.";
-        controllers: Vec<ControllerRow>, "Controllers", Plain, "Traffic of the memory controllers of each node; empty where it is not counted.";
+        controllers: Vec<ControllerRow>, "Controllers", Plain, "Traffic of the memory controllers of each node; empty if it is not counted.";
         oracle: Option<OracleRow>, "Oracle", Plain, "The search of the policy oracle; absent for other policies.";
         jobs: Vec<RunJobRow>, "Jobs", Plain, "All jobs of the workload.";
         report: Option<String>, "Report", Plain, "Path of the report of this run, relative to this file; absent if none was written.";
@@ -161,7 +161,7 @@ record! {
         best: String, "Best", Plain, "The best placement or policy.";
         n_placements: u64, "Placements", Count, "Number of simulated placements for the whole run, in addition to every policy with its defaults and the best placement at each instant.";
         is_exhaustive: bool, "Exhaustive", Plain, "Whether all possible placements were simulated; otherwise the search selected some.";
-        above_bound: Option<f64>, "Above the bound", Share, "Excess of the makespan over a lower bound: the longest job if each had the fastest core, the largest cache and idle memory. Absent where no job ends on its own.";
+        above_bound: Option<f64>, "Above the bound", Share, "Excess of the makespan over a lower bound: the longest job if each had the fastest core, the largest cache and idle memory. Absent if no job ends on its own.";
     }
 }
 
@@ -171,7 +171,7 @@ record! {
         name: String, "Job", Plain, "Name of the job.";
         start_s: Option<f64>, "Start", Seconds, "Time of the first start.";
         end_s: Option<f64>, "End", Seconds, "Time of the last end.";
-        slowdown: Option<f64>, "Slowdown", Plain, "Time from start to end divided by the time alone on the idle machine; absent for jobs that restart or are stopped, and where it was not measured alone.";
+        slowdown: Option<f64>, "Slowdown", Plain, "Time from start to end divided by the time alone on the idle machine; absent for jobs that restart or are stopped, and if the job was not measured alone.";
     }
 }
 

@@ -1,4 +1,4 @@
-//! The text report of a comparison: one table per workload, one over all workloads, and one of costs.
+//! The text report of a comparison: one table per workload, one table over all workloads, and one table of costs.
 //!
 //! The text fits eighty columns and needs no colour.
 

@@ -144,14 +144,20 @@ impl Explainer {
             JobChange::NotCarriedOut(from) => self.not_carried_out(id, from.clone(), request),
             change => {
                 if let Some((kind, done)) = done_action(change) {
-                    self.done(id, kind, done, request);
+                    self.add_done(id, kind, done, request);
                 }
             }
         }
     }
 
     /// Adds an action that was carried out; in a replay, by the recorded run.
-    fn done(&mut self, id: JobId, kind: JobEventKind, done: DoneAction, request: Option<&Request>) {
+    fn add_done(
+        &mut self,
+        id: JobId,
+        kind: JobEventKind,
+        done: DoneAction,
+        request: Option<&Request>,
+    ) {
         let requested = request.map(|request| request.action.clone());
         let sentence = match self.jobs.is_replay() {
             true => Sentence::Replayed { done, requested },

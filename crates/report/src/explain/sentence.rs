@@ -100,7 +100,7 @@ impl Sentence {
                 let text = format!("{} in the recorded run", done.passive(domain_names));
                 only(text + "; this policy requested nothing")
             }
-            Sentence::Replayed { done, requested: Some(action) } if done.is(action) => {
+            Sentence::Replayed { done, requested: Some(action) } if done.equals(action) => {
                 let would = would_have_been(action, done.from(), done.is_start(), domain_names);
                 only(would + ", as in the recorded run,")
             }
@@ -192,7 +192,7 @@ impl DoneAction {
     }
 
     /// Returns whether the action is exactly the requested action.
-    fn is(&self, requested: &Action) -> bool {
+    fn equals(&self, requested: &Action) -> bool {
         match (self, requested) {
             (DoneAction::Release, Action::Release) => true,
             (DoneAction::MemoryPolicy(done), Action::MemoryPolicy(policy)) => done == policy,
@@ -206,7 +206,7 @@ impl DoneAction {
 
     /// Returns the requested CPUs or nodes as text, if the guard or the host narrowed the request.
     fn narrowed(&self, requested: Option<&Action>, domain_names: &DomainNames) -> String {
-        let requested = requested.filter(|requested| !self.is(requested));
+        let requested = requested.filter(|requested| !self.equals(requested));
         match (self, requested) {
             (DoneAction::MemoryPolicy(_), Some(Action::MemoryPolicy(policy))) => {
                 format!("; narrowed from the request to {}", memory_policy_phrase(policy))

@@ -119,7 +119,7 @@ fn us(nanos: u64) -> u64 {
     nanos / 1000
 }
 
-/// Returns the placement domains and their CPUs: those of the longest series of loads, or of the whole machine.
+/// Returns the placement domains and their CPUs, from the longest series of loads or from the whole machine.
 fn domains(report: &Report) -> Vec<(String, CpuSet)> {
     let Some(idx) = main_loads(report) else { return domains_of_machine(report) };
     let domains = report.loads[idx].domains.iter();

@@ -57,7 +57,7 @@ fn counters(job: &JobRow) -> Option<String> {
     (!all.is_empty()).then(|| all.join(", "))
 }
 
-/// Returns the reason of the start, and the requested CPUs where fewer were usable.
+/// Returns the reason of the start, and the requested CPUs if fewer were usable.
 pub(crate) fn start_reason(job: &JobRow) -> Option<String> {
     let narrowed = narrowed(job.start_requested_cpus.as_ref(), job.start_cpus.as_ref());
     job.start_reason.as_ref().map(|reason| format!("{reason}{narrowed}"))

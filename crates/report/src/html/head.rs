@@ -48,7 +48,7 @@ fn tiles(report: &Report) -> String {
     let (run, totals) = (&report.run, &report.totals);
     let below = |text: String| format!("<p>{}</p>", escape(&text));
     let waited = totals.wait_ns.map_or("–".to_owned(), |wait| value_html(&duration(wait)));
-    let own = run.own_cpu_share.map_or("–".to_owned(), |share| value_html(&percent(share)));
+    let own_share = run.own_cpu_share.map_or("–".to_owned(), |share| value_html(&percent(share)));
     let turns = below(counted(run.n_turns as usize, "turn"));
     let tiles = [
         tile("Wall time", &value_html(&duration(run.wall_ns)), &turns),
@@ -67,7 +67,7 @@ fn tiles(report: &Report) -> String {
             ),
         },
         tile("Wait time", &waited, &below("runnable but not running, sum over tasks".to_owned())),
-        tile("evenkeel itself", &own, &below(own_usage(run))),
+        tile("evenkeel itself", &own_share, &below(own_usage(run))),
     ];
     format!("<dl class=\"tiles\">{}</dl>", tiles.concat())
 }

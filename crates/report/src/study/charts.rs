@@ -7,7 +7,7 @@ use crate::page::{escape, legend};
 /// Width of the row names, in pixels.
 const NAMES: f64 = 130.0;
 const WIDTH: f64 = 720.0;
-/// A panel of bars.
+/// Layout of a panel of bars.
 const BARS: RowLayout =
     RowLayout { width: WIDTH / 1.5, left: NAMES, n_letters: 18, top: 0.0, row: 22.0 };
 /// Height of an interval.

@@ -29,7 +29,7 @@ pub enum ChartKind {
     Heat,
     /// A panel of bars per column, each with its own unit.
     Bars,
-    /// Per row a range, or a mean with its confidence interval, of each column; all on one axis.
+    /// Ranges, or means with their confidence intervals: a row of the chart per row of the table, all on one axis.
     Intervals,
     /// The first column is the horizontal axis; each other column is a line.
     Lines,
@@ -130,7 +130,7 @@ fn section(experiment: &StudyExperiment, kinds: &[ChartKind]) -> String {
     card(&name, &format!("{name}: {title}"), "", &content)
 }
 
-/// Returns a table, collapsed below its chart if it has one.
+/// Returns a table, collapsed below its chart if the table has a chart.
 fn values(table: &StudyTable, kind: ChartKind) -> String {
     let (chart, cells) = (charts::chart(table, kind), table.table(Left).to_html("", ""));
     let content = match chart.is_empty() {

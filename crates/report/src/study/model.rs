@@ -6,11 +6,11 @@ use crate::describe::{names, record};
 pub const FORMAT: u32 = 2;
 
 record! {
-    /// The result of a study: published claims and values, and those reproduced here.
+    /// The result of a study: published claims and values, and the reproduced values.
     StudyResult {
         format: u32, "Format", Plain, "Version of this format.";
         tool: String, "Version", Plain, "Version of evenkeel that ran the study.";
-        command: String, "Command", Plain, "The command that prints the same result; the number of parallel runs does not change it.";
+        command: String, "Command", Plain, "The command that prints the same result; the number of parallel runs does not change the result.";
         study: String, "Study", Plain, "Name of the study on the command line.";
         source: String, "Source", Plain, "The publication.";
         selected: Vec<String>, "Selected", Plain, "The selected experiments; empty: all of the study.";
@@ -51,7 +51,7 @@ record! {
     StudyColumn {
         head: String, "Header", Plain, "Column header.";
         unit: String, "Unit", Plain, "Unit of the values without a unit of their own; 1 for plain numbers.";
-        is_published: bool, "Published", Plain, "Whether the values are those of the publication.";
+        is_published: bool, "Published", Plain, "Whether the values are from the publication.";
     }
 }
 
@@ -67,7 +67,7 @@ record! {
     /// A value. A mean with a confidence interval is not rounded; other values are rounded as their text.
     StudyValue {
         value: Option<f64>, "Value", Plain, "The value, or the mean; absent for a range.";
-        low: Option<f64>, "Low", Plain, "Lower end of the 95 % confidence interval, or of a range; absent without one.";
+        low: Option<f64>, "Low", Plain, "Lower end of the 95 % confidence interval, or of a range; absent without an interval or range.";
         high: Option<f64>, "High", Plain, "Upper end of the interval or range.";
         n_of: Option<u64>, "Of", Count, "The total, if the value counts a part of it.";
         unit: String, "Unit", Plain, "Unit: %, points (of %), s, MB/s, million/s, GiB, 1/s, 1/min, 1/h, GiB/h, count, or 1 for a plain number.";
@@ -80,7 +80,7 @@ record! {
         claim: String, "Claim", Plain, "The claim with its limit.";
         reading: RuleReading, "Reading", Plain, "The rules of the simulated policy.";
         result: String, "Result", Plain, "The result as text.";
-        values: Vec<StudyValue>, "Values", Plain, "The values that the verdict is based on, if there are few; otherwise the tables have them.";
+        values: Vec<StudyValue>, "Values", Plain, "The values that the verdict is based on, if they are few; otherwise the tables contain them.";
         verdict: StudyVerdict, "Verdict", Plain, "The verdict.";
     }
 }

@@ -13,7 +13,7 @@ use crate::table::{Align, ReportTable, fold};
 use sections::{counters, memory, moves};
 pub(crate) use sections::{narrowed, reason_of_move, repetitions};
 
-/// Number of jobs that are printed. The page and the JSON have all of them.
+/// Number of jobs that are printed. The page and the JSON contain all jobs.
 const N_JOBS_SHOWN: usize = 40;
 /// Number of unmanaged jobs that are printed.
 const N_UNMANAGED_SHOWN: usize = 5;
@@ -80,11 +80,12 @@ fn head(report: &Report, width: usize) -> String {
         let (user, system) = (duration(totals.user_ns), duration(totals.system_ns));
         lines.push(("CPU time", format!("{user} user, {system} system")));
     }
-    if let (Some(own), Some(share)) = (run.own_cpu_ns, run.own_cpu_share) {
+    if let (Some(cpu_time), Some(share)) = (run.own_cpu_ns, run.own_cpu_share) {
         let memory =
             run.own_max_resident_bytes.map_or(String::new(), |size| format!(", {}", bytes(size)));
-        let own = format!("{} of CPU time, {} of one CPU{memory}", duration(own), percent(share));
-        lines.push(("evenkeel", own));
+        let usage =
+            format!("{} of CPU time, {} of one CPU{memory}", duration(cpu_time), percent(share));
+        lines.push(("evenkeel", usage));
     }
     let line = |(label, text): (&str, String)| fold(&text, width, &format!("{label:<10}"), 10);
     lines.into_iter().map(line).collect()

@@ -9,7 +9,7 @@ use crate::table::{Align, ReportTable, fold};
 const N_MOVES_SHOWN: usize = 10;
 /// Maximum number of jobs for which the counters of all jobs are printed.
 const N_COUNTERS_ALL: usize = 20;
-/// Number of jobs for which counters are printed if there are more jobs. The page and the JSON have all of them.
+/// Number of jobs for which counters are printed if there are more jobs. The page and the JSON contain all counters.
 const N_COUNTERS_SHOWN: usize = 5;
 /// Number of jobs whose memory is printed.
 const N_MEMORY_SHOWN: usize = 10;
@@ -52,14 +52,14 @@ pub(crate) fn repetitions(moved: &MoveRow) -> Option<String> {
     (1 < moved.n).then(|| format!("{} times, the last time at {last} s", count(moved.n)))
 }
 
-/// Returns the reason, and the requested CPUs where fewer were usable.
+/// Returns the reason, and the requested CPUs if fewer were usable.
 pub(crate) fn reason_of_move(moved: &MoveRow) -> Option<String> {
     let reason = moved.reason.as_ref()?;
     let narrowed = narrowed(moved.requested_cpus.as_ref(), moved.to_cpus.as_ref());
     Some(format!("{reason}{narrowed}"))
 }
 
-/// Returns the requested CPUs, where fewer were usable.
+/// Returns the requested CPUs, if fewer were usable.
 pub(crate) fn narrowed(requested: Option<&String>, actual: Option<&String>) -> String {
     requested.zip(actual).map_or(String::new(), |(requested, actual)| {
         format!("; narrowed from the requested CPUs {requested} to {actual}")

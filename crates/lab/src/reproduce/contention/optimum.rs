@@ -5,8 +5,8 @@
 //!                  └► each policy, free ───────────────────────► slowdown ÷ that of the best - 1
 //! ```
 //!
-//! The best split is the one with the smallest mean slowdown over the same seeds. A policy can be better:
-//! a split is pinned until the end, and a policy can place programs again after an exit.
+//! The best split has the smallest mean slowdown over the same seeds. A policy can be better: a split is pinned until
+//! the end, and a policy can place programs again after an exit.
 
 use report::format::fixed;
 use report::study::{RuleReading, StudyClaim};

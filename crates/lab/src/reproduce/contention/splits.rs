@@ -1,4 +1,4 @@
-//! Every split of a set over equal caches, and the placement rules of DI among them.
+//! Every split of a set over equal caches, and the splits that the placement rules of DI select.
 //!
 //! ```text
 //!   8 programs, 2 caches of 4      8! ÷ (4! 4! 2!)      =  35

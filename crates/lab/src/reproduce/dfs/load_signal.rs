@@ -10,8 +10,8 @@
 //! with the highest class among the programs that were placed on the node and are not in their cool-down; ties: the
 //! latest start. The check `moves as predicted` compares this with every move of the policy.
 //!
-//! A core counts a program on the node where it runs, a controller on the node of its memory. A program that migrated
-//! without its memory therefore appears on different nodes in the two signals.
+//! A core counts a program on the node where the program runs; a controller counts it on the node of its memory. A
+//! program that migrated without its memory therefore appears on different nodes in the two signals.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -302,7 +302,7 @@ pub(super) fn load_signal(pool: &RunPool<'_>) -> Result<Finding, ReproduceError>
         polls.row(still.row(format!("{word}, no migration")));
         let differences = [1, 2].map(|policy| {
             let pairs = runs[policy].iter().zip(&runs[0]);
-            largest(&pairs.map(|(own, base)| Gain::time_saved(own, base)).collect::<Vec<Gain>>())
+            largest(&pairs.map(|(runs, base)| Gain::time_saved(runs, base)).collect::<Vec<Gain>>())
         });
         let printed = differences.each_ref().map(|gain| or_absent(gain.as_ref(), Gain::percent));
         times.row(std::iter::once(word.to_owned()).chain(printed));

@@ -1,4 +1,4 @@
-//! Functions of the experiments on DFS; the others are data, in `workloads/papers/dfs/experiments.toml`.
+//! Functions of some experiments on DFS. The other experiments are data, in `workloads/papers/dfs/experiments.toml`.
 
 mod load_signal;
 mod upper_bound;

@@ -11,8 +11,8 @@
 //! The makespan of a workload is at least the largest sum of start and time alone, with all of the cache, local memory
 //! and idle controllers. Start and length are drawn for each seed. Jobs that run one by one keep their numbers and
 //! therefore their draws. This bound is valid for schedulers that keep first-touch memory, as DFS does: a job with
-//! memory interleaved over several controllers can be faster than alone on one. The bound of the oracle is valid for
-//! any memory layout.
+//! memory interleaved over several controllers can be faster than a job alone on one controller. The bound of the
+//! oracle is valid for any memory layout.
 
 use report::study::{ChartKind, RuleReading, StudyClaim};
 

@@ -68,7 +68,7 @@ pub(super) fn counters(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     Ok(Finding { tables: vec![table], claims, notes: Vec::new() })
 }
 
-/// The programs of figure 6, and the indexes of two of them.
+/// The programs of figure 6.
 const FOUR: [&str; 4] = ["lbm", "libquantum", "sp.B", "ua.B"];
 const LIBQUANTUM: usize = 1;
 const UA: usize = 3;

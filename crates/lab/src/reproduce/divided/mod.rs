@@ -1,4 +1,4 @@
-//! Functions of the experiments on divided scheduling; the others are data, in
+//! Functions of some experiments on divided scheduling. The other experiments are data, in
 //! `workloads/papers/divided/experiments.toml`.
 //!
 //! ```text

@@ -189,8 +189,8 @@ pub(super) fn hit_ratios(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> 
     }
     let spreads = [0, 1, 2, 3].map(|n| fixed(middle.spread(n) * 100.0, 1));
     hits.row(std::iter::once("deviation".to_owned()).chain(spreads));
-    let kept = |n| StudyCell::from(fixed(middle.order_kept(n), 2)).in_unit("1");
-    references.row(std::iter::once("rank correlation".into()).chain([0, 1, 2, 3].map(kept)));
+    let order = |n| StudyCell::from(fixed(middle.order_kept(n), 2)).in_unit("1");
+    references.row(std::iter::once("rank correlation".into()).chain([0, 1, 2, 3].map(order)));
     let claims = claims_of_draws(HIT_RATIO_CLAIMS, &middle, &drawn);
     Ok(Finding { tables: vec![hits, references], claims, notes: Vec::new() })
 }

@@ -69,7 +69,7 @@ impl Splits {
             .map(|idx| mean(&even.iter().map(|split| split[idx]).collect::<Vec<f64>>()))
             .collect();
         let gain = |split: &Vec<f64>| {
-            let each = at_random.iter().zip(split).map(|(random, here)| random / here - 1.0);
+            let each = at_random.iter().zip(split).map(|(random, split)| random / split - 1.0);
             mean(&each.collect::<Vec<f64>>()) * 100.0
         };
         let isolated = gain(&slowdowns(socket, mix, &isolation(groups)));

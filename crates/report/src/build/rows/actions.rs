@@ -41,7 +41,7 @@ fn code(reason: &Reason) -> String {
     reason.code.name().to_owned()
 }
 
-/// Returns the requested CPUs, where they differ from the actual ones.
+/// Returns the requested CPUs, if they differ from the actual CPUs.
 pub(super) fn requested_cpus(
     request: Option<&PlacementRequest>,
     actual: Option<&CpuSet>,

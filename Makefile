@@ -13,7 +13,7 @@ demo-numa: build
 test: build-tests
 	$(CARGO) test --workspace --no-fail-fast
 
-# One command, so that binaries and tests share dependencies with the same features.
+# One command builds binaries and tests, so that both use the same builds of their dependencies.
 build-tests:
 	scripts/setup build test
 	$(CARGO) build --workspace --bins --tests

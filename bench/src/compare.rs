@@ -95,7 +95,8 @@ fn summarize_runs(
     machine: &Machine,
     jobs: &[Vec<Job>],
 ) -> anyhow::Result<String> {
-    let done = runs.iter().map(|(key, (results, _))| (key.clone(), results.clone())).collect();
+    let results_by_key =
+        runs.iter().map(|(key, (results, _))| (key.clone(), results.clone())).collect();
     let alone: Vec<_> = bench.workloads().iter().map(|ready| ready.alone().to_vec()).collect();
     let about = SummaryContext {
         host: "sim",
@@ -105,7 +106,7 @@ fn summarize_runs(
         options: &Default::default(),
         timelines: &Default::default(),
     };
-    let comparison = summarize(plan, &done, &about);
+    let comparison = summarize(plan, &results_by_key, &about);
     let (n_json, n_html) = (comparison.to_json()?.len() >> 10, comparison.to_html().len() >> 10);
     let makespans = comparison.runs.iter().map(|run| run.makespan_s);
     let mean_s = makespans.sum::<f64>() / comparison.runs.len() as f64;
@@ -149,8 +150,9 @@ fn run(plan: &ComparePlan, bench: &SimBench, n_threads: usize) -> anyhow::Result
 fn by_column(plan: &ComparePlan, runs: &RunsByKey) {
     println!("\n| policy | CPU ms per run |\n| --- | --- |");
     for column in &plan.columns {
-        let own = runs.iter().filter(|(key, _)| key.policy == column.text);
-        let times: Vec<f64> = own.map(|(_, (_, time))| time.as_secs_f64() * 1e3).collect();
+        let runs_of_policy = runs.iter().filter(|(key, _)| key.policy == column.text);
+        let times: Vec<f64> =
+            runs_of_policy.map(|(_, (_, time))| time.as_secs_f64() * 1e3).collect();
         println!("| {column} | {:.2} |", times.iter().sum::<f64>() / times.len().max(1) as f64);
     }
 }
@@ -173,7 +175,7 @@ fn time_by_part(plan: &ComparePlan, machine: &Machine, jobs: &[Job]) -> anyhow::
         let mut engine = Engine::new(machine.clone(), jobs.to_vec(), policy);
         let begun = Instant::now();
         engine::run(&mut host, &mut engine, &mut []).context("a run")?;
-        let rest = begun.elapsed().saturating_sub(host.times.iter().sum());
+        let remaining = begun.elapsed().saturating_sub(host.times.iter().sum());
         let [machine_ms, sampling_ms, actions_ms] = host.times.map(|time| time.as_secs_f64() * 1e3);
         let counts = host.host.counts();
         println!(
@@ -181,7 +183,7 @@ fn time_by_part(plan: &ComparePlan, machine: &Machine, jobs: &[Job]) -> anyhow::
             host.n_turns,
             counts.events,
             counts.solves,
-            rest.as_secs_f64() * 1e3
+            remaining.as_secs_f64() * 1e3
         );
     }
     Ok(())

@@ -1,9 +1,9 @@
 //! Cost of a counter sample of a task.
 //!
-//! A sample is one `read()` of a group of four software events, its parsing and its accumulation. The benchmark
-//! alternates the sample with three other operations: the `read()` alone; the cheapest system call (`getppid`), which
-//! makes the value comparable between machines; and one read of the task's `schedstat`, which every sample of a task
-//! needs.
+//! A sample consists of one `read()` of a group of four software events, the parsing of the values, and their
+//! accumulation. The benchmark alternates the sample with three other operations: the `read()` alone; the cheapest
+//! system call (`getppid`), which makes the value comparable between machines; and one read of the task's `schedstat`,
+//! which every sample of a task needs.
 
 use std::hint::black_box;
 use std::time::Instant;

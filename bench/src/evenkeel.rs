@@ -23,8 +23,9 @@ pub fn build() -> anyhow::Result<()> {
 
 /// Returns the path of the release executable, in the target directory of this program.
 pub fn path() -> anyhow::Result<PathBuf> {
-    let here = std::env::current_exe().context("cannot find the path of this program")?;
-    let target = here.ancestors().nth(2).context("this program is not in a target directory")?;
+    let executable = std::env::current_exe().context("cannot find the path of this program")?;
+    let target =
+        executable.ancestors().nth(2).context("this program is not in a target directory")?;
     let tool = target.join("release/evenkeel");
     if !tool.is_file() {
         bail!("{} does not exist; run cargo build --release", tool.display());
@@ -43,7 +44,7 @@ pub fn given_or_built(given: Option<&Path>) -> anyhow::Result<PathBuf> {
 }
 
 /// Returns the value of the watch option that declares a class for this executable, by its name. Programs without a
-/// class have no load, so policies would not place them.
+/// class have no load, so policies would not place these programs.
 pub fn class_of(tool: &Path) -> String {
     let name = tool.file_name().unwrap_or_default().to_string_lossy();
     format!("{}=12", name.chars().take(NAME_MAX).collect::<String>())

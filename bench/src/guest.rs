@@ -29,8 +29,8 @@ pub struct NumaGuest {
 impl NumaGuest {
     /// Boots the guest and runs this program in the guest with the same arguments, `--inside` and this evenkeel
     /// executable. The guest can write to the directory `shared`, which is the value of `--keep` in the guest. If the
-    /// guest fails, the function boots it again: an emulated guest with one host thread per CPU sometimes crashes in
-    /// self-modified kernel code.
+    /// guest fails, the function boots the guest again: an emulated guest with one host thread per CPU sometimes
+    /// crashes in self-modified kernel code.
     pub fn run(&self, evenkeel: &Path, shared: Option<&Path>) -> anyhow::Result<()> {
         // Later options override earlier options (args_override_self).
         let mut args: Vec<OsString> = std::env::args_os().skip(1).collect();
@@ -49,7 +49,7 @@ impl NumaGuest {
     }
 
     fn run_once(&self, args: &[OsString], shared: Option<&Path>) -> anyhow::Result<ExitStatus> {
-        let own = std::env::current_exe().context("cannot find the path of this program")?;
+        let executable = std::env::current_exe().context("cannot find the path of this program")?;
         let mut command = Command::new(crate::root().join("scripts/numa-vm"));
         if let Some(dir) = shared {
             command.arg("--share").arg(dir);
@@ -60,7 +60,7 @@ impl NumaGuest {
         command
             .args(["--nodes", &self.n_nodes.to_string(), "--cpus", &self.n_cpus.to_string()])
             .args(["--mem", self.memory, "--timeout", &self.limit.as_secs().to_string(), "--"])
-            .arg(own)
+            .arg(executable)
             .args(args)
             .status()
             .context("cannot run scripts/numa-vm")
@@ -76,8 +76,8 @@ pub fn need(program: &str, package: &str) -> anyhow::Result<()> {
     if !rustix::process::geteuid().is_root() {
         bail!("{program} is not installed; run apt-get install {package}");
     }
-    let done = Command::new("apt-get").args(["install", "-y", "-qq", package]).status()?;
-    if !done.success() {
+    let status = Command::new("apt-get").args(["install", "-y", "-qq", package]).status()?;
+    if !status.success() {
         bail!("apt-get install {package} failed; run apt-get update first");
     }
     Ok(())

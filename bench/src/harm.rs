@@ -140,10 +140,13 @@ fn round(program: &Path, n_programs: usize, seconds: u32) -> anyhow::Result<Load
             .context("cannot start a busy program")
     });
     let programs = programs.collect::<anyhow::Result<Vec<_>>>()?;
-    let done = programs.into_iter().map(finish).collect::<anyhow::Result<Vec<_>>>()?;
+    let rounds = programs.into_iter().map(finish).collect::<anyhow::Result<Vec<_>>>()?;
     let mean =
-        |value: fn(&LoadRound) -> f64| done.iter().map(value).sum::<f64>() / done.len() as f64;
-    Ok(LoadRound { ops_per_cpu_s: mean(|one| one.ops_per_cpu_s), wall_s: mean(|one| one.wall_s) })
+        |value: fn(&LoadRound) -> f64| rounds.iter().map(value).sum::<f64>() / rounds.len() as f64;
+    Ok(LoadRound {
+        ops_per_cpu_s: mean(|round| round.ops_per_cpu_s),
+        wall_s: mean(|round| round.wall_s),
+    })
 }
 
 fn finish(program: Child) -> anyhow::Result<LoadRound> {

@@ -64,13 +64,13 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     let empty = empty_loop(args)?;
     println!("{:<16} {:>24}", "an empty loop", format!("{empty:.4}"));
     for (kind, n) in &ROWS {
-        let (own, peak_kib) = evenkeel(kind, *n, args)?;
+        let (shares, peak_kib) = evenkeel(kind, *n, args)?;
         let shell = shell_loop(kind, *n, args)?;
         let label = format!("{n} {}", kind.name);
         let peak = format!("{:.1}", peak_kib as f64 / 1024.0);
         println!(
             "{label:<16} {:>24} {:>20} {peak:>12}",
-            format!("{own:.4}"),
+            format!("{shares:.4}"),
             format!("{shell:.4}")
         );
     }
@@ -102,10 +102,10 @@ fn evenkeel(kind: &JobKind, n: usize, args: &Args) -> anyhow::Result<(MedianRang
 }
 
 fn shell_loop(kind: &JobKind, n: usize, args: &Args) -> anyhow::Result<MedianRange> {
-    let one = kind.shell;
+    let command = kind.shell;
     // On SIGTERM the shell kills its children.
     let script = format!(
-        "trap 'kill $pids; exit' TERM; i=0; while [ $i -lt {n} ]; do {one} & pids=\"$pids $!\"; i=$((i+1)); done; echo; wait"
+        "trap 'kill $pids; exit' TERM; i=0; while [ $i -lt {n} ]; do {command} & pids=\"$pids $!\"; i=$((i+1)); done; echo; wait"
     );
     let mut shell = Command::new("sh")
         .args(["-c", &script])

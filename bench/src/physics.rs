@@ -21,7 +21,7 @@ const SOLO: &str = "workloads/data/corun/solo.csv";
 const PAIRS: &str = "workloads/data/corun/pairs.csv";
 const REMOTE: &str = "workloads/data/corun/numa.csv";
 const BENCHMARKS: &str = "workloads/data/benchmarks.csv";
-/// The program that saturates the memory channel alone. Errors are printed with and without it.
+/// The program that saturates the memory channel alone. Errors are printed with and without this program.
 const HOG: &str = "stream";
 /// Additional latency of remote memory in the data, in ns.
 const FARTHER_NS: f64 = 60.0;
@@ -114,7 +114,7 @@ fn print_copies() -> anyhow::Result<bool> {
 fn print_pairs(data: &CoRunData, fitted: &Calibration) -> anyhow::Result<bool> {
     let hog = data.programs.iter().position(|entry| entry.name == HOG);
     let hog = hog.with_context(|| format!("{SOLO} has no {HOG}"))?;
-    let own = cross_validate(data);
+    let physics_errors = cross_validate(data);
     println!("\n## Pairs: leave-one-out over the programs\n");
     println!(
         "| predictor | mean error | without {HOG} | largest | rank correlation | fitted on all | best splits |"
@@ -135,16 +135,16 @@ fn print_pairs(data: &CoRunData, fitted: &Calibration) -> anyhow::Result<bool> {
         let model = |pair: &_| baseline.pair(data, pair);
         let found = evaluate_pairings(data, model);
         row(name, &judged, in_sample(data, model).errors(), found.n_best, found.n);
-        better &= own.errors().mean < judged.errors().mean;
-        better &= own.errors_without(hog).mean < judged.errors_without(hog).mean;
+        better &= physics_errors.errors().mean < judged.errors().mean;
+        better &= physics_errors.errors_without(hog).mean < judged.errors_without(hog).mean;
     }
     let found = evaluate_pairings(data, physics_predictor(data, fitted));
     let all = in_sample(data, physics_predictor(data, fitted)).errors();
-    row("**the physics**", &own, all, found.n_best, found.n);
+    row("**the physics**", &physics_errors, all, found.n_best, found.n);
     print_initial_values(data, hog);
-    println!("\n| left out | mean error |\n| --- | --- |");
+    println!("\n| omitted | mean error |\n| --- | --- |");
     for (idx, entry) in data.programs.iter().enumerate() {
-        println!("| {} | {:.3} |", entry.name, own.errors_of_left_out(idx).mean);
+        println!("| {} | {:.3} |", entry.name, physics_errors.errors_of_left_out(idx).mean);
     }
     println!(
         "\nSplits of four programs over two caches: mean slowdown {:.3} as chosen by the physics, {:.3} optimal, {:.3} random",

@@ -85,22 +85,22 @@ fn measure(
     let mut speeds = PairedRuns::default();
     let (mut variant, mut off) = ("", 0.0f64);
     for _ in 0..args.rounds {
-        let own = simulate(args.cores, n_lanes, lengths)?;
+        let evenkeel_run = simulate(args.cores, n_lanes, lengths)?;
         let actors = run_simgrid(program, args.cores, n_lanes, "actors", lengths)?;
         let activities = run_simgrid(program, args.cores, n_lanes, "activities", lengths)?;
         let (name, other) = match activities.seconds < actors.seconds {
             true => ("activities", activities),
             false => ("actors", actors),
         };
-        let now = difference(&own.ends_s, &other.ends_s)?;
+        let now = difference(&evenkeel_run.ends_s, &other.ends_s)?;
         off = if off.total_cmp(&now).is_lt() { now } else { off };
-        speeds.push(args.jobs as f64 / other.seconds, args.jobs as f64 / own.seconds);
+        speeds.push(args.jobs as f64 / other.seconds, args.jobs as f64 / evenkeel_run.seconds);
         variant = name;
     }
     let ratio = format!("{:.2}", MedianRange::of(speeds.ratios()));
-    let (own, other) = (speeds.b().median, speeds.a().median);
+    let (evenkeel_speed, simgrid_speed) = (speeds.b().median, speeds.a().median);
     println!(
-        "{n_lanes:<8} {own:<10.3e} {other:<10.3e} {variant:<11} {ratio:<25} {target:<7} {off:.1e}"
+        "{n_lanes:<8} {evenkeel_speed:<10.3e} {simgrid_speed:<10.3e} {variant:<11} {ratio:<25} {target:<7} {off:.1e}"
     );
     if off.is_nan() || AGREE < off {
         bail!("the end times differ by {off:.1e} (relative): the simulators run different jobs");
@@ -114,8 +114,8 @@ fn growth(args: &Args) -> anyhow::Result<()> {
     for (n_lanes, _) in CASES {
         for n_jobs in [10_000, 100_000, 1_000_000] {
             let lengths = lengths(n_jobs)?;
-            let done = simulate(args.cores, n_lanes, &lengths)?;
-            println!("{n_lanes:<8} {n_jobs:<9} {:.3e}", n_jobs as f64 / done.seconds);
+            let run = simulate(args.cores, n_lanes, &lengths)?;
+            println!("{n_lanes:<8} {n_jobs:<9} {:.3e}", n_jobs as f64 / run.seconds);
         }
     }
     Ok(())
@@ -191,7 +191,7 @@ fn lengths(n_jobs: usize) -> anyhow::Result<Vec<Length>> {
     let hardware = hardware(8)?;
     let scripts = crate::simulator::scripts(&hardware)?;
     let template = &scripts.first().context("a script")?.phases[0];
-    let one = |job: usize| {
+    let length = |job: usize| {
         let part = (job as u64).wrapping_mul(2_654_435_761) % 1000;
         let phase = ScriptPhase {
             instructions: 2e8 * (1.0 + part as f64 / 1000.0),
@@ -202,7 +202,7 @@ fn lengths(n_jobs: usize) -> anyhow::Result<Vec<Length>> {
         let ns = script.solo_ns_per_1000(&hardware) * script.phases[0].instructions / 1000.0;
         Length { script, ns }
     };
-    Ok((0..n_jobs).map(one).collect())
+    Ok((0..n_jobs).map(length).collect())
 }
 
 fn hardware(n_cores: usize) -> anyhow::Result<Arc<Hardware>> {

@@ -40,7 +40,7 @@ const PER_CORE: usize = 4;
 
 pub fn main(args: &Args) -> anyhow::Result<()> {
     if let Some(point) = &args.point {
-        return one(point);
+        return measure_point(point);
     }
     println!("The fluid model alone, CPU time of its process");
     println!("jobs      cores  contention  events/s   job-s/s    solutions/event  CPU s    memory");
@@ -48,10 +48,10 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         for cores in CORES {
             for jobs in JOBS.into_iter().filter(|&jobs| !args.quick || jobs < 1_000_000) {
                 let point = format!("{jobs},{cores},{contention}");
-                let own = std::env::current_exe().context("cannot find this program")?;
-                let mut command = Command::new(own);
-                let done = command.args(["simulator", "--point", &point]).status()?;
-                if !done.success() {
+                let executable = std::env::current_exe().context("cannot find this program")?;
+                let mut command = Command::new(executable);
+                let status = command.args(["simulator", "--point", &point]).status()?;
+                if !status.success() {
                     bail!("the point {point} failed");
                 }
             }
@@ -60,7 +60,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn one(point: &str) -> anyhow::Result<()> {
+fn measure_point(point: &str) -> anyhow::Result<()> {
     let words: Vec<&str> = point.split(',').collect();
     let &[jobs, cores, contention] = words.as_slice() else {
         bail!("--point {point}: write JOBS,CORES,on|off")
@@ -68,14 +68,14 @@ fn one(point: &str) -> anyhow::Result<()> {
     let (jobs, cores): (usize, usize) = (jobs.parse()?, cores.parse()?);
     let is_on = contention == "on";
     let before = process_cpu_time();
-    let done = simulate(jobs, cores, is_on)?;
+    let run = simulate(jobs, cores, is_on)?;
     let seconds = (process_cpu_time() - before).as_secs_f64();
     let memory = crate::evenkeel::peak_resident_kib(std::process::id())? >> 10;
     println!(
         "{jobs:<9} {cores:<6} {contention:<11} {:<10.3e} {:<10.3e} {:<16.3} {seconds:<8.3} {memory} MiB",
-        done.events as f64 / seconds,
-        done.job_seconds / seconds,
-        done.solves as f64 / done.events.max(1) as f64,
+        run.events as f64 / seconds,
+        run.job_seconds / seconds,
+        run.solves as f64 / run.events.max(1) as f64,
     );
     Ok(())
 }
@@ -138,7 +138,7 @@ fn hardware(n_cores: usize) -> anyhow::Result<Arc<Hardware>> {
 
 /// Returns eight programs, from cache-resident to streaming.
 pub(super) fn scripts(hardware: &Hardware) -> anyhow::Result<Vec<Arc<Script>>> {
-    let one = |nth: u32| {
+    let script = |nth: u32| {
         let misses = f64::from(nth * nth) * 0.5;
         let row = |bytes: f64, misses: f64| MissPoint {
             bytes,
@@ -165,5 +165,5 @@ pub(super) fn scripts(hardware: &Hardware) -> anyhow::Result<Vec<Arc<Script>>> {
         };
         Ok(Arc::new(Script { phases: vec![phase], n_threads: 1 }))
     };
-    (0..8).map(one).collect()
+    (0..8).map(script).collect()
 }

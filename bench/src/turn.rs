@@ -171,7 +171,7 @@ fn start(engine: &mut Engine, n_jobs: u32, nodes: Vec<NodeSample>, cpus: &mut [C
     };
     let turn = Turn { number: 0, at: Nanos::ZERO, causes: vec![Cause::JobsDue] };
     let step = engine.step(&turn, &sample);
-    let started = (0..n_jobs).map(|id| done(Target::Job(JobId(id)), None));
+    let started = (0..n_jobs).map(|id| done_outcome(Target::Job(JobId(id)), None));
     let all: Vec<Outcome> = outcomes(&step, cpus).into_iter().chain(started).collect();
     engine.record_outcomes(&all);
 }
@@ -301,12 +301,12 @@ fn outcomes(step: &Step, cpus: &mut [CpuId]) -> Vec<Outcome> {
                 cpus[job.index()] = set.iter().next().unwrap_or(CpuId(0));
             }
             matches!(request.action, Action::Place(_) | Action::Release)
-                .then(|| done(request.target, Some(request.action.clone())))
+                .then(|| done_outcome(request.target, Some(request.action.clone())))
         })
         .collect()
 }
 
-fn done(target: Target, action: Option<Action>) -> Outcome {
+fn done_outcome(target: Target, action: Option<Action>) -> Outcome {
     Outcome { target, action, result: OutcomeResult::Done { n: 1 } }
 }
 

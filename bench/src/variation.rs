@@ -93,7 +93,7 @@ fn row(name: &str, times: Vec<f64>) {
     println!("{name:<34} {:>9.3} ms  {deviation:.4}  {from_quartiles:.4}", mean * 1e3);
 }
 
-/// Mean, and deviations relative to it.
+/// Mean, and deviations relative to the mean.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct TimeSpread {
     mean: f64,

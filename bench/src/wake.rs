@@ -67,8 +67,8 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     for (label, command) in ROWS {
         let (mut shares, mut turns) = (PairedRuns::default(), PairedRuns::default());
         for _ in 0..args.rounds.max(1) {
-            let poll = one(label, command, "dfs", args)?;
-            let overflow = one(label, command, &waits, args)?;
+            let poll = measure_run(label, command, "dfs", args)?;
+            let overflow = measure_run(label, command, &waits, args)?;
             shares.push(poll.share, overflow.share);
             turns.push(poll.turns_per_s, overflow.turns_per_s);
         }
@@ -84,7 +84,7 @@ struct WakeCost {
     turns_per_s: f64,
 }
 
-fn one(label: &str, command: &str, policy: &str, args: &Args) -> anyhow::Result<WakeCost> {
+fn measure_run(label: &str, command: &str, policy: &str, args: &Args) -> anyhow::Result<WakeCost> {
     let copies = args.jobs;
     let job = format!("[[job]]\nname = \"j\"\ncommand = {command}\nclass = 5\ncopies = {copies}\n");
     let name = format!("wake-{}-{}", label.replace(' ', "-"), policy.len());

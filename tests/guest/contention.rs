@@ -86,7 +86,7 @@ fn dino() {
 
 fn all_turtles() {
     let run = PolicyRun::start("dino[interval=500ms]", &hogs("ttt"), 3);
-    // Unmeasured jobs count as devils. After the first intervals they are turtles, and no request follows.
+    // Unmeasured jobs count as devils. After the first intervals these jobs are turtles, and no request follows.
     run.until("14 journal lines", || 14 <= run.journal().lines().count());
     let journal = run.journal();
     let (begin, later): (Vec<_>, Vec<_>) =
@@ -95,8 +95,8 @@ fn all_turtles() {
         begin.iter().any(|(_, line)| line.contains("\"place\":")),
         "the jobs are placed at the start"
     );
-    let done = later.iter().find(|(_, line)| line.contains("\"place\":"));
-    assert_eq!(done, None);
+    let placement = later.iter().find(|(_, line)| line.contains("\"place\":"));
+    assert_eq!(placement, None);
     assert!(!journal.contains("move_pages"), "no memory is moved");
     run.kill_and_restore();
 }

@@ -197,11 +197,11 @@ fn unusable_node() {
     let node = |text: &str| text.parse::<NodeSet>().expect("a list");
     let group = groups.create(0, "a", &node("1"));
     let none = groups.create(1, "b", &node("77"));
-    let kept = group.as_ref().map(|group| (group.set_nodes(&node("77"), false), group.nodes()));
+    let rejected = group.as_ref().map(|group| (group.set_nodes(&node("77"), false), group.nodes()));
     groups.remove_all().expect("an empty cgroup");
-    println!("{none:?} {kept:?}");
+    println!("{none:?} {rejected:?}");
     assert!(none.expect_err("no such node").contains("cannot use nodes 77"));
-    let (set, nodes) = kept.expect("created");
+    let (set, nodes) = rejected.expect("created");
     assert!(set.is_err() && nodes.expect("read") == node("1"));
     assert!(dirs(Path::new(ROOT)).is_empty());
 }

@@ -44,10 +44,10 @@ fn hog_on_0(mib: u64) -> (LiveRun, u32) {
 pub fn wait_for_memory_sample(run: &mut LiveRun, kib: u64) {
     run.until("a sample of all memory", |run| {
         let samples = run.turns.iter().rev().flat_map(|turn| &turn.sample.memory);
-        let own = |memory: &sched::ProcessMemory| -> u64 {
+        let private_bytes = |memory: &sched::ProcessMemory| -> u64 {
             memory.nodes.iter().map(|pages| pages.private_bytes().0).sum()
         };
-        samples.take(1).any(|memory| kib * 980 / 1000 <= own(memory) / 1024)
+        samples.take(1).any(|memory| kib * 980 / 1000 <= private_bytes(memory) / 1024)
     });
 }
 

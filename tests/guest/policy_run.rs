@@ -19,8 +19,8 @@ use tests::process::{all_cpus, is_running, mask, until_or};
 use crate::nodes::{self, KernelSetting, hog};
 
 /// Name, and misses and last-level cache accesses per 1000 instructions. At 10^9 instructions per second the first
-/// program has a memory traffic of 2.6 GB/s: it is a devil, and belongs to Group 1 of the divided policy. The second
-/// program is cache-sensitive and causes no contention.
+/// program has a memory traffic of 2.6 GB/s: this program is a devil, and belongs to Group 1 of the policy `divided`.
+/// The second program is cache-sensitive and causes no contention.
 const PROFILES: [(&str, f64, f64); 3] =
     [("devil", 40.0, 60.0), ("rabbit", 0.5, 50.0), ("turtle", 0.1, 0.5)];
 
@@ -37,12 +37,12 @@ pub struct PolicyRun {
 
 /// Returns one hog per class. The class `d`, `r` or `t` selects the profile.
 pub fn hogs(classes: &str) -> String {
-    let one = |(idx, class): (usize, char)| {
+    let job = |(idx, class): (usize, char)| {
         let profile = PROFILES.iter().find(|(name, ..)| name.starts_with(class));
         let profile = profile.expect("a profile").0;
         hog(&format!("{profile}-{idx}"), "2M", &format!("profile = \"{profile}\""))
     };
-    classes.chars().enumerate().map(one).collect()
+    classes.chars().enumerate().map(job).collect()
 }
 
 pub fn dir_with_profiles() -> Dir {

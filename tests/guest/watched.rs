@@ -31,7 +31,7 @@ pub const ALL: &[Promise] = &[
 
 const INTERVAL: Nanos = Nanos::from_millis(250);
 
-/// Watches processes with a policy that places them on the last CPU.
+/// Starts a watch with a policy that places all processes on the last CPU.
 fn watch(processes: &[&Process]) -> WatchRun {
     let pids: Vec<u32> = processes.iter().map(|process| process.pid()).collect();
     WatchRun::with(policy(INTERVAL, place_on_last_cpu), &pids, |options| options.use_events = true)
@@ -127,8 +127,8 @@ impl Drop for IsolatedAtBoot {
 }
 
 fn mount(args: &[&str]) {
-    let done = Command::new("mount").args(args).status().expect("mount is installed");
-    assert!(done.success(), "mount {args:?}: {done}");
+    let status = Command::new("mount").args(args).status().expect("mount is installed");
+    assert!(status.success(), "mount {args:?}: {status}");
 }
 
 /// Waits until one process is placed and the other process is excluded because of its own affinity.
@@ -146,14 +146,14 @@ fn until_one_is_placed(run: &mut WatchRun, busy: &Process, alone: &Process) {
 fn isolated() {
     let _list = IsolatedAtBoot::some();
     let isolated = linux::system::isolated_cpus("/".as_ref()).expect("lists");
-    let own = all_cpus();
+    let ordinary_mask = all_cpus();
     // `taskset` and a new cpuset can contain isolated CPUs. The mask of process 1 is the ordinary mask.
     let bind_init_and_self = |cpus: &CpuSet| {
         for pid in [0, 1] {
             linux::affinity::set(pid, cpus).expect("root privileges");
         }
     };
-    bind_init_and_self(&own.or(&isolated));
+    bind_init_and_self(&ordinary_mask.or(&isolated));
     let (busy, bound) = (Process::busy(), Process::busy());
     let before = busy.mask();
     linux::affinity::set(bound.pid(), &isolated).expect("root privileges");
@@ -162,24 +162,24 @@ fn isolated() {
     assert!(!busy.mask().iter().any(|cpu: CpuId| isolated.contains(cpu)), "{}", busy.mask());
     run.end();
     assert_eq!((busy.mask(), bound.mask()), (before, isolated));
-    bind_init_and_self(&own);
+    bind_init_and_self(&ordinary_mask);
 }
 
 fn partition() {
     let all = all_cpus();
     let (busy, inside) = (Process::busy(), Process::busy());
     let cgroup = cgroup("evenkeel-isolated");
-    let kept = last();
-    cgroup.write("cpuset.cpus", &kept.to_string());
+    let last_cpu = last();
+    cgroup.write("cpuset.cpus", &last_cpu.to_string());
     cgroup.write("cpuset.cpus.partition", "isolated");
     cgroup.add(inside.pid());
-    assert_eq!(linux::system::isolated_cpus("/".as_ref()).expect("lists"), kept);
+    assert_eq!(linux::system::isolated_cpus("/".as_ref()).expect("lists"), last_cpu);
     let mut run = watch(&[&busy, &inside]);
     until_one_is_placed(&mut run, &busy, &inside);
-    assert_eq!((busy.mask(), inside.mask()), (last(), kept.clone()));
-    assert_ne!(last(), kept, "the partition owns the CPU exclusively");
+    assert_eq!((busy.mask(), inside.mask()), (last(), last_cpu.clone()));
+    assert_ne!(last(), last_cpu, "the partition owns the CPU exclusively");
     run.end();
-    assert_eq!((busy.mask(), inside.mask()), (all.minus(&kept), kept));
+    assert_eq!((busy.mask(), inside.mask()), (all.minus(&last_cpu), last_cpu));
     drop(cgroup);
     // The restored mask contains the CPU again.
     assert_eq!(all_cpus(), all);

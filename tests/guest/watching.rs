@@ -1,4 +1,4 @@
-//! Attached processes with memory on another node than the node on which the policy places them.
+//! Attached processes whose memory is on another node than the target of the policy.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;

@@ -88,7 +88,7 @@ impl Comparisons {
         serde_json::from_str(&self.read(&format!("{out}/compare.json"))).expect("JSON")
     }
 
-    /// Reads the lines of `runs.jsonl` and sorts them, because parallel runs finish in any order.
+    /// Reads the lines of `runs.jsonl` in sorted order, because parallel runs finish in any order.
     fn runs(&self, out: &str) -> Vec<String> {
         let mut lines: Vec<String> =
             self.read(&format!("{out}/runs.jsonl")).lines().map(str::to_owned).collect();
@@ -233,9 +233,9 @@ fn the_runs_of_a_pair_have_the_same_random_variation() {
         // First touch is the default, so the results are equal.
         assert_eq!(of("linux", seed)["jobs"], of("linux@first-touch", seed)["jobs"]);
     }
-    let same = &comparison["summary"][2];
+    let first_touch = &comparison["summary"][2];
     assert_eq!(
-        (&same["ratio_to_baseline"], &same["verdict"]),
+        (&first_touch["ratio_to_baseline"], &first_touch["verdict"]),
         (&Value::from(1.0), &Value::from("inconclusive"))
     );
 }
@@ -404,12 +404,15 @@ fn live_runs_alternate_between_the_policies_and_each_has_a_report() {
     for run in json["runs"].as_array().expect("a list") {
         let report = run["report"].as_str().expect("every run has one");
         assert!(dir.path("out").join(report).is_file());
-        assert!(run["jobs"][0]["slowdown"].as_f64().is_some_and(|it| 0.0 < it), "{run}");
+        assert!(
+            run["jobs"][0]["slowdown"].as_f64().is_some_and(|slowdown| 0.0 < slowdown),
+            "{run}"
+        );
     }
-    let again =
+    let repeated =
         dir.compare("live.toml -p linux,spread --host live --seeds 2 --solo --out out --json");
     assert_eq!(
-        serde_json::from_slice::<Value>(&again.stdout).expect("JSON"),
+        serde_json::from_slice::<Value>(&repeated.stdout).expect("JSON"),
         json,
         "no run is repeated"
     );
@@ -457,12 +460,12 @@ fn the_directory_of_another_comparison_is_not_changed() {
 #[test]
 fn another_baseline_reuses_the_runs() {
     let dir = Comparisons::new();
-    let one = dir.compared("small.toml -p linux,spread --seeds 6", "out");
+    let first = dir.compared("small.toml -p linux,spread --seeds 6", "out");
     let runs = dir.runs("out");
     let other = dir.compared("small.toml -p linux,spread --seeds 6 --baseline spread", "out");
     assert_eq!(dir.runs("out"), runs, "no run is repeated");
     let ratio = |output: &serde_json::Value, idx: usize| {
         output["summary"][idx]["ratio_to_baseline"].as_f64().expect("known")
     };
-    assert!((ratio(&one, 1) * ratio(&other, 0) - 1.0).abs() < 1e-12);
+    assert!((ratio(&first, 1) * ratio(&other, 0) - 1.0).abs() < 1e-12);
 }

@@ -79,7 +79,7 @@ impl Host for ToyMachine {
     }
 
     fn apply(&mut self, plan: &Approved) -> Vec<Outcome> {
-        let done =
+        let done_outcome =
             |target, action| Outcome { target, action, result: OutcomeResult::Done { n: 1 } };
         let mut outcomes = Vec::new();
         for request in plan.requests() {
@@ -87,11 +87,11 @@ impl Host for ToyMachine {
                 continue;
             };
             self.jobs[id.index()].cpu = cpus.first().expect("the guard rejects empty sets");
-            outcomes.push(done(request.target, Some(Action::Place(cpus.clone()))));
+            outcomes.push(done_outcome(request.target, Some(Action::Place(cpus.clone()))));
         }
         for job in self.jobs.iter_mut().filter(|job| job.from_ms == self.now_ms) {
             job.is_running = true;
-            outcomes.push(done(Target::Job(job.job.id), None));
+            outcomes.push(done_outcome(Target::Job(job.job.id), None));
         }
         self.run_a_slice();
         outcomes

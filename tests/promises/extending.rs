@@ -59,7 +59,7 @@ struct Fewest {
 
 impl Rules for Fewest {
     fn decide(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
-        plan.quiescent = true; // Without a due job there is nothing to request.
+        plan.quiescent = true; // Without a due job the policy has no request.
         let cpus = snapshot.usable_cpus.iter().skip(self.n_spare);
         let mut n_jobs: BTreeMap<CpuId, u64> = cpus.map(|cpu| (cpu, 0)).collect();
         for cpu in snapshot.jobs.iter().filter_map(|job| job.placed).flat_map(CpuSet::iter) {

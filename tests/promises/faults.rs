@@ -193,7 +193,7 @@ impl Drop for RemainingJobs {
         for pid in with_children(&self.0) {
             signal(pid, Signal::KILL);
         }
-        // The processes are children of this process, which must reap them.
+        // The processes are children of this process, which must reap its children.
         for &pid in &self.0 {
             let pid = rustix::process::Pid::from_raw(pid.cast_signed()).expect("a number");
             let _ = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::empty());

@@ -55,7 +55,7 @@ fn the_help_of_every_command_is_as_in_its_golden_file() {
 
 #[test]
 fn every_command_has_a_golden_file() {
-    let known = |parent: &[&str], name: &str| {
+    let is_listed = |parent: &[&str], name: &str| {
         let path: Vec<&str> = parent.iter().copied().chain([name]).collect();
         COMMANDS.contains(&path.as_slice()) || name == "help"
     };
@@ -66,7 +66,7 @@ fn every_command_has_a_golden_file() {
         // Continuation lines have a larger indentation.
         let names = names.filter(|line| !line.starts_with("   "));
         for name in names.filter_map(|line| line.split_whitespace().next()) {
-            assert!(known(parent, name), "{parent:?} {name}");
+            assert!(is_listed(parent, name), "{parent:?} {name}");
         }
     }
 }

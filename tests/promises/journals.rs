@@ -75,7 +75,7 @@ fn recorded(path: &Path, spec: &str, limits: JournalLimits) -> Header {
     play(parts(), spec, writer).0
 }
 
-/// Replays a journal into a new one under this header.
+/// Replays a journal into a new journal with this header.
 fn replayed(from: &Path, to: &Path, header: &Header, spec: &str) -> journal::ReplaySummary {
     let mut recording = journal::read(from).expect("a journal");
     let jobs = recording.header().jobs.clone();
@@ -92,10 +92,10 @@ fn replayed(from: &Path, to: &Path, header: &Header, spec: &str) -> journal::Rep
 #[test]
 fn a_replay_of_a_real_recording_under_the_same_policy_is_the_same_journal_byte_for_byte() {
     let dir = tempfile::tempdir().expect("a directory");
-    let again = dir.path().join("again.jsonl");
+    let replay_path = dir.path().join("again.jsonl");
     let header = journal::read(&fixture()).expect("a journal").header().clone();
-    let summary = replayed(&fixture(), &again, &header, &header.policy.spec);
-    let (old, new) = (fs::read(fixture()).expect("text"), fs::read(&again).expect("text"));
+    let summary = replayed(&fixture(), &replay_path, &header, &header.policy.spec);
+    let (old, new) = (fs::read(fixture()).expect("text"), fs::read(&replay_path).expect("text"));
     if std::env::var_os("UPDATE_EXPECT").is_some() {
         // The file is replaced by a rename, because other tests read the file at the same time.
         let beside = fixture().with_extension("new");
@@ -132,10 +132,13 @@ fn a_replay_counts_the_turns_with_other_decisions() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = |name: &str| dir.path().join(name);
     let header = recorded(&file("run.jsonl"), "dfs", JournalLimits::default());
-    let same = replayed(&file("run.jsonl"), &file("same.jsonl"), &header, "dfs");
-    assert_eq!((same.n_same, same.first_difference), (same.n_turns, None));
+    let replayed_with_dfs = replayed(&file("run.jsonl"), &file("same.jsonl"), &header, "dfs");
+    assert_eq!(
+        (replayed_with_dfs.n_same, replayed_with_dfs.first_difference),
+        (replayed_with_dfs.n_turns, None)
+    );
     let other = replayed(&file("run.jsonl"), &file("other.jsonl"), &header, "linux");
-    assert_eq!(other.n_turns, same.n_turns);
+    assert_eq!(other.n_turns, replayed_with_dfs.n_turns);
     assert_eq!(other.first_difference, Some(0), "linux places nothing");
 }
 

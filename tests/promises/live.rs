@@ -42,8 +42,8 @@ fn a_job_has_its_own_process_group_empty_input_and_the_original_descriptor_limit
     );
     let session = linux::procfs::stat("/".as_ref(), std::process::id()).expect("own line").session;
     // The job has the inherited soft limit: the host raises only its own limit.
-    let own = std::fs::read_to_string("/proc/self/limits").expect("own limits");
-    let line = own.lines().find(|line| line.starts_with("Max open files")).expect("a line");
+    let own_limits = std::fs::read_to_string("/proc/self/limits").expect("own limits");
+    let line = own_limits.lines().find(|line| line.starts_with("Max open files")).expect("a line");
     let limit = line.split_ascii_whitespace().nth(3).expect("the soft limit");
     let limit: u64 = limit.parse().expect("a number");
     run.finish();
@@ -51,7 +51,11 @@ fn a_job_has_its_own_process_group_empty_input_and_the_original_descriptor_limit
     let lines: Vec<&str> = output.lines().collect();
     assert_eq!(lines[0], format!("{} {session}", lines[1]), "own group, same session");
     assert_eq!(lines[2], "/dev/null");
-    assert!(lines[3].parse::<u64>().is_ok_and(|own| own <= limit), "{} of {limit}", lines[3]);
+    assert!(
+        lines[3].parse::<u64>().is_ok_and(|job_limit| job_limit <= limit),
+        "{} of {limit}",
+        lines[3]
+    );
     assert_eq!(lines[4], "print");
     assert_eq!(run.dir.read("print.err"), "oops\n");
     assert_eq!(

@@ -20,7 +20,7 @@ use self::hwloc_xml::HwlocMachine;
 use tests::dir::Dir;
 use tests::tool;
 
-/// Machines whose cores differ from those of hwloc, with the reason.
+/// Machines whose cores differ from the cores of hwloc, with the reason.
 const EXCEPTIONS: [(&str, &str); 1] = [(
     "4fake-4gr1nu1pu",
     "its topology directories have packages only: hwloc detects no cores; evenkeel treats each CPU as a core",
@@ -84,16 +84,16 @@ fn the_json_output_is_a_valid_machine_file() {
     for args in [&synthetic[..], &["machine"]] {
         let printed = tool::run(&[args, &["--json"]].concat());
         dir.write("box.json", &printed.stdout);
-        let again = tool::success(&["machine", "--file", file, "--toml"]);
-        let machine = topology::file::parse_toml(&again, "again").expect("a machine");
+        let printed_toml = tool::success(&["machine", "--file", file, "--toml"]);
+        let machine = topology::file::parse_toml(&printed_toml, "again").expect("a machine");
         let json: serde_json::Value = serde_json::from_slice(&printed.stdout).expect("JSON");
         assert_eq!(Some(machine.cpus().len()), json["cpus"].as_array().map(Vec::len));
     }
     for shipped in ["hybrid-desktop", "xeon-2x4"] {
         let print = |file: &str, form: &str| tool::success(&["machine", "--file", file, form]);
         dir.write("box.json", print(shipped, "--json"));
-        let (again, before) = (print(file, "--toml"), print(shipped, "--toml"));
-        assert_eq!(again, before, "including core kinds and the kernel");
+        let (reprinted, before) = (print(file, "--toml"), print(shipped, "--toml"));
+        assert_eq!(reprinted, before, "including core kinds and the kernel");
     }
 }
 
@@ -111,25 +111,34 @@ fn the_json_of_this_machine_has_every_list() {
 /// Lists the differences as text.
 fn compare(name: &str, machine: &Machine, expected: &HwlocMachine) -> Vec<String> {
     let mut differences = Vec::new();
-    let mut same = |what: &str, ours: String, theirs: String| {
-        if ours != theirs {
-            differences
-                .push(format!("{name}: {what}:\n    evenkeel  {ours}\n    hwloc     {theirs}"));
+    let mut check_equal = |property: &str, read: String, exported: String| {
+        if read != exported {
+            differences.push(format!(
+                "{name}: {property}:\n    evenkeel  {read}\n    hwloc     {exported}"
+            ));
         }
     };
     let present: CpuSet = machine.cpus().iter().map(|cpu| cpu.id).collect();
-    same("present", present.to_string(), expected.present.to_string());
-    same("allowed", machine.allowed().to_string(), expected.usable.to_string());
+    check_equal("present", present.to_string(), expected.present.to_string());
+    check_equal("allowed", machine.allowed().to_string(), expected.usable.to_string());
     if !EXCEPTIONS.iter().any(|(machine, _)| *machine == name) {
-        same("cores", show(&cores(machine, expected)), show(&expected.cores));
+        check_equal("cores", show(&cores(machine, expected)), show(&expected.cores));
     }
-    same("caches", format!("{:?}", llcs(machine, expected)), format!("{:?}", expected.llcs));
-    same("nodes", format!("{:?}", nodes(machine, expected)), format!("{:?}", expected.nodes));
+    check_equal("caches", format!("{:?}", llcs(machine, expected)), format!("{:?}", expected.llcs));
+    check_equal(
+        "nodes",
+        format!("{:?}", nodes(machine, expected)),
+        format!("{:?}", expected.nodes),
+    );
     if !expected.distances.is_empty() {
-        same("distances", format!("{:?}", distances(machine)), format!("{:?}", expected.distances));
+        check_equal(
+            "distances",
+            format!("{:?}", distances(machine)),
+            format!("{:?}", expected.distances),
+        );
     }
-    let (ours, theirs) = (kinds(machine, expected), hwloc_kinds(expected));
-    same("kinds", show(&ours), show(&theirs));
+    let (read, exported) = (kinds(machine, expected), hwloc_kinds(expected));
+    check_equal("kinds", show(&read), show(&exported));
     differences
 }
 

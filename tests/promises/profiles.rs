@@ -52,13 +52,13 @@ impl Home {
     }
 }
 
-fn own() -> &'static str {
+fn own_path() -> &'static str {
     tool::path().to_str().expect("a plain path")
 }
 
 /// Returns a small program that reads an array of 256 x 256 elements column by column.
 fn columns() -> [&'static str; 8] {
-    [own(), "load", "columns", "--n", "256", "--ops", "4", "--no-self-check"]
+    [own_path(), "load", "columns", "--n", "256", "--ops", "4", "--no-self-check"]
 }
 
 const WHOLE: [&str; 7] = ["--once", "--windows", "1", "--refs", "2G", "--lines", "100M"];

@@ -27,8 +27,8 @@ fn pids(dir: &Dir) -> Vec<u32> {
 }
 
 fn assert_all_ended(pids: &[u32]) {
-    let left: Vec<&u32> = pids.iter().filter(|pid| is_running(**pid)).collect();
-    assert!(left.is_empty(), "{left:?} of {pids:?} are left");
+    let remaining: Vec<&u32> = pids.iter().filter(|pid| is_running(**pid)).collect();
+    assert!(remaining.is_empty(), "{remaining:?} of {pids:?} are left");
 }
 
 #[test]

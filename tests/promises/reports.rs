@@ -261,7 +261,7 @@ fn the_jq_examples_of_the_page_of_reports_use_fields_that_exist() {
     for filter in page.lines().filter_map(|line| Some(line.split_once("| jq")?.1)) {
         let (list, rest) = filter.split_once("[] | ").expect("a list of the report");
         let list = list.rsplit('.').next().expect("a name");
-        let known = fields_of_list(list);
+        let fields = fields_of_list(list);
         // The query uses `.name` of a list of values, and the plain names of `{at: .at_ns, name, from}`.
         let values = rest.split('.').skip(1);
         let bare = rest.trim_start_matches('{').split([',', '}']).map(str::trim);
@@ -272,7 +272,10 @@ fn the_jq_examples_of_the_page_of_reports_use_fields_that_exist() {
                 text.find(|c: char| !c.is_ascii_lowercase() && c != '_' && !c.is_ascii_digit());
             let name = &text[..end.unwrap_or(text.len())];
             // The expression `if . then . / 1e9` refers to the value itself.
-            assert!(name.is_empty() || known.iter().any(|field| field == name), "{name}: {filter}");
+            assert!(
+                name.is_empty() || fields.iter().any(|field| field == name),
+                "{name}: {filter}"
+            );
         }
         n_examples += 1;
     }

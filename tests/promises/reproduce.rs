@@ -23,11 +23,11 @@ const DRAWN: [&str; 6] = ["divided", "--only", "fig-1,fig-6", "--draws", "4", "-
 
 #[test]
 fn the_output_does_not_depend_on_the_number_of_parallel_runs() {
-    let one = reproduce(&[&EXPERIMENT[..], &["--jobs", "1"]].concat());
-    assert_eq!(one, reproduce(&[&EXPERIMENT[..], &["--jobs", "3"]].concat()));
+    let sequential = reproduce(&[&EXPERIMENT[..], &["--jobs", "1"]].concat());
+    assert_eq!(sequential, reproduce(&[&EXPERIMENT[..], &["--jobs", "3"]].concat()));
     let drawn = reproduce(&DRAWN);
     assert_eq!(drawn, reproduce(&DRAWN));
-    for text in [one, drawn] {
+    for text in [sequential, drawn] {
         let wide: Vec<&str> = text.lines().filter(|line| 80 < line.chars().count()).collect();
         assert!(wide.is_empty(), "{wide:#?}");
     }
@@ -124,14 +124,14 @@ fn the_turtles_experiment_prints_its_source_limit_values_and_verdicts() {
 fn verdicts_of_contention_do_not_depend_on_the_number_of_threads() {
     let args = ["contention", "--only", "published-moves,turtles", "--seeds", "2", "--json"];
     let output = |jobs: &str| reproduce(&[&args[..], &["--jobs", jobs]].concat());
-    let one = output("1");
-    assert_eq!(one, output("3"));
-    let output: Value = serde_json::from_str(&one).expect("it is JSON");
+    let text = output("1");
+    assert_eq!(text, output("3"));
+    let output: Value = serde_json::from_str(&text).expect("it is JSON");
     let verdicts: Vec<&str> = output["experiments"]
         .as_array()
         .into_iter()
         .flatten()
-        .flat_map(|one| one["claims"].as_array().into_iter().flatten())
+        .flat_map(|experiment| experiment["claims"].as_array().into_iter().flatten())
         .filter_map(|claim| claim["verdict"].as_str())
         .collect();
     assert!(verdicts.contains(&"not-judged") && verdicts.contains(&"reproduces"), "{verdicts:?}");

@@ -255,10 +255,10 @@ fn calibrate_derives_the_limits_of_divided_from_runs_of_programs_alone() {
     let first = dir.success(&["calibrate", "alone", "--json"]);
     let limits: serde_json::Value = serde_json::from_str(&first).expect("JSON");
     assert_eq!(tool::schema_errors("calibrate.schema.json", &limits), [""; 0]);
-    let again = dir.run(&["calibrate", "alone", "alone/journal.jsonl", "--json"]);
-    assert_eq!(tool::text(&again.stdout), first);
+    let repeated = dir.run(&["calibrate", "alone", "alone/journal.jsonl", "--json"]);
+    assert_eq!(tool::text(&repeated.stdout), first);
     assert_eq!(
-        tool::text(&again.stderr),
+        tool::text(&repeated.stderr),
         "evenkeel: alone/journal.jsonl is the same run as alone: it counts once\n"
     );
     let other = ["run", alone, "--seed", "1", "--out", "other"];

@@ -34,19 +34,19 @@ fn check(name: &str) {
     assert_eq!(shown.len(), truth.len() + 1, "counting starts in the first turn");
     for (shown, truth) in shown[1..].iter().zip(&truth) {
         let turn = &truth["turn"];
-        let same = |what: &str, shown: &Value, truth: &Value| {
-            assert_eq!(shown, truth, "{name}, turn {turn}: {what}");
+        let check_equal = |property: &str, shown: &Value, truth: &Value| {
+            assert_eq!(shown, truth, "{name}, turn {turn}: {property}");
         };
-        same("turn", &shown["turn"], turn);
-        same("tier", &shown["tier"], &truth["tier"]);
-        check_list(shown, truth, "tasks", "tid", &same);
-        check_list(shown, truth, "nodes", "node", &same);
-        check_list(shown, truth, "llcs", "llc", &same);
+        check_equal("turn", &shown["turn"], turn);
+        check_equal("tier", &shown["tier"], &truth["tier"]);
+        check_list(shown, truth, "tasks", "tid", &check_equal);
+        check_list(shown, truth, "nodes", "node", &check_equal);
+        check_list(shown, truth, "llcs", "llc", &check_equal);
         if let Some(some) = truth.get("pressure_cpu_some_ns") {
-            same("pressure", &shown["pressure"]["cpu"]["some_ns"], some);
+            check_equal("pressure", &shown["pressure"]["cpu"]["some_ns"], some);
         }
         if let Some(ran) = truth.get("cpu1_ran_ns") {
-            same("times of CPU 1", &shown["cpus"][1]["run_ns"], ran);
+            check_equal("times of CPU 1", &shown["cpus"][1]["run_ns"], ran);
         }
     }
 }
@@ -165,9 +165,9 @@ fn a_recording_of_software_events_on_a_real_kernel_is_replayed() {
     assert_eq!(counted, all.map(str::to_owned).into());
     // The shell slept while its unsampled children ran: the events of the children count for the shell.
     let clock = |turn: &Value| turn["tasks"][0]["counters"]["task-clock"].as_u64().unwrap_or(0);
-    let own = |turn: &Value| turn["tasks"][0]["cpu_ns"].as_u64().unwrap_or(0);
+    let cpu_ns = |turn: &Value| turn["tasks"][0]["cpu_ns"].as_u64().unwrap_or(0);
     let (clocks, owns): (u64, u64) =
-        (turns[1..].iter().map(clock).sum(), turns[1..].iter().map(own).sum());
+        (turns[1..].iter().map(clock).sum(), turns[1..].iter().map(cpu_ns).sum());
     assert!(2 * owns < clocks, "{owns} ns alone, {clocks} ns with its children");
 }
 

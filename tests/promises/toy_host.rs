@@ -88,7 +88,7 @@ impl Scripted {
     }
 
     fn n_on(&self, cpu: CpuId) -> usize {
-        self.running.values().filter(|one| one.cpu == cpu).count()
+        self.running.values().filter(|job| job.cpu == cpu).count()
     }
 
     fn least_busy(&self, among: &CpuSet) -> CpuId {
@@ -100,38 +100,38 @@ impl Scripted {
     fn pass(&mut self, to: Nanos) {
         let time = to.saturating_sub(self.at);
         let mut n_on: BTreeMap<CpuId, u64> = BTreeMap::new();
-        self.running.values().for_each(|one| *n_on.entry(one.cpu).or_default() += 1);
-        for one in self.running.values_mut() {
-            let got = Nanos(time.0 / n_on[&one.cpu]);
-            one.used += got;
-            one.waited += time.saturating_sub(got);
+        self.running.values().for_each(|job| *n_on.entry(job.cpu).or_default() += 1);
+        for job in self.running.values_mut() {
+            let got = Nanos(time.0 / n_on[&job.cpu]);
+            job.used += got;
+            job.waited += time.saturating_sub(got);
         }
         self.at = to;
     }
 
     /// Returns the time of the first exit.
     fn first_end(&self) -> Option<Nanos> {
-        let left = self.running.iter().map(|(id, one)| {
-            let need = self.parts[id.index()].work.saturating_sub(one.used);
-            Nanos(self.at.0 + need.0 * self.n_on(one.cpu) as u64)
+        let end_times = self.running.iter().map(|(id, job)| {
+            let need = self.parts[id.index()].work.saturating_sub(job.used);
+            Nanos(self.at.0 + need.0 * self.n_on(job.cpu) as u64)
         });
-        left.min()
+        end_times.min()
     }
 
     fn finish_jobs(&mut self) {
         let over: Vec<JobId> = self
             .running
             .iter()
-            .filter(|(id, one)| self.stopping || self.parts[id.index()].work <= one.used)
+            .filter(|(id, job)| self.stopping || self.parts[id.index()].work <= job.used)
             .map(|(&id, _)| id)
             .collect();
         let others_run = self.running.keys().any(|id| !over.contains(id) && !self.restarts(*id))
             || self.waiting.iter().any(|&id| !self.restarts(id));
         for id in over {
-            let one = self.running.remove(&id).expect("it was found there");
+            let job = self.running.remove(&id).expect("it was found there");
             let restarts = self.restarts(id) && others_run && !self.stopping;
-            let end = self.end_of(id, &one, restarts);
-            self.exited.push(task_of(id, one.start_number));
+            let end = self.end_of(id, &job, restarts);
+            self.exited.push(task_of(id, job.start_number));
             self.ended.push((id, end));
             if restarts {
                 self.due.push(id);
@@ -143,24 +143,24 @@ impl Scripted {
         self.parts[id.index()].job.ending == Ending::RestartUntilOthersDone
     }
 
-    fn end_of(&self, id: JobId, one: &Running, restarts: bool) -> JobExit {
+    fn end_of(&self, id: JobId, job: &Running, restarts: bool) -> JobExit {
         let part = &self.parts[id.index()];
-        let is_complete = part.work <= one.used;
+        let is_complete = part.work <= job.used;
         JobExit {
             status: if is_complete { part.status } else { ExitStatus::Signaled(15) },
             stopped_by_host: !is_complete,
             restarts,
-            wall: self.at.saturating_sub(one.started),
-            user: Nanos(one.used.0 / 10 * 9),
-            system: Nanos(one.used.0 / 10),
+            wall: self.at.saturating_sub(job.started),
+            user: Nanos(job.used.0 / 10 * 9),
+            system: Nanos(job.used.0 / 10),
             max_resident: Bytes::from_mib(8 + 13 * u64::from(id.0 % 7)),
-            wait: Some(one.waited),
-            n_migrations: Some(one.n_migrations),
+            wait: Some(job.waited),
+            n_migrations: Some(job.n_migrations),
             counters: Counters::NONE
-                .with(CounterEvent::PageFaults, RawCounter::unmultiplexed(one.used.0 / 50_000))
+                .with(CounterEvent::PageFaults, RawCounter::unmultiplexed(job.used.0 / 50_000))
                 .with(
                     CounterEvent::ContextSwitches,
-                    RawCounter::unmultiplexed(one.used.0 / 4_000_000),
+                    RawCounter::unmultiplexed(job.used.0 / 4_000_000),
                 ),
             traffic: None,
             n_remaining: 0,
@@ -172,28 +172,28 @@ impl Scripted {
         let unbound: Vec<JobId> = self
             .running
             .iter()
-            .filter(|(_, one)| one.bound.as_ref().is_none_or(|cpus| 1 < cpus.len()))
+            .filter(|(_, job)| job.bound.as_ref().is_none_or(|cpus| 1 < cpus.len()))
             .map(|(&id, _)| id)
             .collect();
         for id in unbound {
-            let one = &self.running[&id];
-            let among = one.bound.clone().unwrap_or_else(|| self.machine.allowed().clone());
+            let job = &self.running[&id];
+            let among = job.bound.clone().unwrap_or_else(|| self.machine.allowed().clone());
             let quiet = self.least_busy(&among);
             let restless = self.rng.below(6) == 0;
-            if self.n_on(quiet) + 1 < self.n_on(one.cpu) || restless {
-                let one = self.running.get_mut(&id).expect("it runs");
-                one.n_migrations += u64::from(one.cpu != quiet);
-                one.cpu = quiet;
+            if self.n_on(quiet) + 1 < self.n_on(job.cpu) || restless {
+                let job = self.running.get_mut(&id).expect("it runs");
+                job.n_migrations += u64::from(job.cpu != quiet);
+                job.cpu = quiet;
             }
         }
     }
 
     fn rebind(&mut self) {
-        for (id, one) in &mut self.running {
+        for (id, job) in &mut self.running {
             let part = &mut self.parts[id.index()];
-            if let Some((_, cpus)) = part.rebound.take_if(|(after, _)| *after <= one.used) {
-                one.bound = Some(cpus.clone());
-                one.cpu = cpus.first().unwrap_or(one.cpu);
+            if let Some((_, cpus)) = part.rebound.take_if(|(after, _)| *after <= job.used) {
+                job.bound = Some(cpus.clone());
+                job.cpu = cpus.first().unwrap_or(job.cpu);
                 self.rebound.push((*id, cpus));
             }
         }
@@ -212,7 +212,7 @@ impl Scripted {
         let among = bound.clone().unwrap_or_else(|| self.machine.allowed().clone());
         let cpu = self.least_busy(&among);
         self.n_starts += 1;
-        let one = Running {
+        let job = Running {
             started: self.at,
             cpu,
             bound: bound.clone(),
@@ -221,34 +221,35 @@ impl Scripted {
             n_migrations: 0,
             start_number: self.n_starts,
         };
-        self.running.insert(id, one);
-        let done = |action, n| Outcome { target, action, result: OutcomeResult::Done { n } };
+        self.running.insert(id, job);
+        let done_outcome =
+            |action, n| Outcome { target, action, result: OutcomeResult::Done { n } };
         let mut outcomes: Vec<Outcome> =
-            bound.into_iter().map(|cpus| done(Some(Action::Place(cpus)), 1)).collect();
+            bound.into_iter().map(|cpus| done_outcome(Some(Action::Place(cpus)), 1)).collect();
         outcomes.extend(plan.for_job(id).filter_map(|action| match action {
             Action::MemoryPolicy(policy) => {
-                Some(done(Some(Action::MemoryPolicy(policy.clone())), 1))
+                Some(done_outcome(Some(Action::MemoryPolicy(policy.clone())), 1))
             }
             _ => None,
         }));
-        outcomes.push(done(None, 1000 + id.0));
+        outcomes.push(done_outcome(None, 1000 + id.0));
         outcomes
     }
 
     fn act(&mut self, request: &sched::Request) -> Option<Outcome> {
         let Target::Job(id) = request.target else { return None };
-        let one = self.running.get_mut(&id)?;
+        let job = self.running.get_mut(&id)?;
         let action = match &request.action {
             Action::Place(cpus) => {
-                one.bound = Some(cpus.clone());
-                if !cpus.contains(one.cpu) {
-                    one.cpu = cpus.first()?;
-                    one.n_migrations += 1;
+                job.bound = Some(cpus.clone());
+                if !cpus.contains(job.cpu) {
+                    job.cpu = cpus.first()?;
+                    job.n_migrations += 1;
                 }
                 Action::Place(cpus.clone())
             }
             Action::Release => {
-                one.bound = None;
+                job.bound = None;
                 Action::Release
             }
             Action::MemoryPolicy(_) | Action::MovePages { .. } => return None,
@@ -308,17 +309,17 @@ impl Host for Scripted {
                 .map(|(id, cpus)| JobEvent::Unmanaged(id, UnmanagedCause::AffinityChanged(cpus))),
         );
         jobs.extend(self.due.iter().map(|&id| JobEvent::Due(id)));
-        let task = |(&id, one): (&JobId, &Running)| {
+        let task = |(&id, job): (&JobId, &Running)| {
             let class = self.parts[id.index()].job.class.unwrap_or_default();
-            let misses = one.used.0 / 1_000_000 * class.controller_ops_per_ms();
+            let misses = job.used.0 / 1_000_000 * class.controller_ops_per_ms();
             TaskSample {
-                task: task_of(id, one.start_number),
+                task: task_of(id, job.start_number),
                 process: 1000 + id.0,
                 job: id,
-                cpu_time: one.used,
+                cpu_time: job.used,
                 previous_sample_at: None,
-                wait: Some(one.waited),
-                last_cpu: Some(one.cpu),
+                wait: Some(job.waited),
+                last_cpu: Some(job.cpu),
                 counters: match self.misses {
                     true => Counters::NONE
                         .with(CounterEvent::LlcMisses, RawCounter::unmultiplexed(misses)),

@@ -41,8 +41,8 @@ fn every_shipped_workload_is_valid_and_equal_after_writing() {
     for path in paths {
         let workload = read(&path);
         let text = program::to_toml(&workload).expect("its paths are text");
-        let again = program::parse_toml(&text, &path).expect("evenkeel wrote it");
-        assert_eq!(again.jobs.len(), workload.jobs.len(), "{}", path.display());
+        let reparsed = program::parse_toml(&text, &path).expect("evenkeel wrote it");
+        assert_eq!(reparsed.jobs.len(), workload.jobs.len(), "{}", path.display());
         assert!(workload.jobs.iter().any(|job| job.class.is_some()), "{}", path.display());
     }
 }
@@ -135,8 +135,11 @@ fn both_formats_support_100000_jobs() {
     let workload = program::parse_classic(&lines, Path::new("w.txt")).expect("it is valid");
     assert_eq!(workload.jobs.len(), 100_000);
     let text = program::to_toml(&workload).expect("its paths are text");
-    let again = program::parse_toml(&text, Path::new("w.toml")).expect("evenkeel wrote it");
-    assert_eq!(again.jobs.last().map(|job| &job.name), workload.jobs.last().map(|job| &job.name));
+    let reparsed = program::parse_toml(&text, Path::new("w.toml")).expect("evenkeel wrote it");
+    assert_eq!(
+        reparsed.jobs.last().map(|job| &job.name),
+        workload.jobs.last().map(|job| &job.name)
+    );
 }
 
 #[test]
@@ -226,23 +229,26 @@ output = "out"
 #[test]
 fn relative_paths_of_a_list_become_absolute_in_another_directory() {
     let dir = with_list(LIST);
-    let own = dir.root().canonicalize().expect("the directory exists").join("lists/own");
+    let list_dir = dir.root().canonicalize().expect("the directory exists").join("lists/own");
     let job = job(&dir, "--n 1 --list lists/own/list.toml");
     let Command::Program { program, .. } = &job.command else { panic!("a program") };
-    assert_eq!(program, &own.join("./bin/a"));
-    assert_eq!(job.dir, Some(own.join("in")));
-    assert_eq!(job.input, Some(own.join("in/data")));
+    assert_eq!(program, &list_dir.join("./bin/a"));
+    assert_eq!(job.dir, Some(list_dir.join("in")));
+    assert_eq!(job.input, Some(list_dir.join("in/data")));
     assert_eq!(job.output.as_deref(), Some(Path::new("out")), "outputs belong to the new workload");
 }
 
 #[test]
 fn a_program_without_a_directory_runs_in_the_directory_of_its_list() {
     let dir = with_list("[[program]]\nname = \"a\"\ncommand = [\"sort\", \"words.txt\"]\n");
-    let own = dir.root().canonicalize().expect("the directory exists").join("lists/own");
+    let list_dir = dir.root().canonicalize().expect("the directory exists").join("lists/own");
     let job = job(&dir, "--n 1 --list lists/own/list.toml");
     assert_eq!(
         (&job.command, &job.dir),
-        (&Command::Program { program: "sort".into(), args: vec!["words.txt".into()] }, &Some(own))
+        (
+            &Command::Program { program: "sort".into(), args: vec!["words.txt".into()] },
+            &Some(list_dir)
+        )
     );
 }
 

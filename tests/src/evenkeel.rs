@@ -251,7 +251,7 @@ impl EvenkeelWatch {
     pub fn wait_until_managed(&mut self, expected: &[&Process], others: &[&Process]) {
         let is_managed = |status: &Value, pid: u32| {
             let managed = status["managed"].as_array();
-            managed.is_some_and(|all| all.iter().any(|one| one["pid"] == pid))
+            managed.is_some_and(|all| all.iter().any(|process| process["pid"] == pid))
         };
         self.until("all selected processes", |status| {
             expected.iter().all(|process| is_managed(status, process.pid()))

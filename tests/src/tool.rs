@@ -1,8 +1,8 @@
 //! The evenkeel executable under test.
 //!
 //! `cargo test` does not provide the path of another package's executable, but both are built into the same target
-//! directory. If the executable is missing or older than a source file, it is built first: tests never use an outdated
-//! executable.
+//! directory. If the executable is missing or older than a source file, the executable is built first: tests never use
+//! an outdated executable.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -76,8 +76,9 @@ pub fn text(bytes: &[u8]) -> String {
 
 /// Returns `target/debug` or similar: the parent of the directory with this test executable.
 fn profile_dir() -> PathBuf {
-    let own = std::env::current_exe().expect("the path of the test executable is known");
-    own.ancestors().nth(2).expect("it is in target/PROFILE/deps").to_owned()
+    let test_executable =
+        std::env::current_exe().expect("the path of the test executable is known");
+    test_executable.ancestors().nth(2).expect("it is in target/PROFILE/deps").to_owned()
 }
 
 fn is_fresh(tool: &Path) -> bool {

@@ -3,8 +3,8 @@
 //!
 //! The archive contains only the files that evenkeel reads. From files with private data (`/proc/cpuinfo` has serial
 //! numbers on some machines, `/proc/self/status` names a process) the archive has only the lines that evenkeel reads.
-//! The archive contains no names of cgroups, but the affinity and the cpuset that they define. The same machine in the
-//! same state gives the same bytes: names are sorted; times, owners and modes are constant.
+//! The archive contains the affinity and the cpuset that the cgroups define, and no names of cgroups. The same machine
+//! in the same state gives the same bytes: names are sorted; times, owners and modes are constant.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -71,7 +71,7 @@ fn is_bare_dir(path: &str) -> bool {
 fn content(from: &Path, path: &str) -> Option<Vec<u8>> {
     let bytes = fs::read(from).ok().filter(|bytes| bytes.len() <= FILE_BYTES_MAX)?;
     let text = String::from_utf8_lossy(&bytes);
-    let kept = match path {
+    let content = match path {
         "proc/cpuinfo" => lines(&text, cpuinfo_line),
         "proc/filesystems" => {
             lines(&text, |line| line.contains("resctrl").then(|| line.to_owned()))
@@ -79,7 +79,7 @@ fn content(from: &Path, path: &str) -> Option<Vec<u8>> {
         _ if path.ends_with("meminfo") => lines(&text, memory_line),
         _ => text.into_owned(),
     };
-    Some(kept.into_bytes())
+    Some(content.into_bytes())
 }
 
 fn lines(text: &str, keep: impl Fn(&str) -> Option<String>) -> String {
@@ -196,8 +196,8 @@ mod tests {
     fn serial_numbers_and_load_are_not_recorded() {
         let cpuinfo = "processor\t: 0\nflags\t\t: fpu\nSerial\t\t: 00000000deadbeef\n\n\
                        processor 3: version = FF,  identification = 0AB123,  machine = 2817\n";
-        let kept = lines(cpuinfo, cpuinfo_line);
-        assert_eq!(kept, "processor\t: 0\n\nprocessor 3: recorded\n");
+        let recorded = lines(cpuinfo, cpuinfo_line);
+        assert_eq!(recorded, "processor\t: 0\n\nprocessor 3: recorded\n");
         let meminfo = "Node 0 MemTotal: 16 kB\nNode 0 MemFree: 4 kB\nNode 0 Active: 3 kB\n";
         assert_eq!(lines(meminfo, memory_line).lines().count(), 2);
     }

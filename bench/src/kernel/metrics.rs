@@ -262,11 +262,11 @@ impl RunTotals {
     fn add_memory_time(&mut self, job: JobId, node: usize, at_s: f64, passed_s: f64) {
         let nodes = self.machine.nodes();
         let distance = |other: usize| {
-            let known = nodes[node].distances.get(&nodes[other].id);
-            known.copied().unwrap_or(topology::DISTANCE_LOCAL)
+            let distance = nodes[node].distances.get(&nodes[other].id);
+            distance.copied().unwrap_or(topology::DISTANCE_LOCAL)
         };
-        let others = || (0..nodes.len()).filter(|&other| other != node);
-        let nearest = others().map(distance).min();
+        let other_nodes = || (0..nodes.len()).filter(|&other| other != node);
+        let nearest = other_nodes().map(distance).min();
         let Some(memory) = self.memory.get_mut(&job) else { return };
         let total: u64 = memory.bytes.iter().sum();
         if total < ALLOCATED_BYTES_MIN {
@@ -275,7 +275,7 @@ impl RunTotals {
         let share = |bytes: u64| bytes as f64 / total as f64;
         let is_near = |other: &usize| Some(distance(*other)) == nearest;
         let local = share(memory.bytes[node]);
-        let near = share(others().filter(is_near).map(|other| memory.bytes[other]).sum());
+        let near = share(other_nodes().filter(is_near).map(|other| memory.bytes[other]).sum());
         let half = usize::from(self.half_s < at_s);
         self.sums.with_memory[half] += passed_s;
         self.sums.local[half] += local * passed_s;
@@ -400,7 +400,7 @@ mod tests {
         totals.sample(Nanos::from_secs(1), &[task(1, 500, 500, 0), task(2, 500, 500, 0)]);
         totals.sample(Nanos::from_secs(2), &[task(1, 1500, 500, 0), task(2, 1500, 500, 2)]);
         let names = [
-            "idle CPUs while tasks wait", // The task ran for one second of two.
+            "idle CPUs while tasks wait", // The task ran for one of two seconds.
             "tasks per node, max - min",
             "wait time / runnable time",
             "migrations/s within a node",

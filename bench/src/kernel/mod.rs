@@ -77,8 +77,9 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         return run_scenarios(args);
     }
     let tool = evenkeel::given_or_built(args.tool.as_deref())?;
-    let own = std::env::temp_dir().join(format!("evenkeel-bench-kernel-{}", std::process::id()));
-    let dir = args.keep.clone().unwrap_or_else(|| own.clone());
+    let temporary_dir =
+        std::env::temp_dir().join(format!("evenkeel-bench-kernel-{}", std::process::id()));
+    let dir = args.keep.clone().unwrap_or_else(|| temporary_dir.clone());
     if !dir.join(MACHINE).is_file() {
         fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
         let dir = fs::canonicalize(&dir)?;
@@ -91,7 +92,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     }
     let compared = compare(args, &tool, &dir);
     if args.keep.is_none() {
-        let _ = fs::remove_dir_all(&own);
+        let _ = fs::remove_dir_all(&temporary_dir);
     }
     compared
 }
@@ -101,8 +102,8 @@ fn chosen(args: &Args) -> anyhow::Result<Vec<KernelScenario>> {
     let mut all = scenarios::all()?;
     for name in &args.scenarios {
         if !all.iter().any(|scenario| scenario.name == *name) {
-            let known: Vec<_> = all.iter().map(|scenario| scenario.name.as_str()).collect();
-            bail!("unknown scenario {name}; available: {}", known.join(","));
+            let names: Vec<_> = all.iter().map(|scenario| scenario.name.as_str()).collect();
+            bail!("unknown scenario {name}; available: {}", names.join(","));
         }
     }
     all.retain(|scenario| args.scenarios.is_empty() || args.scenarios.contains(&scenario.name));

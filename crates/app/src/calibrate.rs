@@ -1,4 +1,5 @@
-//! `evenkeel calibrate`: the thresholds of policy `divided` for one machine, from programs that ran alone on it.
+//! `evenkeel calibrate`: the thresholds of the policy `divided` for a machine, from programs that ran alone on the
+//! machine.
 //!
 //! ```text
 //!   journals of runs, each program alone ─► exit records ─► events per second of CPU time, per program
@@ -106,12 +107,14 @@ fn compute(runs: &[SoloRun]) -> anyhow::Result<Calibration> {
     let mut programs: Vec<CalibratedProgram> =
         runs.iter().flat_map(|run| run.programs.clone()).collect();
     programs.sort_by(|a, b| {
-        let rates = |one: &CalibratedProgram| (one.queue_full_per_s, one.llc_references_per_s);
+        let rates =
+            |program: &CalibratedProgram| (program.queue_full_per_s, program.llc_references_per_s);
         let by_rates = rates(b).cmp(&rates(a));
         by_rates.then_with(|| (&a.name, &a.run).cmp(&(&b.name, &b.run)))
     });
-    let sq = threshold("queue-full", programs.iter().map(|one| one.queue_full_per_s))?;
-    let refs = threshold("references", programs.iter().map(|one| one.llc_references_per_s))?;
+    let sq = threshold("queue-full", programs.iter().map(|program| program.queue_full_per_s))?;
+    let refs =
+        threshold("references", programs.iter().map(|program| program.llc_references_per_s))?;
     Ok(Calibration {
         format: FORMAT,
         tool: env!("CARGO_PKG_VERSION").to_owned(),

@@ -10,7 +10,7 @@ use super::print::note;
 /// Cause of a failed command.
 #[derive(Debug)]
 pub enum CommandError {
-    /// The command line, or a file it names, is invalid. Nothing was started. Exit status 2.
+    /// The command line, or a file that the command line names, is invalid. Nothing was started. Exit status 2.
     Usage(anyhow::Error),
     /// The work failed. Exit status 1.
     Failed(anyhow::Error),
@@ -79,16 +79,16 @@ fn usage_line(error: &clap::Error, cli: &clap::Command) -> String {
         Some(ContextValue::String(found)) => Some(found.as_str()),
         _ => None,
     };
-    if let Some(ContextValue::Strings(known)) = error.get(ContextKind::ValidValue) {
-        let known = known.iter().map(String::as_str);
+    if let Some(ContextValue::Strings(names)) = error.get(ContextKind::ValidValue) {
+        let names = names.iter().map(String::as_str);
         return match found(ContextKind::InvalidValue).filter(|found| !found.is_empty()) {
-            Some(found) => format!("{message}: {}", did_you_mean(found, known)),
-            None => format!("{message}: known are {}", known.collect::<Vec<_>>().join(", ")),
+            Some(found) => format!("{message}: {}", did_you_mean(found, names)),
+            None => format!("{message}: known are {}", names.collect::<Vec<_>>().join(", ")),
         };
     }
     if let Some(found) = found(ContextKind::InvalidSubcommand) {
-        let known = subcommands(cli, std::env::args().skip(1));
-        return format!("{message}: {}", did_you_mean(found, known.iter().map(String::as_str)));
+        let names = subcommands(cli, std::env::args().skip(1));
+        return format!("{message}: {}", did_you_mean(found, names.iter().map(String::as_str)));
     }
     let is_detail = |line: &&str| ["tip:", "<", "--"].iter().any(|start| line.starts_with(start));
     let details = text.lines().skip(1).map(str::trim).filter(is_detail);

@@ -42,8 +42,8 @@ pub fn main(args: &Args) -> CommandResult {
 fn hint(name: &str, jobs: &[Job]) -> String {
     let program = name.rsplit_once('.').map_or(name, |(program, _)| program);
     let is_copy = |job: &&Job| {
-        let rest = job.name.strip_prefix(program);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        let suffix = job.name.strip_prefix(program);
+        suffix.is_some_and(|suffix| suffix.is_empty() || suffix.starts_with('.'))
     };
     let mut copies = jobs.iter().filter(is_copy).map(|job| job.name.as_str());
     match (copies.next(), copies.next_back()) {

@@ -1,6 +1,6 @@
 //! `evenkeel generate`: a random workload from a program list and a seed.
 //!
-//! The first line of the output is the command that reproduces it.
+//! The first line of the output is the command that reproduces the output.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -212,13 +212,13 @@ fn written(format: WorkloadFormat, workload: Workload) -> anyhow::Result<String>
     }
 }
 
-/// Replaces built-in programs by the evenkeel executable, because the classic format has no key for them.
+/// Replaces built-in programs by the evenkeel executable, because the classic format has no key for built-in programs.
 fn with_own_path(mut workload: Workload) -> anyhow::Result<Workload> {
-    let own = std::env::current_exe().context("cannot find the path of evenkeel")?;
+    let own_path = std::env::current_exe().context("cannot find the path of evenkeel")?;
     for job in &mut workload.jobs {
         if let Command::Load(args) = &job.command {
             let args = std::iter::once("load".to_owned()).chain(args.iter().cloned()).collect();
-            job.command = Command::Program { program: own.clone(), args };
+            job.command = Command::Program { program: own_path.clone(), args };
             // The program sets its own threads, because the classic format has no key for the number of threads.
             job.threads = 1;
         }

@@ -73,8 +73,8 @@ fn machine(args: &Args) -> Result<(Machine, Vec<MetricSource>), CommandError> {
     }
 }
 
-/// Reads a machine file. If it does not exist and the name has neither `/` nor `.`, returns the shipped machine of that
-/// name.
+/// Reads a machine file. If the file does not exist and the name has neither `/` nor `.`, returns the shipped machine
+/// of that name.
 pub fn file_or_shipped(path: &Path) -> anyhow::Result<Machine> {
     match path.to_str() {
         Some(name) if !path.exists() && !name.contains(['/', '.']) => {

@@ -19,8 +19,8 @@ pub const JOURNAL: &str = "journal.jsonl";
 pub struct RunDir(PathBuf);
 
 impl RunDir {
-    /// Creates the requested directory, or one named after the workload with the next free number. Never overwrites an
-    /// earlier run.
+    /// Creates the requested directory, or a directory named after the workload with the next free number. Never
+    /// overwrites an earlier run.
     pub fn make(requested: Option<&Path>, workload: &str) -> anyhow::Result<Self> {
         let path = match requested {
             Some(path) if path.exists() && !path.is_dir() => {

@@ -77,8 +77,8 @@ fn meaning(param: &Param) -> String {
         text.push_str(&format!(" Rejected with {}.", param.no_effect_with.join(", or with ")));
     }
     if let Some(Requirement { value, params }) = param.requires {
-        let given = value.map_or("Requires".to_owned(), |value| format!("{value} requires"));
-        text.push_str(&format!(" {given} {}.", params.join(" and ")));
+        let condition = value.map_or("Requires".to_owned(), |value| format!("{value} requires"));
+        text.push_str(&format!(" {condition} {}.", params.join(" and ")));
     }
     if let Some((value, missing)) = param.unavailable {
         text.push_str(&format!(" Not available: {value} requires {missing}."));

@@ -135,8 +135,8 @@ impl ProfileSearch {
         let near_program = path.parent().map(|dir| exact(dir, name, id.as_deref()));
         let candidates = self.dirs.iter().cloned().map(listed).chain(near_program);
         for paths in candidates.chain(own_dir().map(listed)) {
-            let mut others = Vec::new();
-            if let Some(file) = best(paths, name, id.as_deref(), &mut others)? {
+            let mut other_builds = Vec::new();
+            if let Some(file) = best(paths, name, id.as_deref(), &mut other_builds)? {
                 if profile::fit(&file.profile, name, id.as_deref()) == Fit::Name {
                     let subject = if id.is_some() { "the profile" } else { "the program" };
                     let path = file.path.display();
@@ -145,7 +145,7 @@ impl ProfileSearch {
                 }
                 return Ok(Some(file));
             }
-            for other in others {
+            for other in other_builds {
                 let other = other.display();
                 self.notes
                     .push(format!("{other} is not used: it belongs to another build of {name}"));
@@ -155,18 +155,18 @@ impl ProfileSearch {
     }
 }
 
-/// Returns the best match. Adds profiles of other builds to `others`.
+/// Returns the best match. Adds profiles of other builds to `other_builds`.
 fn best(
     paths: Vec<PathBuf>,
     name: &str,
     id: Option<&str>,
-    others: &mut Vec<PathBuf>,
+    other_builds: &mut Vec<PathBuf>,
 ) -> anyhow::Result<Option<ProfileFile>> {
     let mut best: Option<(Fit, ProfileFile)> = None;
     for path in paths {
         let profile = read(&path)?;
         match profile::fit(&profile, name, id) {
-            Fit::Mismatch if profile.name == name => others.push(path),
+            Fit::Mismatch if profile.name == name => other_builds.push(path),
             Fit::Mismatch => {}
             fit if best.as_ref().is_none_or(|(other, _)| *other < fit) => {
                 best = Some((fit, ProfileFile { path, profile }));
@@ -181,8 +181,8 @@ fn best(
 fn candidates_in(dir: &Path, name: &str) -> Vec<PathBuf> {
     let is_candidate = |file: &OsStr| {
         let stem = file.to_str().and_then(|file| file.strip_suffix(SUFFIX));
-        let rest = stem.and_then(|stem| stem.strip_prefix(name));
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+        let suffix = stem.and_then(|stem| stem.strip_prefix(name));
+        suffix.is_some_and(|suffix| suffix.is_empty() || suffix.starts_with('-'))
     };
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries
@@ -318,10 +318,10 @@ mod tests {
             ("pp.profile.toml", "name = \"pp\"\n[[phase]]\n"),
         ]);
         let found = |id| {
-            let mut others = Vec::new();
-            let file =
-                best(candidates_in(dir.path(), "p"), "p", id, &mut others).expect("they are valid");
-            (file.map(|file| file.profile.build_id), others.len())
+            let mut other_builds = Vec::new();
+            let file = best(candidates_in(dir.path(), "p"), "p", id, &mut other_builds)
+                .expect("they are valid");
+            (file.map(|file| file.profile.build_id), other_builds.len())
         };
         assert_eq!(found(Some("bb")), (Some(Some("bb".to_owned())), 1));
         assert_eq!(found(Some("cc")), (Some(None), 2));

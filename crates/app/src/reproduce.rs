@@ -100,19 +100,21 @@ pub fn main(args: &Args) -> CommandResult {
 
 fn study(name: &str) -> anyhow::Result<&'static Study> {
     Study::find(name).ok_or_else(|| {
-        let known: Vec<&str> = STUDIES.iter().map(Study::name).collect();
-        anyhow!("there is no study {name:?}: {}", did_you_mean(name, known))
+        let names: Vec<&str> = STUDIES.iter().map(Study::name).collect();
+        anyhow!("there is no study {name:?}: {}", did_you_mean(name, names))
     })
 }
 
 fn selected<'a>(study: &'a Study, only: &[String]) -> anyhow::Result<Vec<&'a Experiment>> {
     let all = study.experiments();
-    if let Some(wrong) = only.iter().find(|name| all.iter().all(|one| one.name() != **name)) {
-        let known: Vec<&str> = all.iter().map(Experiment::name).collect();
+    if let Some(unknown) =
+        only.iter().find(|name| all.iter().all(|experiment| experiment.name() != **name))
+    {
+        let names: Vec<&str> = all.iter().map(Experiment::name).collect();
         return Err(anyhow!(
-            "{} has no experiment {wrong:?}: {}",
+            "{} has no experiment {unknown:?}: {}",
             study.name(),
-            did_you_mean(wrong, known)
+            did_you_mean(unknown, names)
         ));
     }
     let is_selected =
@@ -122,8 +124,8 @@ fn selected<'a>(study: &'a Study, only: &[String]) -> anyhow::Result<Vec<&'a Exp
 
 /// Rejects options that have no effect with --list.
 fn check_list(args: &Args) -> anyhow::Result<()> {
-    let others = [("--json", args.json), ("--html", args.html.is_some())];
-    match others.iter().find(|(_, is_given)| *is_given) {
+    let output_options = [("--json", args.json), ("--html", args.html.is_some())];
+    match output_options.iter().find(|(_, is_given)| *is_given) {
         Some((option, _)) => {
             Err(anyhow!("{option} prints results, and --list runs no experiment: omit one of them"))
         }

@@ -55,12 +55,12 @@ pub fn to_text(restored: &Restored, dry_run: bool) -> String {
         lines.extend(note(file).map(|note| format!("{path}: {note}")));
         if file.n_damaged != 0 {
             let (n_damaged, first) = (file.n_damaged, file.first_damaged);
-            let others = match n_damaged {
+            let more_lines = match n_damaged {
                 1 => String::new(),
                 n => format!(" and {} further lines", n - 1),
             };
             lines.push(format!(
-                "{path}:{first}: damaged{others}: settings recorded there may still be changed; check \
+                "{path}:{first}: damaged{more_lines}: settings recorded there may still be changed; check \
                  them, then remove the file"
             ));
         }
@@ -247,14 +247,17 @@ mod tests {
         let dir = "/sys/fs/cgroup/evenkeel-3f";
         let binds =
             |action| KernelGroupEntry { kind: KernelGroupKind::Cgroup, name: dir.into(), action };
-        let mut left = file(RestoreVerdict::Kept, vec![]);
-        left.kernel_groups = vec![
+        let mut kept_file = file(RestoreVerdict::Kept, vec![]);
+        kept_file.kernel_groups = vec![
             group(KernelGroupRestoreAction::Removed),
             group(KernelGroupRestoreAction::Failed("busy".into())),
         ];
-        left.kernel_groups.push(binds(KernelGroupRestoreAction::Removed));
-        let files =
-            vec![file(RestoreVerdict::Kept, entries), file(RestoreVerdict::InUse, vec![]), left];
+        kept_file.kernel_groups.push(binds(KernelGroupRestoreAction::Removed));
+        let files = vec![
+            file(RestoreVerdict::Kept, entries),
+            file(RestoreVerdict::InUse, vec![]),
+            kept_file,
+        ];
         Restored { files, problems: vec![] }
     }
 

@@ -59,10 +59,10 @@ fn an_interrupted_and_killed_comparison_resumes_to_the_same_result() {
     let n_now = n_lines(&dir, "parts") - 1;
     assert!(n_kept < n_now && n_now < 1200, "{n_now}");
 
-    let rest = dir.compare(&format!("{WORDS} --out parts --json"));
-    assert_eq!(rest.status.code(), Some(0), "{}", tool::text(&rest.stderr));
-    assert!(tool::text(&rest.stderr).contains("of 1200 runs are complete"));
-    assert!(rest.stdout == whole.stdout, "the same JSON");
+    let resumed = dir.compare(&format!("{WORDS} --out parts --json"));
+    assert_eq!(resumed.status.code(), Some(0), "{}", tool::text(&resumed.stderr));
+    assert!(tool::text(&resumed.stderr).contains("of 1200 runs are complete"));
+    assert!(resumed.stdout == whole.stdout, "the same JSON");
     assert_eq!(dir.runs("parts"), dir.runs("whole"));
 }
 
@@ -96,10 +96,10 @@ fn an_interrupted_live_run_is_discarded_and_repeated() {
     assert_eq!(n_lines(&dir, "out"), 1, "only the header");
     let limited = dir.compare(&format!("{words} --time-limit 100ms"));
     assert_eq!(limited.status.code(), Some(2), "a time limit makes it another comparison");
-    let again = dir.compare(
+    let repeated = dir.compare(
         "live.toml -p linux,spread --host live --seeds 1 --time-limit 100ms --out limited",
     );
-    assert_eq!(again.status.code(), Some(1));
+    assert_eq!(repeated.status.code(), Some(1));
     assert_eq!(dir.json("limited")["summary"][0]["n_excluded"], 1);
 }
 

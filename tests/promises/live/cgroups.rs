@@ -1,6 +1,6 @@
 //! Cgroups of jobs with bound memory: as root with cgroup v1, or in a container or guest with cgroup v2.
 //!
-//! Out of scope: page migration between nodes. The guest tests cover it.
+//! Out of scope: page migration between nodes, which the guest tests cover.
 
 use std::path::PathBuf;
 
@@ -50,7 +50,7 @@ fn cgroup_of(pid: u32) -> String {
 #[test]
 fn a_bound_job_and_its_children_are_in_a_cgroup_and_other_jobs_stay_outside() {
     let Some(cgroups) = creatable() else { return };
-    let own = cgroup_of(std::process::id());
+    let own_cgroup = cgroup_of(std::process::id());
     let mut run = LiveRun::with(&text(), |options| options.cgroups = cgroups);
     let (bound, free) = (run.wait_until_started("bound"), run.wait_until_started("free"));
     run.until("a child", |_| !children(bound).is_empty());
@@ -64,20 +64,20 @@ fn a_bound_job_and_its_children_are_in_a_cgroup_and_other_jobs_stay_outside() {
     let mems = std::fs::read_to_string(group.join("cpuset.mems")).expect("a cpuset");
     assert_eq!(mems.trim(), node().to_string());
     if cgroups == CgroupMode::Only(HierarchyVersion::V1) {
-        assert_eq!(cgroup_of(free), own, "a job without bound memory keeps its cgroup");
+        assert_eq!(cgroup_of(free), own_cgroup, "a job without bound memory keeps its cgroup");
     }
     // The cgroup binds the memory; the process has no memory policy.
     let maps = std::fs::read_to_string(format!("/proc/{bound}/numa_maps")).unwrap_or_default();
     assert!(!maps.contains(" bind:"), "{maps}");
     run.stop();
     assert!(!dir.exists(), "{} is left", dir.display());
-    assert_eq!(cgroup_of(std::process::id()), own);
+    assert_eq!(cgroup_of(std::process::id()), own_cgroup);
 }
 
 #[test]
 fn processes_that_outlive_a_run_return_to_their_original_cgroup() {
     let Some(cgroups) = creatable() else { return };
-    let own = cgroup_of(std::process::id());
+    let own_cgroup = cgroup_of(std::process::id());
     let mut run = LiveRun::with(&text(), |options| options.cgroups = cgroups);
     let pids = [run.wait_until_started("bound"), run.wait_until_started("free")];
     let dir = cgroup_dir(run.host().run_id()).expect("a name");
@@ -86,7 +86,7 @@ fn processes_that_outlive_a_run_return_to_their_original_cgroup() {
     assert!(!dir.exists(), "{} is left", dir.display());
     for pid in pids {
         assert!(is_running(pid));
-        assert_eq!(cgroup_of(pid), own);
+        assert_eq!(cgroup_of(pid), own_cgroup);
         children(pid).into_iter().for_each(|pid| signal(pid, Signal::KILL));
         signal(pid, Signal::KILL);
     }
@@ -98,10 +98,10 @@ fn without_bound_memory_or_with_cgroups_disabled_no_cgroup_is_created() {
     let free = "[[job]]\nname = \"a\"\ncommand = [\"sleep\", \"600\"]\n";
     let bound = text().replace("\"bound\"", "\"a\"");
     for (text, cgroups) in [(free, creatable().unwrap_or_default()), (&bound, CgroupMode::None)] {
-        let own = cgroup_of(std::process::id());
+        let own_cgroup = cgroup_of(std::process::id());
         let mut run = LiveRun::with(text, |options| options.cgroups = cgroups);
         let pid = run.wait_until_started("a");
-        assert_eq!(cgroup_of(pid), own);
+        assert_eq!(cgroup_of(pid), own_cgroup);
         assert!(cgroup_dir(run.host().run_id()).is_none_or(|dir| !dir.exists()));
         run.stop();
     }

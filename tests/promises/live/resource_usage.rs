@@ -40,9 +40,9 @@ fn a_wait_time_that_was_mostly_unsampled_is_absent() {
         },
     );
     run.finish();
-    let known =
+    let are_reported =
         |name| (run.exits(name)[0].wait.is_some(), run.exits(name)[0].n_migrations.is_some());
-    assert_eq!((known("a"), known("b")), ((false, false), (true, true)));
+    assert_eq!((are_reported("a"), are_reported("b")), ((false, false), (true, true)));
 }
 
 #[test]
@@ -55,7 +55,7 @@ fn events_of_unsampled_children_are_counted_at_the_exit() {
     run.finish();
     let count =
         |job: &str, event| run.exits(job)[0].counters.get(event).expect("it was awaited").value;
-    // Each shell maps some dozens of pages, and the parent of the shell waits for it.
+    // Each shell maps some dozens of pages, and the parent of the shell waits for the shell.
     assert!(count("b", CounterEvent::PageFaults) + 9 * 20 < count("a", CounterEvent::PageFaults));
     assert!(
         count("b", CounterEvent::ContextSwitches) + 9 <= count("a", CounterEvent::ContextSwitches)

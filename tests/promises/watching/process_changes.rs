@@ -91,8 +91,9 @@ fn helper_program() {
         // One of several threads has its own affinity.
         Ok("bound-thread") => {
             let bound = std::thread::spawn(|| {
-                let one: CpuSet = affinity::get(0).expect("own").first().into_iter().collect();
-                affinity::set(0, &one).expect("own");
+                let first_cpu: CpuSet =
+                    affinity::get(0).expect("own").first().into_iter().collect();
+                affinity::set(0, &first_cpu).expect("own");
                 std::thread::sleep(TIMEOUT);
             });
             burn(TIMEOUT);
@@ -228,13 +229,13 @@ fn the_affinity_of_children_started_during_the_end_is_restored() {
         run.end();
         drop(run);
         group.0.signal(Signal::STOP);
-        let left: Vec<u32> = group
+        let changed: Vec<u32> = group
             .members()
             .into_iter()
             .filter(|&pid| affinity::get(pid).is_ok_and(|mask| mask != all))
             .collect();
         assert_eq!(
-            left,
+            changed,
             Vec::<u32>::new(),
             "of {} with events: {use_events}",
             group.members().len()
@@ -330,8 +331,8 @@ fn all_children_of_a_job_that_becomes_idle_are_released() {
     });
     run.until("the placement", |_| group.0.mask() == last);
     run.until("that it sleeps", |run| run.detached(sched::DetachCause::Idle));
-    // On a busy machine the process may be runnable and waiting. The watch then manages the process again until it
-    // sleeps.
+    // On a busy machine the process may be runnable and waiting. The watch then manages the process again until the
+    // process sleeps.
     let has_finished =
         || procfs::stat("/".as_ref(), group.0.pid()).is_ok_and(|stat| stat.comm_text() == "sleep");
     run.until("the end of its work", |_| has_finished());

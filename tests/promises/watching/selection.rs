@@ -1,5 +1,5 @@
-//! Every option that selects processes, with real processes: the processes that `evenkeel watch` manages, and the
-//! processes that it does not manage.
+//! Every option that selects processes, with real processes. The tests check the managed and the unmanaged processes of
+//! `evenkeel watch`.
 //!
 //! Each test starts shells that use CPU time, runs `evenkeel watch`, and reads the managed processes from
 //! `evenkeel status --json`. A test that this machine cannot run (no other user, no cgroup) prints `skipped`.
@@ -72,7 +72,9 @@ fn pid_selects_the_process_and_its_children() {
     let child = || dir.text("child").trim().parse::<u32>().ok();
     watch.until("the child", |status| {
         let managed = status["managed"].as_array();
-        managed.is_some_and(|all| all.iter().any(|one| child().is_some_and(|c| one["pid"] == c)))
+        managed.is_some_and(|all| {
+            all.iter().any(|process| child().is_some_and(|c| process["pid"] == c))
+        })
     });
     watch.wait_until_managed(&[], &[&other]);
     let child = child().expect("the script wrote it");
@@ -185,16 +187,16 @@ fn all_selects_everything_except_excluded_processes() {
 fn user_selects_the_processes_of_a_user_and_root_can_place_them() {
     let Some((all, _)) = two_cpus() else { return };
     let Some(foreign) = busy_shell_of_other_user() else { return };
-    let own = Process::busy();
+    let own_process = Process::busy();
     let user = UNPRIVILEGED.to_string();
     let mut watch = start(&["--user", &user, "--act", "--class", "*=8"]);
-    watch.wait_until_managed(&[&foreign], &[&own]);
+    watch.wait_until_managed(&[&foreign], &[&own_process]);
     watch.until("its placement", |_| foreign.mask().len() == 1);
     let (stderr, code) = watch.end();
     assert_eq!((code, foreign.mask()), (Some(0), all.clone()), "{stderr}");
     let excludes = ["--all", "--exclude-user", &user];
     let mut watch = start(&excludes);
-    watch.wait_until_managed(&[&own], &[&foreign]);
+    watch.wait_until_managed(&[&own_process], &[&foreign]);
     watch.end();
 }
 
@@ -211,7 +213,7 @@ fn without_permission_for_other_users_watch_reports_the_missing_capability_and_c
     watch.wait_until_managed(&[&foreign], &[]);
     watch.until("the rejection", |status| {
         let alone = status["excluded"].as_array();
-        let is_rejected = |one: &serde_json::Value| one["cause"] == "not-permitted";
+        let is_rejected = |process: &serde_json::Value| process["cause"] == "not-permitted";
         alone.is_some_and(|all| all.iter().any(is_rejected))
     });
     watch.wait_until_managed(&[&foreign], &[&of_root]);
@@ -235,7 +237,7 @@ fn check_cgroup(cgroup: &TestCgroup, args: &[&str]) {
     cgroup.remove(inside.pid());
     watch.until("that it left the cgroup", |status| {
         let managed = status["managed"].as_array().cloned().unwrap_or_default();
-        !managed.iter().any(|one| one["pid"] == inside.pid())
+        !managed.iter().any(|process| process["pid"] == inside.pid())
     });
     watch.wait_until_managed(&[&outside], &[&inside]);
     assert_eq!(watch.end().1, Some(0));

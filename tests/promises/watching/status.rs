@@ -49,7 +49,7 @@ fn two_watches_and_a_run_are_listed_separately() {
     let all = until(&dir, 3, is_full);
     let states = |kind: &str| {
         let all = all.as_array().expect("a list");
-        all.iter().filter(|one| one["state"]["kind"] == kind).cloned().collect::<Vec<_>>()
+        all.iter().filter(|process| process["state"]["kind"] == kind).cloned().collect::<Vec<_>>()
     };
     assert_eq!((states("watch").len(), states("run").len()), (2, 1));
     let state_of_run = states("run")[0]["state"].clone();
@@ -129,10 +129,10 @@ fn states_of_another_boot_or_in_an_unsafe_directory_are_ignored() {
     let watch = watch(&dir, &pid, &[]);
     let all = until(&dir, 1, |status| status["writer"] == "running");
     drop(watch);
-    let mut one = all[0]["state"].clone();
-    one["boot_id"] = "another".into();
+    let mut state = all[0]["state"].clone();
+    state["boot_id"] = "another".into();
     let path = all[0]["path"].as_str().expect("a path");
-    std::fs::write(path, one.to_string()).expect("permitted");
+    std::fs::write(path, state.to_string()).expect("permitted");
     assert_eq!(exit_status(&dir, &["status"]), Some(0));
     assert!(!std::path::Path::new(path).exists(), "it is removed");
     std::fs::write(path, all[0]["state"].to_string()).expect("permitted");

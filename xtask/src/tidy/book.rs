@@ -157,9 +157,9 @@ fn has_heading(page: Option<&String>, anchor: &str) -> bool {
         in_code ^= line.starts_with("```");
         let title = line.trim_start_matches('#');
         let is_heading = !in_code && title.len() < line.len() && title.starts_with(' ');
-        let kept = title.trim().to_lowercase();
-        let kept = kept.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
-        is_heading && kept.collect::<String>().replace(' ', "-") == anchor
+        let slug = title.trim().to_lowercase();
+        let slug = slug.chars().filter(|c| c.is_alphanumeric() || " -_".contains(*c));
+        is_heading && slug.collect::<String>().replace(' ', "-") == anchor
     })
 }
 

@@ -20,7 +20,8 @@ use super::Fault;
 /// Path of the checked crate.
 const CRATE: &str = "crates/linux/src/";
 
-/// Marks of a fault point; a function with system calls contains one. A child between fork and exec uses `check`.
+/// Marks of a fault point. Each function with system calls contains such a mark. A child between fork and exec uses
+/// `check`.
 const FAULT_POINTS: &[&str] =
     &["fault::inject(", "fault::retry(", "check(\"", "// No fault injection: "];
 

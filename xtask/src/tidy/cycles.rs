@@ -92,10 +92,10 @@ fn cycles(modules: &Modules) -> anyhow::Result<Vec<String>> {
 /// Returns the shortest cycle through each module that belongs to a cycle. Cycles of the same modules are listed once.
 fn cycles_of(graph: &BTreeMap<String, BTreeSet<String>>) -> Vec<Vec<String>> {
     let mut found: Vec<Vec<String>> = Vec::new();
-    let mut seen: BTreeSet<BTreeSet<String>> = BTreeSet::new();
+    let mut reported: BTreeSet<BTreeSet<String>> = BTreeSet::new();
     for start in graph.keys() {
         if let Some(cycle) = shortest_cycle(graph, start)
-            && seen.insert(cycle.iter().cloned().collect())
+            && reported.insert(cycle.iter().cloned().collect())
         {
             found.push(cycle);
         }
@@ -124,7 +124,7 @@ fn shortest_cycle(graph: &BTreeMap<String, BTreeSet<String>>, start: &str) -> Op
     None
 }
 
-/// Finds paths in code and resolves them.
+/// Search for paths in code, with the modules that the paths name.
 struct Paths<'a> {
     modules: &'a Modules,
     /// The module that declares a name which its parent imports.

@@ -30,7 +30,7 @@ use anyhow::{Context, bail};
 /// One violation: place and remedy.
 type Fault = String;
 
-/// Checks the tree below `root`. Prints each violation on one line and fails if there is one.
+/// Checks the tree below `root`. Prints each violation on one line. Fails if a violation was found.
 pub fn main(root: &Path) -> anyhow::Result<()> {
     let files = tracked(root)?;
     let mut faults = layers::check(root)?;

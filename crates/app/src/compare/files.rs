@@ -26,7 +26,7 @@ pub(super) fn dir(out: Option<&Path>, workloads: &[String]) -> anyhow::Result<Pa
     create_numbered(Path::new("evenkeel-comparisons"), &name)
 }
 
-/// Checks before the runs that a file can be written, as far as possible without writing it.
+/// Checks before the runs that a file can be written, as far as possible without writing the file.
 pub(super) fn check_place(file: &Path) -> anyhow::Result<()> {
     let name = file.display();
     if file.is_dir() {

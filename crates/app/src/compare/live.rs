@@ -184,12 +184,12 @@ impl LiveSeries<'_> {
             if self.store.alone.contains_key(&nr) {
                 continue;
             }
-            let mut known: BTreeMap<String, Option<Nanos>> = BTreeMap::new();
+            let mut times_by_key: BTreeMap<String, Option<Nanos>> = BTreeMap::new();
             let mut alone = Vec::with_capacity(workload.jobs.len());
             for job in &workload.jobs {
                 let key = alone_key(job);
-                if job.ending != Ending::Exit || known.contains_key(&key) {
-                    alone.push(known.get(&key).copied().flatten());
+                if job.ending != Ending::Exit || times_by_key.contains_key(&key) {
+                    alone.push(times_by_key.get(&key).copied().flatten());
                     continue;
                 }
                 let only = Job { id: JobId(0), start: Nanos::ZERO, ..job.clone() };
@@ -200,7 +200,7 @@ impl LiveSeries<'_> {
                 };
                 let well = metrics.status == Completion::Finished;
                 let time = metrics.time_of(0, job).filter(|time| well && *time != Nanos::ZERO);
-                known.insert(key, time);
+                times_by_key.insert(key, time);
                 alone.push(time);
             }
             self.store.save_solo_times(nr, alone)?;
@@ -225,7 +225,7 @@ fn alone_key(job: &Job) -> String {
     format!("{command:?} {dir:?} {env:?} {input:?} {threads} {cpus:?} {nodes:?} {memory:?}")
 }
 
-/// Sets the memory policy of the variant for jobs without one.
+/// Sets the memory policy of the variant for all jobs without a memory policy.
 fn with_variant(workload: &Workload, variant: MachineVariant, machine: &Machine) -> Workload {
     let mut workload = workload.clone();
     if variant.interleave == Some(true) {

@@ -53,13 +53,13 @@ mod with_it {
 
     /// Returns the type of the first present value of a column, or `Number` for a column without values.
     fn kind(table: &DataTable, column: usize) -> Kind {
-        let known = table.rows.iter().find_map(|row| match row[column] {
+        let first_value = table.rows.iter().find_map(|row| match row[column] {
             DataValue::Text(_) => Some(Kind::Text),
             DataValue::Whole(_) => Some(Kind::Whole),
             DataValue::Number(_) => Some(Kind::Number),
             DataValue::Absent => None,
         });
-        known.unwrap_or(Kind::Number)
+        first_value.unwrap_or(Kind::Number)
     }
 
     pub fn write(table: &DataTable, path: &Path) -> anyhow::Result<()> {

@@ -92,9 +92,9 @@ impl Drop for Progress {
 
 /// Returns the text of the progress. The `n_now` runs of this process took `elapsed`.
 fn words(n_done: usize, n_runs: usize, n_now: usize, elapsed: Duration) -> String {
-    let done = format!("{n_done} of {n_runs} runs");
+    let progress = format!("{n_done} of {n_runs} runs");
     if n_now == 0 || elapsed.is_zero() {
-        return done;
+        return progress;
     }
     let each = elapsed.as_secs_f64() / n_now as f64;
     let pace = if each < 1.0 {
@@ -103,12 +103,12 @@ fn words(n_done: usize, n_runs: usize, n_now: usize, elapsed: Duration) -> Strin
         format!("{} s per run", fixed(each, 1))
     };
     if n_done == n_runs {
-        return format!("{done}   {pace}");
+        return format!("{progress}   {pace}");
     }
     let remaining_s = each * (n_runs - n_done) as f64;
     // Whole seconds match the precision of the estimate.
     let remaining = duration(remaining_s.ceil() as u64 * 1_000_000_000).replace(".00", "");
-    format!("{done}   {pace}   about {remaining} remaining")
+    format!("{progress}   {pace}   about {remaining} remaining")
 }
 
 #[cfg(test)]

@@ -42,7 +42,7 @@ pub(crate) enum Traversal {
 }
 
 struct Array {
-    /// The elements are atomic, so that the compiler neither removes loads nor vectorizes them. A relaxed load is an
+    /// The elements are atomic, so that the compiler neither removes nor vectorizes the loads. A relaxed load is an
     /// ordinary load instruction.
     elements: Vec<AtomicU32>,
     n: usize,

@@ -1,8 +1,8 @@
 //! Amount of work of a synthetic program: a time or a number of operations, with an optional duty cycle.
 //!
-//! Each thread prepares its data, waits for the others, and works in batches of about a millisecond or less. The CPU
-//! time limit applies to the CPU time of the thread: a program that shares its CPU performs the same work in more wall
-//! time.
+//! Each thread prepares its data, waits for all other threads, and works in batches of about a millisecond or less. The
+//! CPU time limit applies to the CPU time of the thread: a program that shares its CPU performs the same work in more
+//! wall time.
 
 use std::sync::Barrier;
 use std::time::{Duration, Instant};
@@ -144,18 +144,18 @@ pub(crate) trait WorkerTask: Sized {
 /// the memory on the node of the thread. The clock starts when all threads are ready.
 pub(crate) fn run<P: WorkerTask>(budget: &Budget, make: impl Fn(u32) -> P + Sync) -> CompletedWork {
     let ready = Barrier::new(budget.threads as usize);
-    let one = |thread_idx: u32| {
+    let run_thread = |thread_idx: u32| {
         let mut part = make(thread_idx);
         ready.wait();
         budget.spend(thread_idx, P::BATCH_OPS, |ops| part.work(ops))
     };
     if budget.threads == 1 {
-        return one(0);
+        return run_thread(0);
     }
     std::thread::scope(|scope| {
-        let one = &one;
+        let run_thread = &run_thread;
         let threads: Vec<_> =
-            (0..budget.threads).map(|idx| scope.spawn(move || one(idx))).collect();
+            (0..budget.threads).map(|idx| scope.spawn(move || run_thread(idx))).collect();
         threads
             .into_iter()
             .filter_map(|thread| thread.join().ok())
@@ -163,8 +163,12 @@ pub(crate) fn run<P: WorkerTask>(budget: &Budget, make: impl Fn(u32) -> P + Sync
     })
 }
 
-fn sum(all: CompletedWork, one: CompletedWork) -> CompletedWork {
-    CompletedWork { ops: all.ops + one.ops, cpu: all.cpu + one.cpu, wall: all.wall.max(one.wall) }
+fn sum(all: CompletedWork, part: CompletedWork) -> CompletedWork {
+    CompletedWork {
+        ops: all.ops + part.ops,
+        cpu: all.cpu + part.cpu,
+        wall: all.wall.max(part.wall),
+    }
 }
 
 /// Returns the minimum CPU time of several repetitions, because disturbances only increase the time.
@@ -190,8 +194,8 @@ mod tests {
         let shares: Vec<u64> = (0..4).map(|idx| budget().ops_of(idx)).collect();
         assert_eq!(shares, [3, 3, 2, 2]);
         let mut n_done = 0;
-        let done = budget().spend(0, 2, |ops| n_done += ops);
-        assert_eq!((done.ops, n_done), (3, 3));
+        let work = budget().spend(0, 2, |ops| n_done += ops);
+        assert_eq!((work.ops, n_done), (3, 3));
     }
 
     #[test]

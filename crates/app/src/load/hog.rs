@@ -139,8 +139,8 @@ pub(crate) fn main(args: &Args) -> CommandResult {
     report.add("mlp", args.mlp);
     report.add("write", args.write);
     run_self_check(&args.options, &buffer, &mut report)?;
-    let own = Bytes(size.0 / u64::from(args.budget.threads));
-    let work = budget::run(&args.budget, |_| Hog::new(own, args.mlp, args.write));
+    let per_thread = Bytes(size.0 / u64::from(args.budget.threads));
+    let work = budget::run(&args.budget, |_| Hog::new(per_thread, args.mlp, args.write));
     report.end(&work, "accesses")?;
     Ok(())
 }
@@ -174,7 +174,7 @@ pub(crate) fn run_self_check(
     Ok(())
 }
 
-/// Rejects a buffer if too much of it fits the cache.
+/// Rejects a buffer if too large a part of the buffer fits the cache.
 pub(crate) fn check_buffer(options: &BufferOptions, buffer: &Buffer) -> anyhow::Result<()> {
     let Buffer { size, miss_share, .. } = buffer;
     if !options.no_self_check && *miss_share < MISS_SHARE_MIN {

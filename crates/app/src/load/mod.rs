@@ -204,8 +204,8 @@ mod tests {
     #[test]
     fn every_program_that_a_workload_may_name_exists() {
         for kind in program::LOADS {
-            let known = check(&words(&format!("{kind} --help"))).expect_err("help is rejected");
-            assert!(!known.contains("unrecognized"), "{kind}: {known}");
+            let message = check(&words(&format!("{kind} --help"))).expect_err("help is rejected");
+            assert!(!message.contains("unrecognized"), "{kind}: {message}");
         }
     }
 }

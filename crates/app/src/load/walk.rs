@@ -60,11 +60,11 @@ mod tests {
         for n_lines in [1, 2, 3, 64, 100, 1000, 4096, 5000] {
             let mut walk = Walk::new(n_lines, 0, 1);
             for round in 0..2 {
-                let mut seen = vec![false; n_lines];
+                let mut visited = vec![false; n_lines];
                 for _ in 0..n_lines {
                     let line = walk.next(0);
-                    assert!(!seen[line], "line {line} of {n_lines} twice in round {round}");
-                    seen[line] = true;
+                    assert!(!visited[line], "line {line} of {n_lines} twice in round {round}");
+                    visited[line] = true;
                 }
             }
         }

@@ -109,8 +109,8 @@ fn read(path: &Path, set: &mut ProgramSet) -> anyhow::Result<()> {
 
 fn find(name: &str, set: &ProgramSet, setup: &PredictionSetup) -> anyhow::Result<PlaceableProgram> {
     setup.placeable(set, name)?.ok_or_else(|| {
-        let known: Vec<&str> = set.names().collect();
-        anyhow!("no file contains a program {name:?}; {}", did_you_mean(name, known))
+        let names: Vec<&str> = set.names().collect();
+        anyhow!("no file contains a program {name:?}; {}", did_you_mean(name, names))
     })
 }
 

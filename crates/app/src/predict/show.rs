@@ -27,11 +27,12 @@ fn slowdowns_text(output: &PredictOutput<'_>) -> Option<String> {
     let heads =
         [("program", Left), ("slowdown", Right), ("cache MiB", Right), ("memory GB/s", Right)];
     let mut table = ReportTable::new(heads).indented(2);
-    for (name, one) in output.names.iter().zip(&output.slowdowns) {
-        let (cache, memory) = (fixed(one.cache / MIB, 2), gb_per_s(one.bytes_per_ns * 1e9));
-        table.row([name.clone(), ratio(one.slowdown), cache, memory]);
+    for (name, prediction) in output.names.iter().zip(&output.slowdowns) {
+        let (cache, memory) =
+            (fixed(prediction.cache / MIB, 2), gb_per_s(prediction.bytes_per_ns * 1e9));
+        table.row([name.clone(), ratio(prediction.slowdown), cache, memory]);
     }
-    let sum = output.slowdowns.iter().map(|one| one.slowdown).sum::<f64>();
+    let sum = output.slowdowns.iter().map(|prediction| prediction.slowdown).sum::<f64>();
     table.row(["mean", &ratio(sum / n as f64), "", ""]);
     let head = format!(
         "shared LLC domain {}: {} MiB, {}, {} GB/s at the peak\n",
@@ -73,12 +74,12 @@ fn method(method: SearchMethod) -> &'static str {
 
 /// Returns one JSON object; the fields are listed in docs/predict.md.
 pub(super) fn json(output: &PredictOutput<'_>) -> serde_json::Result<String> {
-    let slowdowns = output.names.iter().zip(&output.slowdowns).map(|(name, one)| {
+    let slowdowns = output.names.iter().zip(&output.slowdowns).map(|(name, prediction)| {
         json!({
             "program": name,
-            "slowdown": one.slowdown,
-            "cache_bytes": one.cache as u64,
-            "bandwidth_bytes_per_s": (one.bytes_per_ns * 1e9) as u64,
+            "slowdown": prediction.slowdown,
+            "cache_bytes": prediction.cache as u64,
+            "bandwidth_bytes_per_s": (prediction.bytes_per_ns * 1e9) as u64,
         })
     });
     let mut object = json!({ "slowdowns": slowdowns.collect::<Vec<Value>>() });

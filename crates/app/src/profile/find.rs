@@ -51,6 +51,6 @@ fn find_in_path(program: &Path, dir: &Path) -> anyhow::Result<PathBuf> {
 
 /// Returns whether `path` is the executable of evenkeel.
 fn is_own(path: &Path) -> bool {
-    let own = std::env::current_exe().and_then(std::fs::canonicalize).ok();
-    own.is_some() && own == std::fs::canonicalize(path).ok()
+    let own_path = std::env::current_exe().and_then(std::fs::canonicalize).ok();
+    own_path.is_some() && own_path == std::fs::canonicalize(path).ok()
 }

@@ -5,8 +5,8 @@
 //!   cache-model   alone (CPU time) ─► counted (instructions) ─► traced (reuse distances) ─► curve
 //! ```
 //!
-//! Without hardware counters the program runs up to three times, so repeated runs must be harmless. `--limit`
-//! bounds the total time. The measurement itself is in the crate `profiler`.
+//! Without hardware counters the program runs up to three times, so repeated runs must be harmless. `--limit` bounds
+//! the total time. The crate `profiler` performs the measurement.
 
 mod find;
 mod profile_output;

@@ -179,12 +179,12 @@ fn pressure_rows(snapshot: &Snapshot<'_>) -> BTreeMap<&'static str, ReplayPressu
         ("memory", snapshot.pressure.memory),
         ("io", snapshot.pressure.io),
     ];
-    let known = resources.into_iter().filter(|(_, stalled)| *stalled != StallTimes::default());
+    let reported = resources.into_iter().filter(|(_, stalled)| *stalled != StallTimes::default());
     let row = |stalled: StallTimes| ReplayPressure {
         some_ns: stalled.some.map(|time| time.0),
         full_ns: stalled.full.map(|time| time.0),
     };
-    known.map(|(name, stalled)| (name, row(stalled))).collect()
+    reported.map(|(name, stalled)| (name, row(stalled))).collect()
 }
 
 /// Returns the text of a counter. The event task-clock is a time.

@@ -95,13 +95,13 @@ pub struct Args {
 impl Args {
     /// Returns the first option on the command line that applies to live runs only.
     fn live_only_option(&self) -> Option<&'static str> {
-        let given = [
+        let options = [
             ("--grace", self.grace.is_some()),
             ("--kill-on-exit", self.kill_on_exit),
             ("--counters", self.counters != CountersArg::Auto),
             ("--cgroups", self.cgroups != CgroupsArg::Auto),
         ];
-        given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
+        options.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
     }
 }
 

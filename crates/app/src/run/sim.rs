@@ -78,8 +78,8 @@ pub enum SimSignals {
 }
 
 fn kernel(text: &str) -> Result<KernelVersion, String> {
-    let known = || KernelVersion::ALL.map(KernelVersion::name).join(", ");
-    KernelVersion::of_name(text).ok_or_else(|| format!("write one of {}", known()))
+    let names = || KernelVersion::ALL.map(KernelVersion::name).join(", ");
+    KernelVersion::of_name(text).ok_or_else(|| format!("write one of {}", names()))
 }
 
 fn variation(text: &str) -> Result<Variation, String> {
@@ -135,7 +135,7 @@ impl SimArgs {
 
     /// Returns the first option on the command line that a live host does not support.
     pub fn first_given_option(&self) -> Option<&'static str> {
-        let given = [
+        let options = [
             ("--machine", self.machine.is_some()),
             ("--kernel", self.kernel.is_some()),
             ("--numa-balancing", self.numa_balancing.is_some()),
@@ -145,7 +145,7 @@ impl SimArgs {
             ("--no-contention", self.no_contention),
             ("--readable", self.readable != SimSignals::All),
         ];
-        given.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
+        options.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
     }
 
     /// Reads the machine file, or this machine.

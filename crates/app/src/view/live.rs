@@ -205,7 +205,7 @@ impl JobCounts {
 fn domains(loads: &LoadSample, domain_names: &DomainNames, interval: Nanos) -> Vec<DomainLoad> {
     let secs = interval.as_secs_f64();
     let domain = |(idx, number): (usize, &u32)| {
-        let known = domain_names.domains().and_then(|all| {
+        let named = domain_names.domains().and_then(|all| {
             all.iter().find(|(_, domain)| domain.number == *number).map(|(_, domain)| domain)
         });
         let cpu = loads.cpu_time.get(idx).copied().unwrap_or_default();
@@ -214,7 +214,7 @@ fn domains(loads: &LoadSample, domain_names: &DomainNames, interval: Nanos) -> V
             label: format!("{} {number}", loads.level),
             ops_per_s: ops.map(|&ops| ops as f64 / secs),
             cpus_busy: if secs == 0.0 { 0.0 } else { cpu.as_secs_f64() / secs },
-            n_cpus: known.map_or(1, |domain| domain.cpus.len()),
+            n_cpus: named.map_or(1, |domain| domain.cpus.len()),
         }
     };
     loads.numbers.iter().enumerate().map(domain).collect()

@@ -8,9 +8,9 @@
 //!    12.250 s  move       hog.2  core 0 -> core 1  because the load of core 0 was …
 //! ```
 //!
-//! The view has neither a thread nor a clock. It is drawn in turns of the run, at most four times per second of run
-//! time. The view sends no query to the terminal and does not change its modes, so the terminal is in a normal state
-//! after any end of evenkeel. Each frame is one write.
+//! The view has neither a thread nor a clock. The view is drawn in turns of the run, at most four times per second of
+//! run time. The view sends no query to the terminal and does not change its modes, so the terminal is in a normal
+//! state after any end of evenkeel. Each frame is one write.
 
 mod live;
 mod progress_events;

@@ -29,8 +29,8 @@ pub struct Painter {
 /// Returns the columns and lines of the terminal at standard error; 80 × 24 if unknown.
 pub fn terminal_size() -> (u16, u16) {
     let size = rustix::termios::tcgetwinsize(terminal());
-    let known = size.ok().filter(|size| size.ws_col != 0 && size.ws_row != 0);
-    known.map_or((80, 24), |size| (size.ws_col, size.ws_row))
+    let nonzero = size.ok().filter(|size| size.ws_col != 0 && size.ws_row != 0);
+    nonzero.map_or((80, 24), |size| (size.ws_col, size.ws_row))
 }
 
 impl Painter {

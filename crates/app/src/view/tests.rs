@@ -27,7 +27,7 @@ fn cpus(list: &str) -> CpuSet {
     list.parse().expect("a list")
 }
 
-fn done(id: u32, action: Option<Action>) -> Outcome {
+fn done_outcome(id: u32, action: Option<Action>) -> Outcome {
     Outcome { target: Target::Job(JobId(id)), action, result: OutcomeResult::Done { n: 1 } }
 }
 
@@ -52,7 +52,8 @@ impl TurnBuilder {
             .with("domain", "core 0".to_owned())
             .with("cpus", "cpu 0".to_owned());
         self.plan.request(JobId(id), Action::Place(cpus(list)), reason);
-        self.outcomes.extend([done(id, Some(Action::Place(cpus(list)))), done(id, None)]);
+        self.outcomes
+            .extend([done_outcome(id, Some(Action::Place(cpus(list)))), done_outcome(id, None)]);
         self
     }
 
@@ -61,7 +62,7 @@ impl TurnBuilder {
             .with("domain", "core 1".to_owned())
             .with("cpus", "cpu 1".to_owned());
         self.plan.request(JobId(id), Action::Place(cpus(list)), reason);
-        self.outcomes.push(done(id, Some(Action::Place(cpus(list)))));
+        self.outcomes.push(done_outcome(id, Some(Action::Place(cpus(list)))));
         self
     }
 

@@ -61,9 +61,9 @@ fn start_time(pid: u32) -> anyhow::Result<u64> {
 
 /// Returns the reason why a selection is rejected that contains only unmanaged processes without children.
 fn never_matches(args: &Args, selection: &Selection) -> Option<String> {
-    let others = args.all || selection.included != Criteria::default();
-    let others = others || !args.cgroup.is_empty() || !args.unit.is_empty();
-    if others || selection.pids.is_empty() {
+    let has_criteria = args.all || selection.included != Criteria::default();
+    let has_criteria = has_criteria || !args.cgroup.is_empty() || !args.unit.is_empty();
+    if has_criteria || selection.pids.is_empty() {
         return None;
     }
     let reasons: Option<Vec<String>> =
@@ -107,7 +107,7 @@ struct Hierarchy {
     prefix: String,
 }
 
-/// Hierarchies that group processes: the unified one, and systemd's named hierarchy with cgroup v1.
+/// Hierarchies that group processes: the unified one, and with cgroup v1 the named hierarchy of systemd.
 fn hierarchies() -> Vec<Hierarchy> {
     let is_unified = Path::new(TOP).join("cgroup.controllers").is_file();
     let mounts =
@@ -128,8 +128,8 @@ fn below(name: &str) -> PathBuf {
 
 /// Adds a cgroup, given as the path in the hierarchy or as the directory. Returns the directory.
 fn add_cgroup(path: &Path, criteria: &mut Criteria) -> anyhow::Result<PathBuf> {
-    let known = hierarchies();
-    let by_dir = known
+    let mounted = hierarchies();
+    let by_dir = mounted
         .iter()
         .rev()
         .find_map(|hierarchy| Some((hierarchy, path.strip_prefix(&hierarchy.mount).ok()?)));
@@ -143,7 +143,7 @@ fn add_cgroup(path: &Path, criteria: &mut Criteria) -> anyhow::Result<PathBuf> {
         Some(candidate) => vec![candidate],
         None => {
             let inside = path.strip_prefix("/").unwrap_or(path);
-            known.iter().rev().map(|hierarchy| (hierarchy, inside)).collect()
+            mounted.iter().rev().map(|hierarchy| (hierarchy, inside)).collect()
         }
     };
     for (Hierarchy { mount, prefix }, inside) in candidates {

@@ -157,9 +157,9 @@ impl SimJob {
         SimJob { job, script, n_runs: 0, state: SimJobState::Waiting }
     }
 
-    /// Returns whether the job ends without a stop by the host. After the last of these jobs, the host stops the
-    /// restarted jobs.
-    fn ends_without_stop(&self) -> bool {
+    /// Returns whether the job ends with its program or at its maximum run time. After the last of these jobs, the
+    /// host stops the restarted jobs.
+    fn is_finite(&self) -> bool {
         self.job.ending != Ending::RestartUntilOthersDone
     }
 }

@@ -389,7 +389,7 @@ impl CounterDeltas {
     }
 }
 
-/// The events whose sum is the number of misses of the last-level cache.
+/// Events that add up to the misses of the last-level cache.
 const MISS_EVENTS: [CounterEvent; 3] =
     [CounterEvent::LlcLoadMisses, CounterEvent::LlcStoreMisses, CounterEvent::LlcPrefetchMisses];
 

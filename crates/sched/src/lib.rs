@@ -120,7 +120,7 @@ pub enum Wake {
     /// Every interval.
     #[default]
     Poll,
-    /// Only an interval in which a counter overflowed. If the host cannot sample the event, it prints a message and
+    /// Only an interval in which a counter overflowed. If the host cannot sample the event, it reports a message and
     /// polls. Otherwise the host also adds a turn after several intervals without an overflow, to detect other
     /// changes.
     Overflow {

@@ -119,8 +119,8 @@ impl JobMemory {
         sum(self.nodes.iter().map(NodeMemory::private_bytes))
     }
 
-    /// Returns the private memory that a migration to `to` would include: the memory on `from`, or without `from`,
-    /// the memory on all nodes except `to`.
+    /// Returns the private memory that a migration to `to` would include: the memory on `from`. If `from` is `None`,
+    /// it is the memory on all nodes except `to`.
     pub fn private_bytes_to_move(&self, from: Option<NodeId>, to: NodeId) -> Bytes {
         let is_source = |node: NodeId| node != to && from.is_none_or(|from| from == node);
         sum(self

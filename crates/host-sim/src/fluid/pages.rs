@@ -10,8 +10,8 @@ use crate::hardware::Hardware;
 /// The memory policy of a job. Nodes are indexes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum MemoryPlacement {
-    /// Pages are allocated on the node of the CPU that touches them first. If that node is full, the next node in the
-    /// node's fallback order is used.
+    /// Pages are allocated on the node of the CPU that touches them first. If this node is full, the next node in its
+    /// fallback order is used.
     #[default]
     FirstTouch,
     /// Pages are interleaved over these nodes.

@@ -59,11 +59,10 @@ impl SimHost {
         let others_left = self
             .slots
             .iter()
-            .any(|slot| slot.ends_without_stop() && !matches!(slot.state, SimJobState::Over));
+            .any(|slot| slot.is_finite() && !matches!(slot.state, SimJobState::Over));
         let slot = &self.slots[idx];
         let job = slot.job.id;
-        let restarts =
-            !slot.ends_without_stop() && others_left && !stopped_by_host && !self.is_stopping;
+        let restarts = !slot.is_finite() && others_left && !stopped_by_host && !self.is_stopping;
         let end = self.job_exit(idx, &running, status, (stopped_by_host, restarts));
         let tasks: Vec<TaskId> = self.fluid.tasks_of(idx).map(sampling::id_of).collect();
         self.last_reported.remove_job(idx, &tasks);

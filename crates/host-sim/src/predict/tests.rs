@@ -71,7 +71,7 @@ fn split(names: &[&str], llc_domains: &[LlcDomain]) -> String {
 #[test]
 fn the_pairs_of_four_programs_with_the_smallest_mean_slowdown_are_found() {
     // The measured slowdowns of the three pairings of these four programs are in pairs.csv: stream+bzip2 1.508,
-    // 1.055, xz+hmmsim 1.142, 1.210; much more if xz or hmmsim runs next to stream.
+    // 1.055, xz+hmmsim 1.142, 1.210. The slowdowns are much larger if xz or hmmsim runs next to stream.
     let llc_domains = [llc_domain(0, 0, 2), llc_domain(1, 1, 2)];
     assert_eq!(
         split(&["xz", "hmmsim", "bzip2", "stream"], &llc_domains),

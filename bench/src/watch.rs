@@ -27,7 +27,7 @@ pub struct Args {
     /// Set the number of windows per row, of two intervals each
     #[arg(long, default_value_t = 6)]
     windows: u32,
-    /// Set the warm-up in seconds; after it sleeping processes are sampled at the longest interval
+    /// Set the warm-up in seconds; after the warm-up, sleeping processes are sampled at the longest interval
     #[arg(long, default_value_t = 70)]
     warm_up: u64,
     /// Use this evenkeel executable (default: a release build)

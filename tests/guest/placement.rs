@@ -14,7 +14,7 @@ use crate::nodes::{self, hog};
 pub const ALL: &[Promise] = &[
     (
         "placement::memory_is_allocated_on_the_node_of_the_first_placement",
-        memory_comes_with_the_job,
+        memory_is_on_the_node_of_the_job,
     ),
     ("placement::child_processes_inherit_the_placement", children_too),
     ("placement::dfs_spreads_equal_jobs_over_all_nodes", dfs_spreads),
@@ -24,7 +24,7 @@ pub const ALL: &[Promise] = &[
 const SIZE: &str = "24M";
 const HOG_KIB: u64 = 24 * 1024;
 
-fn memory_comes_with_the_job() {
+fn memory_is_on_the_node_of_the_job() {
     let mut run = LiveRun::with_tool(&(hog("two", SIZE, "") + &hog("three", SIZE, "")));
     for (name, node) in [("two", 2), ("three", 3)] {
         run.request(name, Action::Place(nodes::cpus(node)));

@@ -241,7 +241,7 @@ fn the_runs_of_a_pair_have_the_same_random_variation() {
 }
 
 #[test]
-fn a_run_of_a_comparison_equals_that_of_evenkeel_run() {
+fn a_run_of_a_comparison_equals_the_run_of_evenkeel_run() {
     let dir = Comparisons::new();
     let comparison =
         dir.compared("small.toml -p linux,dfs --seeds 7-8 --variation counters=off", "out");

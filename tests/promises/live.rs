@@ -228,7 +228,7 @@ const FAILING: &str = r#"
 "#;
 
 #[test]
-fn a_job_that_fails_or_cannot_start_does_not_stop_the_rest() {
+fn a_job_that_fails_or_cannot_start_does_not_stop_the_other_jobs() {
     let mut run = LiveRun::new(FAILING);
     run.finish();
     assert_eq!(run.exits("fails")[0].status, ExitStatus::Exited(3));
@@ -307,7 +307,7 @@ fn one_thread_can_be_placed_separately_from_its_job() {
 }
 
 #[test]
-fn a_thousand_jobs_at_once_all_start_and_end() {
+fn a_thousand_concurrent_jobs_all_start_and_end() {
     let mut run =
         LiveRun::new("[[job]]\nname = \"many\"\ncommand = [\"sleep\", \"0.5\"]\ncopies = 1000\n");
     run.finish();

@@ -215,7 +215,7 @@ fn tables_with_other_line_ends_quotes_and_column_orders_give_the_same_result() {
 }
 
 #[test]
-fn without_a_column_for_writes_they_are_derived_from_bandwidths() {
+fn a_table_without_writes_derives_the_writes_from_bandwidths() {
     let (_dir, solo) = changed(SOLO, "dram_write_lines_pki", "other");
     let predicted =
         |table: &str| json(&["--machine", PAIR, "--programs", table, "hmmsim", "bwaindex"]);

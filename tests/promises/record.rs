@@ -78,7 +78,7 @@ fn a_recording_started_with_an_ignored_signal_ignores_it() {
 }
 
 #[test]
-fn without_a_recording_time_it_ends_with_its_program() {
+fn a_recording_without_a_time_limit_ends_with_its_program() {
     let dir = Dir::new();
     let begun = Instant::now();
     let mut child = record(&dir, &["--interval", "300s", "--", "sleep", "0.2"]);

@@ -89,7 +89,7 @@ fn the_table_of_a_real_run_fits_eighty_columns_and_reads_without_colour() {
 }
 
 #[test]
-fn the_files_are_written_to_the_given_directory() {
+fn the_files_are_written_to_the_requested_directory() {
     let dir = tempfile::tempdir().expect("a directory");
     let out = dir.path().join("new/directory");
     let output = tool::run(&["report", &fixture(), "--out", out.to_str().expect("text")]);

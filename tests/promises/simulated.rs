@@ -224,7 +224,7 @@ fn run(dir: &Dir, args: &[&str]) -> String {
 }
 
 #[test]
-fn the_same_seed_writes_the_same_journal_and_another_seed_a_different_one() {
+fn equal_seeds_write_equal_journals_and_different_seeds_different_journals() {
     let dir = Dir::with(&FILES);
     for (seed, out) in [("3", "a"), ("3", "b"), ("4", "c")] {
         run(&dir, &["--seed", seed, "--out", out, "-p", "dfs"]);

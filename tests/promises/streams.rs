@@ -140,14 +140,14 @@ fn a_short_lived_thread_is_counted_once() {
 }
 
 #[test]
-fn a_recording_with_other_counter_groups_is_replayed_with_its_own() {
+fn a_recording_with_other_counter_groups_is_replayed_with_these_groups() {
     check("amd-zen4-wide");
     let warnings = replayed("amd-zen4-wide")[0]["degraded"].to_string();
     assert!(!warnings.contains("does not count"), "{warnings}");
 }
 
 #[test]
-fn a_memory_controller_without_known_events_is_reported() {
+fn a_memory_controller_without_an_event_file_is_reported() {
     check("arm-neoverse-n1");
     let warnings = replayed("arm-neoverse-n1")[0]["degraded"].to_string();
     assert!(warnings.contains("the events of arm_cmn_0 are not supported"), "{warnings}");

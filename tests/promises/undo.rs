@@ -43,7 +43,7 @@ const WORKLOAD: &str = r#"
 
 /// Runs in a separate process, which is killed.
 #[test]
-#[ignore = "a part of after_a_kill_at_any_step_everything_can_be_restored; does nothing alone"]
+#[ignore = "a part of after_a_kill_at_any_step_restore_undoes_all_changes_of_the_run; does nothing alone"]
 fn run_to_be_killed() {
     let Some(path) = std::env::var_os(TEST_DIR) else { return };
     let Some((_, first, last)) = two_cpus() else { return };
@@ -122,7 +122,7 @@ fn runs(dir: &Dir) -> Vec<String> {
 }
 
 #[test]
-fn after_a_kill_at_any_step_everything_can_be_restored() {
+fn after_a_kill_at_any_step_restore_undoes_all_changes_of_the_run() {
     let Some((all, first, _)) = two_cpus() else { return };
     for step in 1..N_STEPS_MAX {
         let dir = Dir::new();
@@ -203,7 +203,7 @@ fn an_affinity_set_after_the_kill_is_kept() {
 }
 
 #[test]
-fn the_next_run_restores_what_a_killed_run_left() {
+fn the_next_run_restores_the_changes_of_a_killed_run() {
     let Some((all, ..)) = two_cpus() else { return };
     let dir = Dir::new();
     assert!(!killed_at(&dir, 12).success());

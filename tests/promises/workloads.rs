@@ -200,7 +200,7 @@ fn phases_run_the_self_check_of_their_hog_and_report_copies() {
 }
 
 #[test]
-fn load_sleep_exits_with_the_given_status() {
+fn load_sleep_exits_with_the_requested_status() {
     let output = tool::run(&["load", "sleep", "--for", "1ms", "--status", "7"]);
     assert_eq!(output.status.code(), Some(7));
 }

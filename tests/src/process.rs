@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 use base::CpuSet;
 use rustix::process::{Pid, Signal};
 
-/// Maximum wait for a condition. Processes of a busy guest are slow, and after a trial that reports a loss by chance a
-/// watch waits a minute before the next trial.
+/// Maximum wait for a condition. Processes of a busy guest are slow. A watch whose trial reports a loss by chance waits
+/// a minute before its next trial.
 pub const TIMEOUT: Duration = Duration::from_secs(200);
 
 /// Shell script that uses CPU time until it is killed.

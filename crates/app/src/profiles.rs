@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_matching_build_id_wins_over_the_name_and_other_builds_do_not_match() {
+    fn a_matching_build_id_has_priority_over_the_name_and_other_builds_do_not_match() {
         let profile = |id: &str| format!("name = \"p\"\nbuild_id = \"{id}\"\n[[phase]]\n");
         let dir = dir_with(&[
             ("p.profile.toml", "name = \"p\"\n[[phase]]\n"),

@@ -96,7 +96,7 @@ fn a_second_sigint_kills_jobs_that_ignore_sigterm() {
 }
 
 #[test]
-fn with_a_low_descriptor_limit_the_run_reports_it_and_continues() {
+fn with_a_low_descriptor_limit_the_run_prints_a_note_and_continues() {
     let many = "[[job]]\nname = \"a\"\nshell = \"i=0; while [ $i -lt 3000 ]; do i=$((i+1)); done; sleep 1\"\ncopies = 40\n";
     for limit in [200, 64] {
         let shell = format!("ulimit -n {limit}; exec \"$@\"");
@@ -138,7 +138,8 @@ fn a_process_started_by_an_orphan_during_its_end_is_ended() {
     assert!(!output.lines().any(|pid| is_running(pid.parse().expect("a number"))), "{output}");
 }
 
-/// Job `a` leaves a process without its process group and environment; job `b` runs at the same time.
+/// Job `a` leaves a process that has neither the process group nor the environment of the job. Job `b` runs at the same
+/// time.
 const UNASSIGNED: &str = r#"
     [[job]]
     name = "a"

@@ -1,5 +1,5 @@
-//! Every option that selects processes, with real processes. The tests check the managed and the unmanaged processes of
-//! `evenkeel watch`.
+//! The options that select processes, tested with real processes. The tests check the managed and the unmanaged
+//! processes of `evenkeel watch`.
 //!
 //! Each test starts shells that use CPU time, runs `evenkeel watch`, and reads the managed processes from
 //! `evenkeel status --json`. A test that this machine cannot run (no other user, no cgroup) prints `skipped`.
@@ -112,7 +112,7 @@ fn watch_ends_when_all_selected_processes_and_their_children_have_exited() {
 }
 
 #[test]
-fn watch_with_a_restricted_affinity_uses_only_these_cpus_and_reports_it() {
+fn watch_with_a_restricted_affinity_uses_and_reports_only_these_cpus() {
     let Some((all, _)) = two_cpus() else { return };
     let first: base::CpuSet = all.first().into_iter().collect();
     let busy = Process::busy();
@@ -155,7 +155,7 @@ fn watch_reports_once_if_no_move_is_possible_and_the_remedy() {
 }
 
 #[test]
-fn command_selects_matching_names_except_excluded_ones() {
+fn command_selects_matching_names_except_excluded_names() {
     let name = format!("evk{}", std::process::id());
     let (selected, _dir) = busy_shell_named(&format!("{name}a"));
     let (excluded, _dir_too) = busy_shell_named(&format!("{name}b"));
@@ -170,7 +170,7 @@ fn command_selects_matching_names_except_excluded_ones() {
 }
 
 #[test]
-fn all_selects_everything_except_excluded_processes() {
+fn all_selects_all_processes_except_excluded_processes() {
     let (excluded, _dir) = busy_shell_named(&format!("evk{}x", std::process::id()));
     let selected = Process::busy();
     let mut watch = start(&["--all", "--exclude", &format!("evk{}x", std::process::id())]);

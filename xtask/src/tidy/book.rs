@@ -2,8 +2,7 @@
 //!
 //! The check covers Markdown links to files and headings in all tracked Markdown files, the files that pages include
 //! (`{{#include path}}`), and paths in code spans of the pages on the source code. External links are not checked. A
-//! filter of `cargo test` must be part of the path of a function, because cargo succeeds without running a test if no
-//! function matches the filter.
+//! filter of `cargo test` must be part of the path of a function. Otherwise cargo runs no test and succeeds.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

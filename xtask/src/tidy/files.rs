@@ -17,7 +17,7 @@ const PURE_CRATES: &[&str] =
 /// Maximum number of lines of a source file. A longer file usually has more than one subject.
 const LINES_MAX: usize = 700;
 
-/// Beginnings of unsafe code. Each is split in two, so that this file does not contain the text.
+/// Beginnings of unsafe code. Each beginning is split in two, so that this file does not contain the text.
 const OPENS_UNSAFE: [&str; 2] = [concat!("uns", "afe {"), concat!("uns", "afe impl")];
 
 /// Checks every tracked file.
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn trailing_blanks_and_conflict_marks_are_faults() {
+    fn trailing_spaces_and_conflict_marks_are_faults() {
         let conflict = format!("//! x\n{} ours\nlet a = 1; \n", "<".repeat(7));
         assert_eq!(check_text("a.rs", &conflict).len(), 2);
     }

@@ -29,7 +29,7 @@ struct List {
     word: Vec<Word>,
 }
 
-/// One entry: a regular expression and its replacement.
+/// An entry of the list: a regular expression and its replacement.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Word {

@@ -61,7 +61,7 @@ pub struct Args {
     /// Search this directory for profiles before all others; may be repeated
     #[arg(long, value_name = "DIR")]
     profiles: Vec<PathBuf>,
-    /// Stop a run after this time; it is excluded from all metrics
+    /// Stop a run after this time; a stopped run is excluded from all metrics
     #[arg(long, value_name = "TIME", value_parser = input::nonzero_time, allow_hyphen_values = true)]
     time_limit: Option<Nanos>,
     #[command(flatten)]

@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn operations_are_divided_without_rest() {
+    fn operations_are_divided_without_a_remainder() {
         let shares: Vec<u64> = (0..4).map(|idx| budget().ops_of(idx)).collect();
         assert_eq!(shares, [3, 3, 2, 2]);
         let mut n_done = 0;

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_frame_has_no_trailing_blanks() {
+    fn a_frame_has_no_trailing_spaces() {
         let painter = Painter { n_lines: 0, coloured: true };
         let text = painter.text(&frame());
         assert_eq!(text, "\x1b[2K\x1b[0m\x1b[31mab\x1b[0m c\r\n\x1b[2K\r\n");

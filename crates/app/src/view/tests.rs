@@ -186,7 +186,7 @@ fn a_frame_has_jobs_loads_and_the_last_events() {
 }
 
 #[test]
-fn a_narrow_terminal_truncates_lines_and_a_low_one_omits_events() {
+fn a_narrow_terminal_truncates_lines_and_a_low_terminal_omits_events() {
     check_frame(
         (40, 6),
         expect![[r#"

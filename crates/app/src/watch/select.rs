@@ -1,4 +1,4 @@
-//! Selects processes from command-line options: users by name, units and cgroups by their location.
+//! Resolves the command-line options that select processes: users by name, units and cgroups by their directory.
 
 use std::path::{Path, PathBuf};
 

@@ -23,4 +23,6 @@ pub use rng::Rng;
 pub use stop_flag::StopFlag;
 pub use suggest::{counted_noun, noun};
 pub use transcript::transcript;
-pub use units::{Bytes, Nanos, ParseUnitError, SIZE_EXAMPLE, TIME_EXAMPLE, exact_nanos, gb_per_s};
+pub use units::{
+    Bytes, LINE_BYTES, Nanos, ParseUnitError, SIZE_EXAMPLE, TIME_EXAMPLE, exact_nanos, gb_per_s,
+};

@@ -14,6 +14,9 @@ pub struct Nanos(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(pub u64);
 
+/// Size of a cache line, in bytes, on every supported processor: the size of one memory transfer and of one miss.
+pub const LINE_BYTES: u64 = 64;
+
 /// Error of a text that is not a time or a size, with an example of a valid text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{found:?} is not a {quantity}; write {example}")]

@@ -31,8 +31,6 @@ use crate::variation::{Variation, VariationStreams};
 use fault_injection::FaultSchedule;
 pub use sampling::Capabilities;
 
-/// Bytes of a cache line.
-const LINE_BYTES: f64 = 64.0;
 /// Number of instants with events after which the host polls the stop flag, even without a turn. Their simulation
 /// takes a few hundredths of a second.
 const N_INSTANTS: u64 = 1 << 14;
@@ -245,7 +243,7 @@ impl SimHost {
     pub fn controllers(&mut self) -> Vec<(Option<NodeId>, [u64; 2])> {
         self.fluid.update_all();
         let nodes = self.fluid.hardware().nodes.iter().enumerate();
-        let bytes = |lines: f64| (lines * LINE_BYTES) as u64;
+        let bytes = |lines: f64| (lines * base::LINE_BYTES as f64) as u64;
         nodes.map(|(idx, node)| (node.id, self.fluid.lines(idx).map(bytes))).collect()
     }
 

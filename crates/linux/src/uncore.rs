@@ -17,16 +17,13 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use base::{CpuId, CpuSet, NodeId};
+use base::{CpuId, CpuSet, LINE_BYTES, NodeId};
 use sched::RawCounter;
 use topology::{Machine, Node};
 
 use crate::perf::{Attr, CounterGroup, CounterTarget, Flags, GROUP_BUFFER, GroupSpec, read_group};
 use crate::pmu::{DEVICES, encode, format_of};
 use crate::source::{Source, text};
-
-/// Bytes of one transfer: one cache line.
-const LINE_BYTES: u64 = 64;
 
 /// The open controllers of a machine.
 #[derive(Debug, Default)]

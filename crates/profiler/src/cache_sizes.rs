@@ -1,9 +1,6 @@
 //! Modelled cache sizes: two per doubling, from 16 KiB to 4 GiB.
 
-use base::Bytes;
-
-/// Size of a cache line in bytes.
-pub const LINE_BYTES: u64 = 64;
+use base::{Bytes, LINE_BYTES};
 
 /// Log2 of the number of lines of the smallest size, 16 KiB.
 const LOG2_LINES_MIN: u32 = 8;

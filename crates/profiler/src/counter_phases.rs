@@ -14,7 +14,7 @@
 //! Out of scope: memory-level parallelism, which depends on the miss latency of the machine. No task counter measures
 //! this latency.
 
-use base::{Bytes, Nanos};
+use base::{Bytes, LINE_BYTES, Nanos};
 use program::profile::{CurvePoint, MissRatioCurve, Phase, ProfileValue, ValueSource};
 
 /// Cumulative counter values of a program and all its children since its start.
@@ -34,8 +34,6 @@ pub struct CounterTotals {
     pub memory_stalls: Option<f64>,
 }
 
-/// Size of a cache line in bytes.
-const LINE_BYTES: f64 = 64.0;
 /// Maximum relative difference of the misses per 1000 instructions within one phase, as for traces. Guessed.
 const DIFFERENCE_MAX: f64 = 0.5;
 /// Intervals with fewer misses per 1000 instructions count as equal. Guessed.
@@ -124,7 +122,7 @@ fn phase(segment: &CounterTotals, whole: f64, llc: Option<Bytes>) -> Option<Phas
         cycles_per_instruction: segment.cycles.and_then(|cycles| counted(cycles / instructions)),
         core_cycles_per_instruction: core.and_then(|cycles| counted(cycles / instructions)),
         llc_accesses: segment.per_1000(segment.llc_references).and_then(counted),
-        bandwidth: segment.llc_misses.and_then(|n| counted(n * LINE_BYTES / cpu_s)),
+        bandwidth: segment.llc_misses.and_then(|n| counted(n * LINE_BYTES as f64 / cpu_s)),
         curve: MissRatioCurve::new(ValueSource::Counters, points.unwrap_or_default())?,
         ..Phase::default()
     })

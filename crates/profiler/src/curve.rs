@@ -9,7 +9,7 @@
 
 use program::profile::{CurvePoint, MissRatioCurve, Phase, ProfileValue, ValueSource};
 
-use crate::cache_sizes::{LINE_BYTES, N_SIZES, size_bytes};
+use crate::cache_sizes::{N_SIZES, size_bytes};
 use crate::sampler::N_GROUPS;
 use crate::windows::Window;
 
@@ -101,7 +101,7 @@ pub fn phase_from_windows(windows: &[Window], share: f64, share_covered: f64) ->
     let footprint: f64 = footprint_lines(windows);
     Some(Phase {
         share: traced(share.clamp(0.0, 1.0))?,
-        footprint_bytes: traced((footprint * LINE_BYTES as f64).round()),
+        footprint_bytes: traced((footprint * base::LINE_BYTES as f64).round()),
         working_set_bytes: working_set(&curve)
             .and_then(|size| ProfileValue::new(size.0 as f64, ValueSource::Traced)),
         curve,

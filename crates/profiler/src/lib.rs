@@ -34,7 +34,7 @@ mod window_meter;
 mod windows;
 
 pub use access_pattern::{AccessPattern, DataReference};
-pub use cache_sizes::{LINE_BYTES, N_SIZES, size_bytes};
+pub use cache_sizes::{N_SIZES, size_bytes};
 pub use curve::{CurveEstimate, curve, phase_from_windows, working_set};
 pub use lackey_trace::{LackeyParser, Reference, ReferenceKind};
 pub use sampler::{LineSampler, Sampling};

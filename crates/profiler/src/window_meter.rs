@@ -4,10 +4,10 @@
 //! line, because a CPU fetches the line once. A load and a store by one instruction are one use that writes.
 
 use crate::access_pattern::AccessPattern;
-use crate::cache_sizes::LINE_BYTES;
 use crate::lackey_trace::{Reference, ReferenceKind};
 use crate::sampler::{LineSampler, ReuseTally, Sampling};
 use crate::windows::{Window, WindowPlan};
+use base::LINE_BYTES;
 
 /// Maximum number of lines per window in the chart.
 const N_LINES_SHOWN: usize = 300;

@@ -8,11 +8,11 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use anyhow::bail;
-use base::Bytes;
+use base::{Bytes, LINE_BYTES};
 
 use super::LoadReport;
 use super::budget::{self, Budget, WorkerTask, least_cpu_time};
-use super::memory::{self, Buffer, BufferOptions, LINE_BYTES};
+use super::memory::{self, Buffer, BufferOptions};
 use super::walk::Walk;
 use crate::command_result::{CommandResult, OrUsageError};
 use crate::input;

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use anyhow::{Context, anyhow, bail};
-use base::Bytes;
+use base::{Bytes, LINE_BYTES};
 
 use crate::input;
 
@@ -31,9 +31,6 @@ const BUFFER_MIN: Bytes = Bytes(64_000_000);
 
 /// Expected miss share of a buffer of four times the cache size.
 const MISS_SHARE_FULL: f64 = 0.9;
-
-/// Bytes of a cache line.
-pub(crate) const LINE_BYTES: u64 = 64;
 
 /// A buffer of a valid size.
 #[derive(Clone, Copy, Debug)]

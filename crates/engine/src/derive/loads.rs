@@ -18,7 +18,7 @@
 //!
 //! A policy or the user can restrict the sources ([`LoadPreference`]).
 
-use base::{JobId, LlcId, Nanos, NodeId};
+use base::{JobId, LINE_BYTES, LlcId, Nanos, NodeId};
 use sched::{DomainLoads, LoadPreference, SignalTier};
 use topology::{Domains, Level};
 
@@ -29,9 +29,6 @@ use crate::jobs::{JobRates, Jobs};
 
 /// Converts declared loads, which are operations per millisecond multiplied by nanoseconds.
 const NANOS_PER_MILLI: u128 = 1_000_000;
-
-/// Bytes per memory operation: the size of a cache line.
-const LINE_BYTES: u64 = 64;
 
 /// Computes loads from the deltas of counters in an interval.
 #[derive(Debug, Default)]

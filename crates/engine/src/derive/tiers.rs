@@ -13,16 +13,13 @@
 
 use std::collections::BTreeMap;
 
-use base::{JobId, Nanos};
+use base::{JobId, LINE_BYTES, Nanos};
 use sched::{
     CounterDeltas, CounterEvent, EventKind, EventSet, Measured, MonGroupView, SignalTier, TaskView,
     TierOverride, Tiers,
 };
 
 use crate::jobs::Jobs;
-
-/// Bytes per miss: the size of a cache line.
-const LINE_BYTES: u64 = 64;
 
 #[derive(Debug, Default)]
 pub(crate) struct TierSelector {

@@ -122,7 +122,7 @@ impl SimHost {
             wait: Some(Nanos(wait as u64)),
             n_migrations: Some(migrations),
             counters,
-            traffic: Some(Bytes((lines * 64.0) as u64)),
+            traffic: Some(Bytes((lines * base::LINE_BYTES as f64) as u64)),
             n_remaining: 0,
         }
     }

@@ -191,8 +191,8 @@ impl SimHost {
                     .filter(|bytes| bytes.0 != 0),
                 controller_ops: count(self.last_reported.reported_nodes[node]),
                 counter_bits: if is_counted { COUNTER_BITS } else { 0 },
-                read_bytes: count(lines[0] * 64.0),
-                written_bytes: count(lines[1] * 64.0),
+                read_bytes: count(lines[0] * base::LINE_BYTES as f64),
+                written_bytes: count(lines[1] * base::LINE_BYTES as f64),
             });
         }
     }

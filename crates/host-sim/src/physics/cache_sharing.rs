@@ -23,7 +23,7 @@ use super::MissCurve;
 use super::miss_curve::ALL_MISS;
 
 /// Bytes of a cache line.
-pub(crate) const LINE: f64 = 64.0;
+pub(crate) const LINE: f64 = base::LINE_BYTES as f64;
 /// Number of steps in which a cache is filled.
 const N_STEPS: usize = 128;
 /// Lower bound of misses per 1000 instructions. A program at this bound gets only space that no other program fills.

@@ -509,7 +509,7 @@ fn scheduler_job(each: Nanos, template: &Job, hardware: &Hardware) -> Result<Job
 /// Returns the class of a program, from its memory operations alone on a machine.
 fn class(profile: &Profile, hardware: &Hardware, basis: DeclaredClassBasis) -> Option<Class> {
     let alone = shipped::alone(profile, hardware).ok()?;
-    let lines_per_s = alone.bandwidth / 64.0;
+    let lines_per_s = alone.bandwidth / base::LINE_BYTES as f64;
     Some(Class::of_rate(match basis {
         DeclaredClassBasis::Rate => lines_per_s / 1000.0,
         DeclaredClassBasis::Total => lines_per_s * alone.seconds / 1e6,

@@ -26,7 +26,7 @@ const N_POINTS: i32 = 20;
 /// Private cache whose misses are the counted accesses: the second-level cache of server cores until 2017.
 const PRIVATE: Bytes = Bytes(256 << 10);
 /// Bytes of a line.
-const LINE: f64 = 64.0;
+const LINE: f64 = base::LINE_BYTES as f64;
 /// Minimum cycles per instruction: a core retires at most four instructions per cycle. With a smaller minimum, the hog
 /// would retire up to twenty while its buffer fits into the cache.
 const CORE_CYCLES_MIN: f64 = 0.25;

@@ -15,7 +15,7 @@
 
 use std::cmp::Reverse;
 
-use base::{JobId, Nanos};
+use base::{JobId, LINE_BYTES, Nanos};
 use sched::{CounterEvent, JobState, PerJob, Plan, Reason, SignalTier, Snapshot, TaskView};
 
 use super::declaration::{Config, GROUPS_APPROXIMATE, GROUPS_UNKNOWN, Grouping};
@@ -36,8 +36,6 @@ pub(super) enum ContentionGroup {
 
 /// Minimum share of a period that a thread must run to be counted, in permille. Guessed.
 const RAN_MIN_PERMILLE: u128 = 10;
-/// Bytes per miss.
-const LINE_BYTES: u64 = 64;
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
 /// The groups of all jobs.

@@ -21,7 +21,7 @@ mod find;
 mod read;
 mod write;
 
-use base::{Bytes, Nanos};
+use base::{Bytes, LINE_BYTES, Nanos};
 
 use crate::Class;
 
@@ -253,9 +253,6 @@ impl MissRatioCurve {
     }
 }
 
-/// Bytes of a cache line.
-const LINE_BYTES: f64 = 64.0;
-
 /// Events per second of CPU time. A value that the profile does not contain is absent.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ProfileRates {
@@ -279,7 +276,7 @@ impl ProfileRates {
 
     /// Returns the memory traffic in bytes.
     pub fn bandwidth(&self) -> Option<f64> {
-        self.controller_ops().map(|lines| lines * LINE_BYTES)
+        self.controller_ops().map(|lines| lines * LINE_BYTES as f64)
     }
 }
 

@@ -25,7 +25,7 @@ use std::path::Path;
 use base::toml_reader::{
     SourceText, TomlFault, TomlTable, TomlVersion, Value, decimal, describe, integer, wrong_type,
 };
-use base::{Bytes, Nanos};
+use base::{Bytes, LINE_BYTES, Nanos};
 
 use super::{CurvePoint, MissRatioCurve, Phase, Profile, ProfileValue, ValueSource};
 use crate::error::WorkloadFault;
@@ -237,9 +237,6 @@ fn cache_size(key: &'static str, value: &Value<'_>) -> Result<Bytes, WorkloadFau
     let fault = TomlFault::OutOfRange { key, found: size.to_string(), range: "64 bytes or more" };
     if LINE_BYTES <= size.0 { Ok(size) } else { Err(fault.into()) }
 }
-
-/// Bytes of a cache line.
-const LINE_BYTES: u64 = 64;
 
 fn nanos(key: &'static str, value: &Value<'_>) -> Result<Nanos, WorkloadFault> {
     Ok(Nanos(integer(key, value, (0, u64::MAX), "nanoseconds from 0")?))

@@ -89,8 +89,8 @@ fn processes_of(dir: &Dir) -> Vec<u32> {
     pids.filter(|&pid| is_running(pid)).collect()
 }
 
-/// Waits for the processes of a killed run that meet `condition`. A job that was starting at the kill needs some time
-/// to have its environment.
+/// Waits for the processes of a killed run that meet `condition`. A job that was starting at the kill has its
+/// environment only after its exec.
 fn remaining(dir: &Dir, condition: impl Fn(u32) -> bool) -> Vec<u32> {
     wait_for("such a process", || {
         let pids: Vec<u32> = processes_of(dir).into_iter().filter(|&pid| condition(pid)).collect();

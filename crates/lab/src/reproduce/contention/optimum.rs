@@ -1,7 +1,7 @@
 //! Distance of policies to the best pinned placement.
 //!
 //! ```text
-//!   a set of eight ─► every split over the caches, each pinned ─► the best split   
+//!   a set of eight ─► every split over the caches, each pinned ─► the best split
 //!                  └► each policy, free ───────────────────────► slowdown ÷ that of the best - 1
 //! ```
 //!

@@ -80,8 +80,8 @@ mod tests {
         let mounts = format!("{}{v1}", V2.replace("/sys/fs/cgroup", "/sys/fs/cgroup/unified"));
         let mounts = ("proc/self/mountinfo", &*mounts);
         let unified = ("sys/fs/cgroup/unified/y/cpuset.cpus.effective", "0-7\n");
-        let own = ("sys/fs/cgroup/cpuset/x/cpuset.effective_cpus", "1\n");
-        check(&[cgroup, mounts, unified, own], Some("1"));
+        let cpus_v1 = ("sys/fs/cgroup/cpuset/x/cpuset.effective_cpus", "1\n");
+        check(&[cgroup, mounts, unified, cpus_v1], Some("1"));
         check(&[cgroup, mounts, unified], None);
     }
 

@@ -201,8 +201,8 @@ mod tests {
         });
         assert!(!errors.contains(&Some(libc::EINTR)) && errors.contains(&Some(libc::EPERM)));
         assert_eq!(errors.iter().filter(|error| error.is_none()).count(), n_made);
-        let mut left = vec![Ok(5), Err(libc::EINTR), Err(libc::EINTR)];
-        let call = || left.pop().expect("three calls").map_err(io::Error::from_raw_os_error);
+        let mut results = vec![Ok(5), Err(libc::EINTR), Err(libc::EINTR)];
+        let call = || results.pop().expect("three calls").map_err(io::Error::from_raw_os_error);
         assert_eq!(retry("a call", call).expect("the third"), 5);
     }
 

@@ -48,8 +48,8 @@ pub struct NodeMeminfo {
 pub fn parse_node_meminfo(text: &[u8]) -> Option<NodeMeminfo> {
     let text = std::str::from_utf8(text).ok()?;
     let number = |key: &str| {
-        let rest = text.lines().find_map(|line| line.split_once(key).map(|(_, rest)| rest));
-        rest.and_then(|rest| rest.split_ascii_whitespace().next()?.parse::<u64>().ok())
+        let value = text.lines().find_map(|line| line.split_once(key).map(|(_, value)| value));
+        value.and_then(|value| value.split_ascii_whitespace().next()?.parse::<u64>().ok())
     };
     let kib = |key: &str| number(key).and_then(|kib| kib.checked_mul(1024));
     let dirty = kib(" Dirty:").unwrap_or(0).saturating_add(kib(" Writeback:").unwrap_or(0));

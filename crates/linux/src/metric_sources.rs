@@ -337,9 +337,9 @@ mod tests {
     #[test]
     fn a_restriction_to_user_mode_is_reported_with_its_remedy() {
         let denied = || Err(io::Error::from_raw_os_error(libc::EACCES));
-        let answer = |event, paranoid, whole: bool, own: bool| {
+        let answer = |event, paranoid, whole: bool, in_user_mode: bool| {
             let (readable, reason) = task_availability(event, Some(paranoid), |user_only| {
-                if if user_only { own } else { whole } { Ok(()) } else { denied() }
+                if if user_only { in_user_mode } else { whole } { Ok(()) } else { denied() }
             });
             format!("{readable:?}: {reason}")
         };

@@ -155,8 +155,8 @@ pub fn parse_head(line: &str) -> Option<SmapsBlock> {
 }
 
 fn add_line(block: &mut SmapsBlock, line: &str) {
-    let Some((key, rest)) = line.split_once(':') else { return };
-    let kib = rest.split_ascii_whitespace().next().and_then(|word| word.parse::<u64>().ok());
+    let Some((key, value)) = line.split_once(':') else { return };
+    let kib = value.split_ascii_whitespace().next().and_then(|word| word.parse::<u64>().ok());
     let Some(bytes) = kib.and_then(|kib| kib.checked_mul(1024)) else { return };
     let sum = match key {
         "Private_Clean" | "Private_Dirty" | "Private_Hugetlb" => &mut block.private,
@@ -182,9 +182,9 @@ pub fn add(by_node: &mut PagesByNode, mapping: &Mapping, block: Option<&SmapsBlo
         };
         let (huge, file, shared) = (share(parts.huge), share(parts.file), share(parts.shared));
         let total = pages.saturating_mul(mapping.page_size);
-        let rest = total.saturating_sub(huge.saturating_add(file).saturating_add(shared));
+        let small = total.saturating_sub(huge.saturating_add(file).saturating_add(shared));
         for (sum, more) in [
-            (&mut sums.small, rest),
+            (&mut sums.small, small),
             (&mut sums.huge, huge),
             (&mut sums.file, file),
             (&mut sums.shared, shared),

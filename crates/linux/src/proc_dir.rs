@@ -165,14 +165,14 @@ mod tests {
     #[test]
     fn this_process_is_listed_with_its_start_time_and_a_missing_one_is_not_found() {
         let dir = ProcDir::open("/".as_ref()).expect("proc");
-        let own = std::process::id();
+        let this_pid = std::process::id();
         let mut found = false;
-        dir.list(|pid| found |= pid == own).expect("a list");
+        dir.list(|pid| found |= pid == this_pid).expect("a list");
         assert!(found);
-        let stat = dir.stat(own).expect("own process");
-        let other = crate::procfs::stat("/".as_ref(), own).expect("own process");
+        let stat = dir.stat(this_pid).expect("own process");
+        let other = crate::procfs::stat("/".as_ref(), this_pid).expect("own process");
         assert_eq!((stat.start_time_ticks, stat.parent), (other.start_time_ticks, other.parent));
-        assert_eq!(dir.status(own).expect("own process").process, own);
+        assert_eq!(dir.status(this_pid).expect("own process").process, this_pid);
         let missing = dir.stat(u32::MAX >> 1).expect_err("no such PID");
         assert_eq!(missing.kind(), io::ErrorKind::NotFound);
     }

@@ -86,9 +86,9 @@ pub fn parse_stat(line: &[u8]) -> Option<ProcStat> {
     let mut comm = Comm::default();
     let len = name.len().min(15);
     comm[..len].copy_from_slice(&name[..len]);
-    let rest = std::str::from_utf8(line.get(close + 1..)?).ok()?;
+    let tail = std::str::from_utf8(line.get(close + 1..)?).ok()?;
     let mut fields = [""; 49];
-    fields.iter_mut().zip(rest.split_ascii_whitespace()).for_each(|(field, word)| *field = word);
+    fields.iter_mut().zip(tail.split_ascii_whitespace()).for_each(|(field, word)| *field = word);
     let number = |nr: usize| fields[nr - FIRST].parse::<u64>().ok();
     let small = |nr: usize| fields[nr - FIRST].parse::<u32>().ok();
     // A task that is being reaped has no process group and no session: the kernel prints -1.

@@ -226,7 +226,7 @@ mod tests {
     fn this_process_has_threads_an_owner_and_an_earlier_start_than_its_child() {
         let root = Path::new("/");
         let pid = std::process::id();
-        let own = stat(root, pid).expect("own line");
+        let this_stat = stat(root, pid).expect("own line");
         let threads = threads(root, pid).expect("own threads");
         assert!(threads.contains(&pid));
         let dir = open(&root.join(format!("proc/{pid}/task"))).expect("own directory");
@@ -238,7 +238,7 @@ mod tests {
         let mut buffer = [0; 128];
         assert!(parse_schedstat(read_again(&schedstat, &mut buffer).expect("alive")).is_some());
         let start = stat(root, child.id()).expect("the child's line").start_time_ticks;
-        assert!(own.start_time_ticks <= start);
+        assert!(this_stat.start_time_ticks <= start);
         child.kill().expect("a child of the test");
         child.wait().expect("a child of the test");
         let errors =
@@ -253,8 +253,8 @@ mod tests {
         let (sender, receiver) = std::sync::mpsc::channel();
         let starter = std::thread::spawn(move || {
             let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep");
-            let own = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
-            sender.send((own, child.id())).expect("the receiver exists");
+            let this_tid = rustix::thread::gettid().as_raw_nonzero().get().unsigned_abs();
+            sender.send((this_tid, child.id())).expect("the receiver exists");
             child.wait().expect("a child of the test");
         });
         let (tid, child) = receiver.recv().expect("a child");

@@ -133,8 +133,8 @@ impl MonGroupDir {
     /// Returns the group with this name; `None` if it is not a name of this run.
     pub fn of_run(run: &str, name: &str) -> Option<Self> {
         let prefix = MonGroupDir::for_job(run, "").name;
-        let rest = name.strip_prefix(&prefix)?;
-        let is_plain = rest.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
+        let suffix = name.strip_prefix(&prefix)?;
+        let is_plain = suffix.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-');
         (is_plain && prefix != "evenkeel--").then(|| MonGroupDir { name: name.to_owned() })
     }
 

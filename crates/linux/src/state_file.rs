@@ -45,10 +45,10 @@ impl StateFile {
     fn replace(&self, text: &str) -> io::Result<()> {
         let temporary_path = self.temporary_path();
         let file = self.dir.create(&temporary_path, OFlags::TRUNC)?;
-        let mut rest = text.as_bytes();
-        while !rest.is_empty() {
-            let n_written = fault::retry("write", || Ok(rustix::io::write(&file, rest)?))?;
-            rest = &rest[n_written..];
+        let mut unwritten = text.as_bytes();
+        while !unwritten.is_empty() {
+            let n_written = fault::retry("write", || Ok(rustix::io::write(&file, unwritten)?))?;
+            unwritten = &unwritten[n_written..];
         }
         self.dir.rename(&temporary_path, &self.name)
     }

@@ -283,10 +283,10 @@ fn format_error(device: &str, problem: &str) -> UncoreError {
 
 impl ControllerType {
     fn has(&self, device: &str) -> bool {
-        let rest = device.strip_prefix(self.device);
-        rest.is_some_and(|rest| {
-            rest.bytes().all(|byte| byte.is_ascii_digit())
-                && (rest.is_empty() != self.device.ends_with('_'))
+        let suffix = device.strip_prefix(self.device);
+        suffix.is_some_and(|suffix| {
+            suffix.bytes().all(|byte| byte.is_ascii_digit())
+                && (suffix.is_empty() != self.device.ends_with('_'))
         })
     }
 }

@@ -100,10 +100,10 @@ impl RunCgroups {
     fn prepare_v2(&self) -> Result<(), String> {
         self.check_kind()?;
         if self.delegated.moves_in {
-            let own = self.dir.join(OWN_DIR);
-            files::mkdir(&own).map_err(|error| cannot("create", &own, &error))?;
+            let target = self.dir.join(OWN_DIR);
+            files::mkdir(&target).map_err(|error| cannot("create", &target, &error))?;
             fault::point();
-            self.move_processes(&own)?;
+            self.move_processes(&target)?;
         }
         fault::point();
         if self.delegated.enables {
@@ -132,8 +132,8 @@ impl RunCgroups {
         }
     }
 
-    /// Moves all processes of the delegated cgroup to `own`. Fails if one of them is not a descendant of this process.
-    fn move_processes(&self, own: &Path) -> Result<(), String> {
+    /// Moves all processes of the delegated cgroup to `target`. Fails if a process is not a descendant of this process.
+    fn move_processes(&self, target: &Path) -> Result<(), String> {
         let this = std::process::id();
         let delegated = self.in_delegated("");
         for _ in 0..ROUNDS_MAX {
@@ -149,7 +149,8 @@ impl RunCgroups {
                         delegated.display()
                     ));
                 }
-                move_to(&self.root, own, pid).map_err(|error| cannot("move to", own, &error))?;
+                move_to(&self.root, target, pid)
+                    .map_err(|error| cannot("move to", target, &error))?;
             }
         }
         Ok(())

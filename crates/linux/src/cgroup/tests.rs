@@ -109,10 +109,10 @@ fn tree(version: HierarchyVersion) -> tempfile::TempDir {
 
 /// Returns the cgroups of a run in the directory of [`tree`].
 fn groups(root: &Path, version: HierarchyVersion) -> RunCgroups {
-    let own = own_cgroup(root, version).expect("the hierarchy is mounted");
+    let cgroup = own_cgroup(root, version).expect("the hierarchy is mounted");
     let delegated = DelegatedCgroup {
         version,
-        dir: own.dir,
+        dir: cgroup.dir,
         enables: version == HierarchyVersion::V2,
         moves_in: false,
     };

@@ -108,7 +108,7 @@ fn distribute(samples: &[PageSample], status: &[i32], resident: Resident) -> Pag
         let of_kind = found().filter(|(sample, _)| sample.is_private == is_private);
         of_kind.map(|(sample, _)| u128::from(sample.weight)).sum::<u128>()
     };
-    let (own, shared) = (sum(true), sum(false));
+    let (private, shared) = (sum(true), sum(false));
     let mut by_node = std::collections::BTreeMap::<(u32, bool), u128>::new();
     for (sample, &status) in found() {
         let sum = by_node.entry((status.unsigned_abs(), sample.is_private)).or_default();
@@ -119,7 +119,7 @@ fn distribute(samples: &[PageSample], status: &[i32], resident: Resident) -> Pag
         let pages = nodes.entry(NodeId(node)).or_default();
         // `mapped` includes pages of files, so it is only an upper bound of shared memory.
         let (into, whole, all) = match is_private {
-            true => (&mut pages.small, u128::from(resident.private_bytes()), own),
+            true => (&mut pages.small, u128::from(resident.private_bytes()), private),
             false => (&mut pages.shared, shared.min(u128::from(resident.mapped)), shared),
         };
         *into = u64::try_from(part * whole / all.max(1)).unwrap_or(u64::MAX);
@@ -220,8 +220,8 @@ pub(crate) mod tests {
         };
         let small: u64 = first.nodes.values().map(|pages| pages.small).sum();
         // Other tests of this process allocate and free memory concurrently.
-        let own = resident.private_bytes();
-        assert!(80 * MIB <= small && small <= 2 * own, "{first:?}, {own}");
+        let private = resident.private_bytes();
+        assert!(80 * MIB <= small && small <= 2 * private, "{first:?}, {private}");
         match next_page {
             Ok(found) => {
                 assert!(found.is_some_and(|at| (sparse..=sparse + 4 * TIB).contains(&at)));

@@ -45,28 +45,28 @@ impl MigrationRange {
 /// Sorts the ranges: hot addresses first, in the order of `hot`. Hot ranges are extended to whole pages. Ranges that
 /// may contain huge pages are extended to blocks of `block` bytes, so that no huge page is split.
 pub fn hot_first(ranges: &[MigrationRange], hot: &[(u64, u64)], block: u64) -> Vec<MigrationRange> {
-    let mut rest: Vec<MigrationRange> =
+    let mut unassigned: Vec<MigrationRange> =
         ranges.iter().copied().filter(|range| !range.is_empty()).collect();
     let mut first = Vec::new();
     for &(from, to) in hot.iter().filter(|(from, to)| from < to) {
-        let mut left = Vec::with_capacity(rest.len());
-        for range in rest {
+        let mut remaining = Vec::with_capacity(unassigned.len());
+        for range in unassigned {
             let grain =
                 if range.may_be_huge { block.max(range.page_size) } else { range.page_size };
             let start = (from - from % grain).max(range.start);
             let end = to.checked_next_multiple_of(grain).unwrap_or(u64::MAX).min(range.end);
             if end <= start {
-                left.push(range);
+                remaining.push(range);
                 continue;
             }
             let parts = [(range.start, start), (start, end), (end, range.end)];
             let parts = parts.map(|(a, b)| (a < b).then(|| range.part(a, b)));
             first.extend(parts[1]);
-            left.extend([parts[0], parts[2]].into_iter().flatten());
+            remaining.extend([parts[0], parts[2]].into_iter().flatten());
         }
-        rest = left;
+        unassigned = remaining;
     }
-    first.extend(rest);
+    first.extend(unassigned);
     first
 }
 

@@ -211,13 +211,13 @@ impl<M: MovableMemory> ProcessPageMigrator<M> {
     pub fn remaining(&self) -> u64 {
         let found: u64 = self.found.iter().map(|block| block.bytes).sum();
         let ranges = self.ranges.get(self.range_idx..).unwrap_or_default();
-        let mut rest: u64 = ranges.iter().skip(1).map(|range| range.to_move).sum();
+        let mut to_move: u64 = ranges.iter().skip(1).map(|range| range.to_move).sum();
         if let Some(now) = ranges.first() {
-            let left = u128::from(now.end.saturating_sub(self.cursor));
-            let share = u128::from(now.to_move) * left / u128::from(now.len().max(1));
-            rest += u64::try_from(share).unwrap_or(now.to_move);
+            let unread = u128::from(now.end.saturating_sub(self.cursor));
+            let share = u128::from(now.to_move) * unread / u128::from(now.len().max(1));
+            to_move += u64::try_from(share).unwrap_or(now.to_move);
         }
-        found.saturating_add(rest).min(self.request.limit.saturating_sub(self.attempted()))
+        found.saturating_add(to_move).min(self.request.limit.saturating_sub(self.attempted()))
     }
 
     /// Returns the bytes that were requested so far.
@@ -239,12 +239,12 @@ impl<M: MovableMemory> ProcessPageMigrator<M> {
 
     /// Ends the migration and returns its totals.
     pub fn end(&mut self, stop: PageMigrationStop) -> ProcessMigrationTotals {
-        let rest = match stop {
+        let remaining = match stop {
             PageMigrationStop::Limit => 0,
             PageMigrationStop::Done => self.memory.unlisted(),
             _ => self.remaining().saturating_add(self.memory.unlisted()),
         };
-        let not_attempted = rest.min(self.request.limit.saturating_sub(self.attempted()));
+        let not_attempted = remaining.min(self.request.limit.saturating_sub(self.attempted()));
         ProcessMigrationTotals {
             requested: self.attempted() + not_attempted,
             moved: self.moved,
@@ -432,12 +432,12 @@ impl<M: MovableMemory> ProcessPageMigrator<M> {
         let nodes = self.nodes_of(&blocks.iter().map(|block| block.addr).collect::<Vec<_>>());
         let open: Vec<usize> =
             (0..blocks.len()).filter(|&idx| nodes.get(idx) != Some(&target)).collect();
-        let rest: Vec<PageBlock> = open.iter().map(|&idx| blocks[idx]).collect();
+        let retried: Vec<PageBlock> = open.iter().map(|&idx| blocks[idx]).collect();
         let mut answers = vec![target; blocks.len()];
-        match self.request(&rest) {
+        match self.request(&retried) {
             Ok(of_rest) => open.iter().zip(of_rest).for_each(|(&idx, one)| answers[idx] = one),
             // The call failed after some pages had moved. The moved pages are counted.
-            Err(_) if rest.len() < blocks.len() => {
+            Err(_) if retried.len() < blocks.len() => {
                 open.iter().for_each(|&idx| answers[idx] = UNWRITTEN);
             }
             Err(error) => return Err(error),
@@ -493,8 +493,8 @@ impl<M: MovableMemory> ProcessPageMigrator<M> {
             let node = nodes.get(idx).copied();
             let next = if block.may_be_split { second.next().copied() } else { node };
             if block.may_be_split && node == target && next != target {
-                let rest = (block.addr + page..block.addr + block.bytes).step_by(page as usize);
-                split.extend(rest.map(|addr| PageBlock { addr, bytes: page, may_be_split: false }));
+                let tail = (block.addr + page..block.addr + block.bytes).step_by(page as usize);
+                split.extend(tail.map(|addr| PageBlock { addr, bytes: page, may_be_split: false }));
                 self.moved += page;
             } else if node == target {
                 self.moved += block.bytes;

@@ -116,8 +116,8 @@ impl MigratableMemory {
     /// mappings.
     fn count_unlisted(&mut self, maps: &FileText, listed: u64) -> io::Result<()> {
         if maps.is_truncated {
-            let own = memory::resident_parts(Path::new("/"), self.pid)?.private_bytes();
-            self.unlisted = self.unlisted.max(own.saturating_sub(listed));
+            let private_bytes = memory::resident_parts(Path::new("/"), self.pid)?.private_bytes();
+            self.unlisted = self.unlisted.max(private_bytes.saturating_sub(listed));
         }
         Ok(())
     }

@@ -51,11 +51,11 @@ pub enum ValuesError {
 /// The bytes are not a valid read of a group. The kernel never returns such bytes.
 pub fn read_group(bytes: &[u8]) -> Result<RawGroup<'_>, ValuesError> {
     let short = |required: usize| ValuesError::Length { found: bytes.len(), required };
-    let (head, rest) = bytes.split_at_checked(HEAD_BYTES).ok_or_else(|| short(HEAD_BYTES))?;
+    let (head, body) = bytes.split_at_checked(HEAD_BYTES).ok_or_else(|| short(HEAD_BYTES))?;
     let n_declared = word(head, 0);
     let n_values = usize::try_from(n_declared).ok().filter(|&n| n <= COUNTERS_MAX);
     let n_values = n_values.ok_or(ValuesError::TooMany(n_declared))?;
-    let (pairs, beyond) = rest.as_chunks::<PAIR_BYTES>();
+    let (pairs, beyond) = body.as_chunks::<PAIR_BYTES>();
     if pairs.len() != n_values || !beyond.is_empty() {
         return Err(short(HEAD_BYTES + PAIR_BYTES * n_values));
     }

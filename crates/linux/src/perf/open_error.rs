@@ -77,8 +77,8 @@ mod tests {
     #[test]
     fn a_rejected_counter_has_the_value_or_capability_that_would_permit_it() {
         let denied = io::Error::from_raw_os_error(libc::EACCES);
-        let own = explain_open_error(&denied, Some(3), CounterScope::Task);
-        assert_eq!(own, "perf_event_paranoid is 3: set it to 2 or less, or give CAP_PERFMON");
+        let task = explain_open_error(&denied, Some(3), CounterScope::Task);
+        assert_eq!(task, "perf_event_paranoid is 3: set it to 2 or less, or give CAP_PERFMON");
         let cpu = explain_open_error(&denied, Some(2), CounterScope::Cpu);
         assert_eq!(cpu, "perf_event_paranoid is 2: set it to 0 or less, or give CAP_PERFMON");
         assert!(explain_open_error(&denied, Some(1), CounterScope::Task).contains("filter"));

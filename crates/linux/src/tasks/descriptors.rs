@@ -97,8 +97,8 @@ impl DescriptorBudget {
     /// Reserves descriptors for counters. Returns `None` if too few would remain for files.
     pub fn reserve(&self, n: usize) -> Option<DescriptorReservation> {
         let n = n as u64;
-        let left = self.free.load(Ordering::Relaxed).checked_sub(n)?;
-        if left < self.n_all / 4 {
+        let n_free = self.free.load(Ordering::Relaxed).checked_sub(n)?;
+        if n_free < self.n_all / 4 {
             return None;
         }
         self.free.fetch_sub(n, Ordering::Relaxed);

@@ -125,12 +125,13 @@ impl<S: Source> TaskReader<S> {
         used: Nanos,
         sampled: &mut SampledTasks,
     ) {
-        let rest = used.0.saturating_sub(totals.used_ns);
-        let Some(process) = self.processes.get_mut(&(job, pid)).filter(|_| rest != 0) else {
+        let unsampled_ns = used.0.saturating_sub(totals.used_ns);
+        let Some(process) = self.processes.get_mut(&(job, pid)).filter(|_| unsampled_ns != 0)
+        else {
             return;
         };
-        process.unseen.credited_ns = process.unseen.credited_ns.saturating_add(rest);
-        self.credit(job, pid, Nanos(rest), sampled);
+        process.unseen.credited_ns = process.unseen.credited_ns.saturating_add(unsampled_ns);
+        self.credit(job, pid, Nanos(unsampled_ns), sampled);
     }
 
     /// Adds credited CPU time to the sample of the main thread of a process. Creates the sample if necessary.

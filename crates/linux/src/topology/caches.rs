@@ -90,9 +90,9 @@ fn cpu_caches(tree: &Tree, cores: &CpuPartition, online: &CpuSet) -> BTreeMap<Cp
 
 /// Returns the CPUs that share the cache of a CPU and have the same last level.
 fn same_level(caches: &BTreeMap<CpuId, CpuCache>, cpu: CpuId) -> CpuSet {
-    let own = &caches[&cpu];
-    let is_peer = |other: &CpuId| caches.get(other).is_some_and(|cache| cache.level == own.level);
-    own.cpus.iter().filter(is_peer).collect()
+    let llc = &caches[&cpu];
+    let is_peer = |other: &CpuId| caches.get(other).is_some_and(|cache| cache.level == llc.level);
+    llc.cpus.iter().filter(is_peer).collect()
 }
 
 fn llc(

@@ -166,8 +166,8 @@ fn listed_siblings(tree: &Tree, info: &CpuInfo, online: &CpuSet) -> BTreeMap<Cpu
 fn same_core_id(tree: &Tree, cpu: CpuId, siblings: &CpuSet) -> CpuSet {
     let core_id =
         |cpu: CpuId| tree.number(&format!("sys/devices/system/cpu/cpu{}/topology/core_id", cpu.0));
-    let own = core_id(cpu);
-    siblings.iter().filter(|&other| core_id(other) == own).collect()
+    let own_core_id = core_id(cpu);
+    siblings.iter().filter(|&other| core_id(other) == own_core_id).collect()
 }
 
 /// Returns for each CPU the CPUs with the same package and core id.

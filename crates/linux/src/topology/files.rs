@@ -78,7 +78,7 @@ pub fn is_read(path: &str) -> bool {
 }
 
 fn expand(root: &Path, dir: &str, parts: &[&str], found: &mut Vec<String>) {
-    let Some((part, rest)) = parts.split_first() else {
+    let Some((part, subparts)) = parts.split_first() else {
         found.push(dir.to_owned());
         return;
     };
@@ -87,7 +87,7 @@ fn expand(root: &Path, dir: &str, parts: &[&str], found: &mut Vec<String>) {
         let path = join(part);
         let whole = root.join(&path);
         if fault::retry("stat", || whole.try_exists()).unwrap_or(false) {
-            expand(root, &path, rest, found);
+            expand(root, &path, subparts, found);
         }
         return;
     }
@@ -95,7 +95,7 @@ fn expand(root: &Path, dir: &str, parts: &[&str], found: &mut Vec<String>) {
     let entries = entries.into_iter().flatten().flatten();
     let names = entries.filter_map(|entry| entry.file_name().into_string().ok());
     for name in names.filter(|name| fits(part, name)) {
-        expand(root, &join(&name), rest, found);
+        expand(root, &join(&name), subparts, found);
     }
 }
 

@@ -130,14 +130,14 @@ fn distances(
 
 /// Parses a row. Returns `None` if the row is malformed or contains a distance below 10, the distance of a node to
 /// itself.
-fn row(own: NodeId, text: &str, ids: &NodeSet) -> Option<BTreeMap<NodeId, u32>> {
+fn row(from: NodeId, text: &str, ids: &NodeSet) -> Option<BTreeMap<NodeId, u32>> {
     let numbers: Vec<u32> =
         text.split_whitespace().map(|n| n.parse().ok()).collect::<Option<_>>()?;
     if numbers.len() != ids.len() || numbers.iter().any(|&cost| cost < DISTANCE_LOCAL) {
         return None;
     }
     let row: BTreeMap<NodeId, u32> = ids.iter().zip(numbers).collect();
-    (row.get(&own) == Some(&DISTANCE_LOCAL)).then_some(row)
+    (row.get(&from) == Some(&DISTANCE_LOCAL)).then_some(row)
 }
 
 /// Returns the latency and bandwidth of reads from the nearest CPUs to each memory, as reported by the firmware (class

@@ -49,7 +49,7 @@ fn candidates(variable: impl Fn(&str) -> Option<OsString>, uid: u32) -> Vec<Path
         dirs.push(PathBuf::from("/run/evenkeel"));
     } else {
         let usual = PathBuf::from(format!("/run/user/{uid}"));
-        let runtime = named("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|own| *own != usual);
+        let runtime = named("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| *path != usual);
         dirs.extend(runtime.into_iter().chain([usual]).map(|path| path.join("evenkeel")));
     }
     dirs.push(PathBuf::from(format!("/tmp/evenkeel-{uid}")));
@@ -184,8 +184,9 @@ mod tests {
         let usual = ["/run/user/7/evenkeel", "/tmp/evenkeel-7"];
         check(7, &[runtime], &usual);
         check(7, &[], &usual);
-        let (own, usual) = (("XDG_RUNTIME_DIR", "/x"), [&["/x/evenkeel"], &usual[..]].concat());
-        check(7, &[own], &usual);
+        let (runtime_dir, usual) =
+            (("XDG_RUNTIME_DIR", "/x"), [&["/x/evenkeel"], &usual[..]].concat());
+        check(7, &[runtime_dir], &usual);
         check(7, &[runtime, (STATE_VARIABLE, "/x")], &["/x"]);
     }
 
@@ -226,18 +227,18 @@ mod tests {
             return println!("not run: only root can change the owner of a directory");
         }
         let test_dir = tempfile::tempdir().expect("a directory");
-        let (own, planted) = (test_dir.path().join("own"), test_dir.path().join("planted"));
-        Dir::for_writing(std::slice::from_ref(&own)).expect("a directory");
+        let (own_dir, planted) = (test_dir.path().join("own"), test_dir.path().join("planted"));
+        Dir::for_writing(std::slice::from_ref(&own_dir)).expect("a directory");
         fs::create_dir(&planted).expect("a directory");
         std::os::unix::fs::chown(&planted, Some(65534), None).expect("root may");
         let link = test_dir.path().join("link");
-        symlink(&own, &link).expect("a link");
+        symlink(&own_dir, &link).expect("a link");
         std::os::unix::fs::lchown(&link, Some(65534), None).expect("root may");
         for path in [&planted, &link] {
             assert!(Dir::for_reading(path, true).expect("no records of this user").is_none());
             assert!(Dir::for_reading(path, false).is_err(), "the user named this dir");
         }
-        assert!(Dir::for_reading(&own, true).expect("a directory").is_some());
+        assert!(Dir::for_reading(&own_dir, true).expect("a directory").is_some());
     }
 
     #[test]

@@ -320,10 +320,10 @@ fn parse(bytes: &[u8]) -> (Option<UndoHeader>, Records, Vec<usize>) {
     lines.pop();
     let mut records = Records::default();
     let mut damaged = Vec::new();
-    let Some((first, rest)) = lines.split_first() else { return (None, records, damaged) };
+    let Some((first, following)) = lines.split_first() else { return (None, records, damaged) };
     let header = serde_json::from_slice::<UndoHeader>(first).ok().filter(UndoHeader::is_known);
     damaged.extend(header.is_none().then_some(1));
-    for (idx, line) in rest.iter().enumerate() {
+    for (idx, line) in following.iter().enumerate() {
         match serde_json::from_slice::<UndoLine>(line) {
             Ok(line) => records.apply(&line),
             Err(_) => damaged.push(idx + 2),

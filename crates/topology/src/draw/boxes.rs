@@ -29,8 +29,12 @@ pub(super) fn node(machine: &Machine, node: &Node) -> String {
 /// Draws the CPUs that no node lists: their node is offline, or the firmware omits them.
 pub(super) fn without_node(machine: &Machine) -> String {
     let listed = machine.nodes().iter().fold(CpuSet::new(), |all, node| all.or(&node.cpus));
-    let left = machine.online().minus(&listed);
-    if left.is_empty() { String::new() } else { frame("no node", "", &lines(machine, &left)) }
+    let unlisted = machine.online().minus(&listed);
+    if unlisted.is_empty() {
+        String::new()
+    } else {
+        frame("no node", "", &lines(machine, &unlisted))
+    }
 }
 
 fn frame(left: &str, right: &str, lines: &[String]) -> String {

@@ -70,8 +70,8 @@ fn further_keys_that_evenkeel_machine_prints_are_ignored() {
 #[test]
 fn a_written_machine_is_read_back_equal() {
     let machine = parse_toml(SMALL, "box.toml").expect("a machine");
-    let again = read_toml(&to_toml(&machine), "again.toml").expect("TOML");
-    assert_eq!(again, MachineFile::from(&machine));
+    let read_back = read_toml(&to_toml(&machine), "again.toml").expect("TOML");
+    assert_eq!(read_back, MachineFile::from(&machine));
 }
 
 #[test]

@@ -263,17 +263,18 @@ const LATENCY_NOISE_PERMILLE: u64 = 100;
 
 /// Checks that the memory of another node is not faster than local memory, except for measurement noise.
 fn check_local_is_fastest(attributes: &PerfAttributes) -> Result<(), MachineError> {
-    for own in attributes.accesses.iter().filter(|access| access.from == access.to) {
-        let Some(local) = own.latency_ns else { continue };
+    for local_access in attributes.accesses.iter().filter(|access| access.from == access.to) {
+        let Some(local) = local_access.latency_ns else { continue };
         let latency_min = local.value.saturating_mul(1000 - LATENCY_NOISE_PERMILLE) / 1000;
-        let from_node = attributes.accesses.iter().filter(|access| access.from == own.from);
+        let from_node =
+            attributes.accesses.iter().filter(|access| access.from == local_access.from);
         for (to, latency) in from_node.filter_map(|access| Some((access.to, access.latency_ns?))) {
             if latency.value < latency_min {
                 let problem = format!(
                     "has a latency of {} ns, less than the {} ns of local memory",
                     latency.value, local.value
                 );
-                let part = format!("the access from {} to {to}", own.from);
+                let part = format!("the access from {} to {to}", local_access.from);
                 return Err(invalid(part, "latency", problem));
             }
         }

@@ -207,8 +207,8 @@ impl MemberSearch<'_> {
     }
 
     fn is_of_another_user(&self, pid: u32) -> bool {
-        let own = rustix::process::geteuid().as_raw();
-        procfs::owner(self.root, pid).is_ok_and(|owner| owner != own)
+        let this_uid = rustix::process::geteuid().as_raw();
+        procfs::owner(self.root, pid).is_ok_and(|owner| owner != this_uid)
     }
 }
 

@@ -15,8 +15,8 @@ pub const UNWRITTEN: i32 = i32::MIN;
 /// Flag: moves only pages that no other process maps.
 const MPOL_MF_MOVE: i32 = 1 << 1;
 
-/// Queries the nodes of pages. `status` receives a node number or a negative error number (`-ENOENT`: no page at this
-/// address) of each page.
+/// Queries the nodes of pages. For each page, `status` receives a node number or a negative error number (`-ENOENT`: no
+/// page at this address).
 pub fn query(pid: u32, pages: &[u64], status: &mut Vec<i32>) -> io::Result<()> {
     status.clear();
     status.resize(pages.len(), UNWRITTEN);

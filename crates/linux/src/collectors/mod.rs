@@ -104,7 +104,7 @@ impl SystemCollectors {
 }
 
 /// Collectors of a live run. Controllers and LLC domains are sampled in every turn, because loads are computed from
-/// them; PSI and the times of CPUs once per second.
+/// these samples. PSI and the times of CPUs are sampled once per second.
 #[derive(Debug)]
 pub struct LiveCollectors {
     system: SystemCollectors,

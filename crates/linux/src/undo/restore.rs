@@ -313,7 +313,7 @@ fn read_all(file: &OwnedFd) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Parses a record. Returns the header, the state after all lines, and the numbers of malformed lines from 1. An
+/// Parses a record. Returns the header, the state after all lines, and the line numbers of malformed lines. An
 /// incomplete last line does not count: its writer was killed before the change was made.
 fn parse(bytes: &[u8]) -> (Option<UndoHeader>, Records, Vec<usize>) {
     let mut lines: Vec<&[u8]> = bytes.split(|&byte| byte == b'\n').collect();

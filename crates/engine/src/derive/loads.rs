@@ -18,7 +18,7 @@
 //!
 //! A policy or the user can restrict the sources ([`LoadPreference`]).
 
-use base::{JobId, LINE_BYTES, LlcId, Nanos, NodeId};
+use base::{LINE_BYTES, LlcId, Nanos, NodeId};
 use sched::{DomainLoads, LoadPreference, SignalTier};
 use topology::{Domains, Level};
 
@@ -242,9 +242,8 @@ impl LoadMeter {
     fn collect(&mut self, load_domains: &LoadDomains, jobs: &Jobs, tasks: &mut Tasks) {
         let domains = &load_domains.domains;
         self.tasks.clear();
-        let mut last = None;
         tasks.end_interval(|delta, has_exited| {
-            let mut task = TaskInDomain::of(domains, jobs, &mut last, delta);
+            let mut task = TaskInDomain::of(domains, jobs, delta);
             if has_exited {
                 task.domain = delta.cpu.and_then(|cpu| domains.of_cpu(cpu));
             }
@@ -369,14 +368,9 @@ impl LoadMeter {
 }
 
 impl TaskInDomain {
-    fn of(
-        domains: &Domains,
-        jobs: &Jobs,
-        last: &mut Option<(JobId, Option<usize>)>,
-        delta: &TaskDelta,
-    ) -> Self {
+    fn of(domains: &Domains, jobs: &Jobs, delta: &TaskDelta) -> Self {
         let TaskDelta { job, cpu, cpu_time, wait, misses, has_run } = *delta;
-        let job_idx = cached_idx(jobs, last, job);
+        let job_idx = jobs.live_idx(job);
         let ran_on = || domains.of_cpu(cpu?);
         let domain = match job_idx.map(|idx| jobs.entry(idx)) {
             // Another program may have set the affinity of only some threads.
@@ -474,18 +468,6 @@ fn counter_coverage(tasks: &[TaskInDomain], before: bool) -> Coverage {
 
 fn tier_without_counters(jobs: &Jobs) -> SignalTier {
     if jobs.any_declares_traffic() { SignalTier::Declared } else { SignalTier::None }
-}
-
-/// Returns the index of a live job. Tasks are sorted by job, so that `last` usually contains the index.
-fn cached_idx(jobs: &Jobs, last: &mut Option<(JobId, Option<usize>)>, job: JobId) -> Option<usize> {
-    match *last {
-        Some((same, idx)) if same == job => idx,
-        _ => {
-            let idx = jobs.live_idx(job);
-            *last = Some((job, idx));
-            idx
-        }
-    }
 }
 
 fn part_of(load: u64, part: u64, whole: u128) -> u64 {

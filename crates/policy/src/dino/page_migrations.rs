@@ -16,7 +16,7 @@ use sched::{Action, JobState, JobView, Plan, Reason, Snapshot};
 use super::Dino;
 use super::classes::MissClass;
 use super::declaration::{PAGE_MIGRATION_REPEATED, PageMigration};
-use crate::memory_intensity::page_migrations::{self, NodeChange, PAGE};
+use crate::memory_intensity::page_migrations::{self, NodeChange};
 
 /// Maximum number of attempts after a migration. The value is `BOUNCING_LIMIT` of Clavis 6.5.5.
 const ATTEMPTS_MAX: u64 = 5;
@@ -96,7 +96,7 @@ fn remaining(
     let most = others.max_by_key(|node| (node.private_bytes(), std::cmp::Reverse(node.node)))?;
     let (elsewhere, local) = (most.private_bytes(), known.on_node(moved.to).private_bytes());
     let is_much = u128::from(local.0) * ELSEWHERE_PERCENT < u128::from(elsewhere.0) * 100;
-    if !is_much || elsewhere < PAGE {
+    if !is_much {
         return None;
     }
     let action =

@@ -83,7 +83,7 @@ pub(crate) fn action(
 }
 
 /// Smallest size of a page migration.
-pub(crate) const PAGE: Bytes = Bytes::from_kib(4);
+const PAGE: Bytes = Bytes::from_kib(4);
 
 /// Returns the free memory of a node above the reserve; `None`: unknown.
 fn free(snapshot: &Snapshot<'_>, node: NodeId) -> Option<Bytes> {

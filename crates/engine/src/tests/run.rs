@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::io;
 
 use base::Nanos;
-use sched::{Cause, Outcome, Plan, Policy, Reason, ReasonCode, Sample, Snapshot, Turn};
+use sched::{Cause, Outcome, Plan, Policy, Reason, ReasonCode, Sample, SignalTier, Snapshot, Turn};
 use topology::Machine;
 
 use crate::{Approved, Engine, Host, RunError, RunSummary, Sink, TurnRecord, run};
@@ -72,17 +72,20 @@ impl Policy for Aborting {
     }
 }
 
-/// A sink that stores the numbers of recorded turns and fails in one turn.
+/// A sink that stores the numbers of recorded turns and of turns with changed tiers, and fails in one turn.
 #[derive(Default)]
 struct RecordedTurns {
     turns: Vec<u64>,
+    tier_changes: Vec<(u64, SignalTier)>,
     fails_at: Option<u64>,
 }
 
 impl Sink for RecordedTurns {
     fn record(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
-        self.turns.push(record.turn.number);
-        match self.fails_at == Some(record.turn.number) {
+        let number = record.turn.number;
+        self.turns.push(number);
+        self.tier_changes.extend(record.signals.map(|tiers| (number, tiers.loads)));
+        match self.fails_at == Some(number) {
             true => Err(io::Error::other("the disk is full")),
             false => Ok(()),
         }
@@ -93,6 +96,7 @@ struct RunTrace {
     result: Result<RunSummary, RunError<String>>,
     calls: String,
     recorded: [Vec<u64>; 2],
+    tier_changes: Vec<(u64, SignalTier)>,
 }
 
 fn trace(
@@ -103,11 +107,13 @@ fn trace(
     let mut host =
         Turns { remaining: (0..4).collect(), calls: Vec::new(), fails_at: host_fails_at };
     let machine = Machine::synthetic("nodes=2").expect("a machine");
-    let mut engine = Engine::new(machine, Vec::new(), Box::new(Aborting { at: aborts_at }));
+    let job = testkit::jobs(0, "a class=1");
+    let mut engine = Engine::new(machine, job, Box::new(Aborting { at: aborts_at }));
     let (mut first, mut second) =
         (RecordedTurns { fails_at: sink_fails_at, ..Default::default() }, RecordedTurns::default());
     let result = run(&mut host, &mut engine, &mut [&mut first, &mut second]);
-    RunTrace { result, calls: host.calls.join(", "), recorded: [first.turns, second.turns] }
+    let (calls, tier_changes) = (host.calls.join(", "), first.tier_changes);
+    RunTrace { result, calls, recorded: [first.turns, second.turns], tier_changes }
 }
 
 #[test]
@@ -143,4 +149,9 @@ fn an_error_of_the_host_ends_the_run_immediately() {
     let run = trace(None, None, Some(2));
     assert!(matches!(run.result, Err(RunError::Host(text)) if text.contains("host")));
     assert_eq!(run.recorded, [vec![0, 1], vec![0, 1]]);
+}
+
+#[test]
+fn tiers_are_recorded_only_in_turns_in_which_they_change() {
+    assert_eq!(trace(None, None, None).tier_changes, [(0, SignalTier::Declared)]);
 }

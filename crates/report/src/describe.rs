@@ -45,7 +45,7 @@ pub enum FieldUnit {
 }
 
 impl FieldUnit {
-    /// Returns the unit in documentation; empty for none.
+    /// Returns the unit for the documentation; empty without a unit.
     pub fn words(self) -> &'static str {
         match self {
             FieldUnit::Plain => "",

@@ -33,5 +33,5 @@ pub use describe::{Described, FieldDescription, FieldUnit, JsonType};
 pub use domain_names::{DomainNames, cpu_phrase};
 pub use model::*;
 
-/// Version of `report.json`. It increases when a field is renamed, removed or changes its meaning.
+/// Version of `report.json`. The version increases if a field is renamed, removed or changes its meaning.
 pub const FORMAT: u32 = 2;

@@ -61,7 +61,7 @@ record! {
         n_failed: u64, "Failed", Count, "Jobs that exited with another status, were killed by a signal, or could not be started.";
         n_stopped: u64, "Stopped", Count, "Jobs that evenkeel stopped, because the workload declares it or because the run was stopped.";
         n_unfinished: u64, "Unfinished", Count, "Jobs that had not ended at the end of the record.";
-        n_starts: u64, "Starts", Count, "Number of program starts; more than jobs if some restart.";
+        n_starts: u64, "Starts", Count, "Number of program starts; larger than the number of jobs if some jobs restart.";
         n_running_max: u64, "Concurrent", Count, "Maximum number of jobs that ran at the same time.";
         n_moves: u64, "Moves", Count, "Number of task migrations by evenkeel. In a replay: of the recorded run.";
         n_would_move: u64, "Would move", Count, "Only in a replay: number of requests to bind a running job to other CPUs or to release it.";
@@ -69,8 +69,8 @@ record! {
         n_rejections: u64, "Rejections", Count, "Number of rejected requests.";
         n_rejections_omitted: u64, "Rejections omitted", Count, "Rejections that are missing in the list because there were very many.";
         n_unmanaged: u64, "Unmanaged", Count, "Jobs that evenkeel stopped placing.";
-        user_ns: u64, "User", Nanos, "CPU time in user mode of all jobs that ended.";
-        system_ns: u64, "System", Nanos, "CPU time in kernel mode of all jobs that ended.";
+        user_ns: u64, "User", Nanos, "CPU time of all ended jobs in user mode.";
+        system_ns: u64, "System", Nanos, "CPU time of all ended jobs in kernel mode.";
         wait_ns: Option<u64>, "Wait time", Nanos, "Wait time (runnable but not running) of the sampled tasks of jobs that ended; absent if no job has a value.";
         n_migrations: Option<u64>, "Migrations", Count, "Number of CPU migrations of the sampled tasks, by the kernel or by evenkeel; absent if no job has a value.";
     }
@@ -109,7 +109,7 @@ record! {
         command: String, "Command", Plain, "The command line.";
         class: Option<u32>, "Class", Plain, "Declared memory class, 0 to 15; absent counts as 0.";
         profile: Option<String>, "Profile", Plain, "Profile of the program.";
-        threads: u32, "Threads", Count, "Declared number of busy threads; the job gets as many CPUs.";
+        threads: u32, "Threads", Count, "Declared number of busy threads; the job gets the same number of CPUs.";
         state: JobStateName, "State", Plain, "State at the end of the record.";
         exit_status: Option<i32>, "Exit status", Plain, "Exit status of the last run.";
         signal: Option<i32>, "Signal", Plain, "Number of the signal that ended the last run.";
@@ -117,12 +117,12 @@ record! {
         due_ns: u64, "Due", Nanos, "Start time that the workload declares.";
         started_ns: Option<u64>, "Start", Nanos, "Time of the first start.";
         ended_ns: Option<u64>, "End", Nanos, "Time of the last end.";
-        wall_ns: Option<u64>, "Wall", Nanos, "From the exec of the program to its exit. `started_ns` and `ended_ns` are times of turns: the wall time of a short job is shorter than their difference.";
+        wall_ns: Option<u64>, "Wall", Nanos, "From the exec of the program to its exit. `started_ns` and `ended_ns` are times of turns: the wall time of a short job is shorter than the difference of these times.";
         user_ns: Option<u64>, "User", Nanos, "CPU time in user mode.";
         system_ns: Option<u64>, "System", Nanos, "CPU time in kernel mode.";
-        wait_ns: Option<u64>, "Wait time", Nanos, "Wait time (runnable but not running) of its sampled tasks, from their fork on.";
+        wait_ns: Option<u64>, "Wait time", Nanos, "Wait time (runnable but not running) of the sampled tasks of the job, from their fork on.";
         max_resident_bytes: Option<u64>, "Memory", Bytes, "Largest maximum resident set of the processes of the job.";
-        n_migrations: Option<u64>, "Migrations", Count, "Number of CPU migrations of its sampled tasks, by the kernel or by evenkeel.";
+        n_migrations: Option<u64>, "Migrations", Count, "Number of CPU migrations of the sampled tasks of the job, by the kernel or by evenkeel.";
         counters: Vec<CounterRow>, "Counters", Plain, "Counter values. Page faults and context switches exist for every job that ended; other events exist if hardware counters ran. For an attached program the values cover the time in which it was managed.";
         ipc: Option<f64>, "Instructions per cycle", Plain, "Instructions per cycle; absent if one of both events was not counted.";
         mpki: Option<f64>, "LLC misses per 1000 instructions", Plain, "Last-level cache misses per 1000 instructions; absent if one of both events was not counted.";
@@ -132,7 +132,7 @@ record! {
         pages_requested_bytes: u64, "Memory to migrate", Bytes, "Bytes on the source nodes that the page migrations found.";
         pages_moved_bytes: u64, "Memory migrated", Bytes, "Bytes of the page migrations that were on the target node afterwards.";
         memory: Vec<NodeMemoryRow>, "Memory by node", Plain, "Memory per node at the last sample, all processes together; empty if it was not sampled.";
-        memory_sampled_permille: Option<u32>, "Sampled", Plain, "Share of that memory that was inspected, in permille. Below 1000 the values are scaled up.";
+        memory_sampled_permille: Option<u32>, "Sampled", Plain, "Inspected share of the memory of the job, in permille. Below 1000 the values are scaled up.";
         n_starts: u64, "Starts", Count, "Number of starts.";
         n_remaining: u64, "Remaining processes", Count, "Processes of the job that were running when its main process ended. They receive SIGTERM, then SIGKILL; a process of another user may survive.";
         slowdown: Option<f64>, "Slowdown", Plain, "Time together divided by time alone; absent until the program was measured alone.";

@@ -9,7 +9,7 @@ use crate::format::{ABSENT, bytes, count, duration};
 use crate::table::Align::{Left, Right};
 use crate::table::{ReportTable, fold};
 
-/// Version of the state file. It increases when a field is renamed, removed or changes its meaning.
+/// Version of the state file. The version increases if a field is renamed, removed or changes its meaning.
 pub const STATE_FORMAT: u32 = 4;
 
 record! {
@@ -49,7 +49,7 @@ record! {
         n_idle: u64, "Idle", Count, "Selected processes that are idle.";
         n_inherited: u64, "Inherited", Count, "Child processes that inherited the affinity of a placed process.";
         n_placements: u64, "Placements", Count, "Number of times that a process was bound to CPUs so far, the first time and starts included.";
-        pages_moved_bytes: u64, "Memory migrated", Bytes, "Memory migrated to another node so far, which is not reverted.";
+        pages_moved_bytes: u64, "Memory migrated", Bytes, "Memory migrated to another node so far. The migration is not reverted.";
         benefit: MeasuredBenefit, "Benefit", Plain, "Whether the moves of the policy improve performance, as measured by trials.";
         benefit_text: Option<String>, "Measurement", Plain, "The last verdict of a trial as a sentence.";
         managed: Vec<ManagedRow>, "Managed", Plain, "The managed processes, by job number.";

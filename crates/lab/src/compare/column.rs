@@ -119,7 +119,7 @@ impl MachineVariant {
 /// Returns the columns of all lists.
 ///
 /// # Errors
-/// The first invalid column, or a column that repeats another.
+/// The first invalid column, or a column that repeats another column.
 pub fn columns<'a>(lists: impl IntoIterator<Item = &'a str>) -> Result<Vec<Column>, ColumnError> {
     let mut columns: Vec<Column> = Vec::new();
     for text in lists.into_iter().flat_map(split) {

@@ -19,7 +19,7 @@ use host_sim::script::{Script, ScriptPhase};
 use host_sim::variation::Variation;
 use sched::{Action, Cause, JobView, Plan, Policy, Reason, ReasonCode, Snapshot, reasons};
 
-/// Maximum number of assignments that are all evaluated. With more assignments, a heuristic search is used.
+/// Maximum number of assignments for an exhaustive search. With more assignments, a heuristic search is used.
 const ASSIGNMENTS_MAX: usize = 4096;
 /// Minimum relative reduction of the sum of slowdowns by a change. Smaller differences are within the error of the
 /// solver, and would move programs back and forth.

@@ -229,7 +229,7 @@ impl RunStore {
         Ok(())
     }
 
-    /// Appends the times of the jobs of a workload alone.
+    /// Appends the time of each job of a workload alone on the idle machine.
     ///
     /// # Errors
     /// The file cannot be written.

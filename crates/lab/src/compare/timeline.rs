@@ -1,6 +1,6 @@
 //! The report of a single simulated run.
 //!
-//! A run depends only on its policy, workload and seed, so that its timeline is not stored: the run is repeated with a
+//! A run depends only on its policy, workload and seed, so its timeline is not stored. The run is repeated with a
 //! report builder as a sink.
 
 use std::collections::BTreeMap;

@@ -71,8 +71,8 @@ pub(super) struct ExperimentFile {
     pub machines: Vec<String>,
     /// Reason for the part of the experiment that is a function.
     pub code: Option<String>,
-    /// Limit of the number of seeds. In experiments with draws: run each draw with the seeds 1 to this number, not with
-    /// the number of the draw as seed.
+    /// Limit of the number of seeds. In experiments with draws, each draw runs with the seeds 1 to this number, instead
+    /// of the number of the draw as its seed.
     pub seeds: Option<usize>,
     #[serde(default)]
     pub notes: Vec<String>,

@@ -295,8 +295,8 @@ impl<'a> Evaluator<'a> {
         Ok(Some(members.map(|(idx, _)| idx).collect()))
     }
 
-    /// Returns the slowdown of the programs of a set over their time alone: the mean over all runs, or the largest
-    /// slowdown of all runs.
+    /// Returns the slowdown of the programs of a set relative to their time alone: the mean or the largest value over
+    /// all runs.
     fn slowdown(
         &self,
         bindings: &Bindings,
@@ -426,7 +426,7 @@ impl<'a> Evaluator<'a> {
         })
     }
 
-    /// Returns a template with the values of a measure, or of the named measures of a claim.
+    /// Fills a template with the values of a measure, or of the named measures of a claim.
     fn text(
         &self,
         measures: &BTreeMap<String, Bindings>,

@@ -71,7 +71,7 @@ impl Gain {
         })
     }
 
-    /// Returns by which fraction the last of some jobs exits earlier than with the baseline.
+    /// Returns the gain of a group of jobs: the saved fraction of the time until the last of these jobs exits.
     pub fn group_end(policy: &Series, base: &Series, jobs: &[usize]) -> Self {
         let end = |run: &RunMetrics| -> Option<f64> {
             let ends = jobs.iter().map(|job| Some(run.jobs[*job].end?.as_secs_f64()));

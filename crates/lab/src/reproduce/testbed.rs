@@ -483,7 +483,8 @@ fn listed(names: &str) -> Result<Vec<Job>, ReproduceError> {
     Ok((0..).zip(names.split('+')).map(job).collect())
 }
 
-/// Returns a job that computes for `each` and sleeps until the next poll of `dfs`, until all other jobs have exited.
+/// Returns a job that computes for `each` in every poll interval of `dfs`, and otherwise sleeps. It exits after all
+/// other jobs.
 fn scheduler_job(each: Nanos, template: &Job, hardware: &Hardware) -> Result<Job, ReproduceError> {
     let mut profile = shipped::profile("bitcount")?;
     let per_s = shipped::alone(&profile, hardware).map_or(0.0, |alone| alone.instructions);
@@ -567,7 +568,7 @@ fn with_alternating_phases(
     Profile { phases, ..profile }
 }
 
-/// Returns a part of a phase with its misses and accesses times a factor.
+/// Returns a part of a phase, with its misses and accesses multiplied by a factor.
 fn scaled(phase: &Phase, times: f64, part: f64) -> Phase {
     let times_factor = |value: Option<ProfileValue>, factor: f64| {
         value.and_then(|value| ProfileValue::new(value.value() * factor, value.source))

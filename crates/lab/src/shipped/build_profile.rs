@@ -28,7 +28,7 @@ const PRIVATE: Bytes = Bytes(256 << 10);
 /// Bytes of a line.
 const LINE: f64 = base::LINE_BYTES as f64;
 /// Minimum cycles per instruction: a core retires at most four instructions per cycle. With a smaller minimum, the hog
-/// would retire up to twenty while its buffer fits into the cache.
+/// would retire up to twenty instructions per cycle while its buffer fits into the cache.
 const CORE_CYCLES_MIN: f64 = 0.25;
 
 /// Returns the profile of a program, with `factor` times the instructions.
@@ -74,7 +74,7 @@ fn phase(
     // similar cores.
     let core_cycles =
         (values.cycles - misses * MEMORY_CYCLES / 1000.0 / values.overlap).max(CORE_CYCLES_MIN);
-    // Per 1000 instructions, behind the private caches.
+    // Accesses to the last-level cache per 1000 instructions.
     let accesses = match &values.misses {
         MissSource::Falling { apki, .. } | MissSource::All { apki, .. } => *apki,
         MissSource::Traced(_) => curve.misses_at(PRIVATE).unwrap_or(0.0),
@@ -124,7 +124,7 @@ fn curve(values: &ProgramValues) -> MissRatioCurve {
             let sizes = [Bytes(16 << 10), Bytes(buffer.0.saturating_sub(1)), buffer];
             (ValueSource::Declared, sizes.map(at).to_vec())
         }
-        // The trace contains misses and write-backs. Prefetches are estimated as above.
+        // The trace contains misses and write-backs. Prefetches are estimated, as for other programs.
         MissSource::Traced(traced) => {
             (ValueSource::Traced, average(traced, values.prefetched * extra_lines))
         }

@@ -1,4 +1,4 @@
-//! Data for the simulator that is part of the program: machines, profiles of the papers' programs, and their workloads.
+//! Simulator data inside the program: machines, profiles of the papers' programs, and their workloads.
 //!
 //! ```text
 //!   workloads/data/benchmarks.csv ─┐

@@ -6,7 +6,7 @@
 //! to few runs, whose resamples vary too little: the ends use quantiles of Student's t-distribution (Hesterberg, "What
 //! Teachers Should Know About the Bootstrap", The American Statistician 69, 2015).
 //!
-//! A resample is never outside the range of the runs, so intervals of few runs are still too narrow: five runs give
+//! A resample is never outside the range of the runs, so intervals of few runs are still too narrow. Five runs give
 //! intervals that contain the true value in about 92 % of the trials, ten runs in 93 to 94 %, and fifteen or more runs
 //! in 95 % (measured by the tests below).
 //!

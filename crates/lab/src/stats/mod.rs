@@ -34,7 +34,7 @@ pub fn mean_of(values: impl IntoIterator<Item = f64>) -> Option<f64> {
     (!values.is_empty()).then(|| mean(&values))
 }
 
-/// Returns the median; of an even number of values the mean of the two in the middle; 0 for no values.
+/// Returns the median; if the number of values is even, the mean of the two middle values; 0 for no values.
 pub fn median(values: &[f64]) -> f64 {
     quantile(values, 0.5)
 }
@@ -71,7 +71,7 @@ pub fn variation(values: &[f64]) -> Option<f64> {
     deviation(values).map(|deviation| deviation / mean(values))
 }
 
-/// Returns the largest slowdown over smallest; `None` for fewer than two values.
+/// Returns the largest slowdown divided by the smallest; `None` for fewer than two values.
 pub fn unfairness(slowdowns: &[f64]) -> Option<f64> {
     let most = slowdowns.iter().copied().max_by(f64::total_cmp)?;
     let least = slowdowns.iter().copied().min_by(f64::total_cmp)?;

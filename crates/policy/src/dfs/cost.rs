@@ -22,8 +22,8 @@
 //!   cost(p, N) = Σ over q on N of  sens(p, class q) + sens(q, class p)
 //! ```
 //!
-//! Both terms need only the number of jobs of each class on N, and the sum of their sensitivities to each class. Unit:
-//! permille of a job's time alone.
+//! Both terms depend only on the number of jobs of each class on N, and on the sum of their sensitivities to each
+//! class. Unit: permille of a job's time alone.
 
 use base::{Bytes, Nanos};
 use program::{Class, Ending};

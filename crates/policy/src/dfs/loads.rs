@@ -8,9 +8,9 @@
 //!   JobCounts       jobs per domain and CPU: the `pid_set` of the published scheduler
 //! ```
 //!
-//! Measurements are discarded if the signal tier changes, because loads then have another unit, and if the level of the
-//! domains changes. Expected changes are discarded if the domains change. Jobs are counted in each snapshot, so that
-//! the counts always agree with the state of the engine.
+//! Measurements are discarded if the level of the domains or the signal tier changes; another tier has another unit.
+//! Expected changes are discarded if the domains change. Jobs are counted in each snapshot, so that the counts always
+//! agree with the state of the engine.
 
 use base::{CpuSet, JobId};
 use program::Class;

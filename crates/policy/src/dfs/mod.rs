@@ -9,9 +9,9 @@
 //!                        on it migrates to the domain with the lowest load
 //! ```
 //!
-//! A class is a coarse grade of a job's memory traffic, from 0 to 15; each class has twice the traffic of the previous
-//! class. The load of a domain is the count of its controllers in the last interval. If the controllers cannot be read,
-//! another signal tier provides the loads ([`sched::SignalTier`]).
+//! A class is a coarse grade of a job's memory traffic, from 0 to 15; each class has about twice the traffic of the
+//! previous class. The load of a domain is the count of its controllers in the last interval. If the controllers cannot
+//! be read, another signal tier provides the loads ([`sched::SignalTier`]).
 //!
 //! The published text does not define the factor, the placement of jobs that start together, or whether a job may
 //! migrate back immediately. `reading=paper` applies only the printed rules; `reading=corrected` adds rules. Each added

@@ -316,7 +316,7 @@ fn top(among: &[usize], k: usize, value: impl Fn(usize) -> u64) -> Vec<usize> {
     sorted
 }
 
-/// Returns the group of most threads of a job, and the values of all.
+/// Returns the group of most threads of a job, and the values of all its threads.
 fn majority(
     rows: &[ThreadRates],
     votes: &[Option<ContentionGroup>],

@@ -37,7 +37,7 @@ params! {
             .unavailable("h3", "copies of read-only pages, which no host can make for a running program")
             .no_effect_with(&["pages!=h1 and domains=llc", "pages!=h1 and domains=core"]);
         // The simulation of two-level scheduling waits 50 page executions, about a quarter of the cost of migrating all
-        // pages. Here the migration of 8 GiB takes about four seconds at 2 us per page.
+        // pages. With the assumed 2 us per page, 8 GiB migrate in about four seconds.
         t_rehome: Nanos = "1s", "time with more than half of its CPUs outside home after which the home of a job is the \
             cluster of most of its CPUs (guessed)"
             .no_effect_with(&["processors=free and pages=h1", "processors=free and domains=llc", "processors=free and domains=core"]);

@@ -303,7 +303,7 @@ impl HomeCluster {
     }
 }
 
-/// Returns the cluster of most of some CPUs; ties: the lowest number.
+/// Returns the cluster that contains most CPUs of a set; ties: the lowest number.
 fn most_of(snapshot: &Snapshot<'_>, cpus: &CpuSet) -> Option<usize> {
     let n_in = |idx: usize| snapshot.domains.get(idx).cpus.and(cpus).len();
     (0..snapshot.domains.len()).rev().max_by_key(|&idx| n_in(idx))

@@ -5,7 +5,7 @@
 //!   processors=free   most free │ next …                        ties: number
 //! ```
 //!
-//! Free CPUs are selected in that order of clusters: in each cluster first the current CPUs of the job, then CPUs on
+//! Free CPUs are selected in this order of clusters: in each cluster first the current CPUs of the job, then CPUs on
 //! the cores with the fewest jobs. If there are fewer free CPUs than threads, CPUs with the fewest jobs are shared
 //! first.
 

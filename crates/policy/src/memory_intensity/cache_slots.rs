@@ -197,7 +197,7 @@ impl CacheSlots {
         slots_of
     }
 
-    /// Rebalances within caches: a thread moves to another CPU of its cache that has at least two threads fewer. Such
+    /// Rebalances within caches: a thread moves to another CPU of its cache that has at least two fewer threads. Such
     /// differences result from jobs with a restricted affinity.
     pub fn rebalance(&mut self, slots_of: &mut SlotsByJob, jobs: &[&JobView<'_>]) {
         // Fast path: caches are balanced unless jobs have a restricted affinity.

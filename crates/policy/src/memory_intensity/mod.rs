@@ -83,8 +83,7 @@ fn utilization(
     }
 }
 
-/// Returns the percentage of the time of its slots that a job used; `None`: the job ran for less than the minimum
-/// share.
+/// Returns the share of slot time that a job used, in percent; `None`: the job ran for less than the minimum share.
 fn used_percent(
     snapshot: &Snapshot<'_>,
     job: &JobView<'_>,

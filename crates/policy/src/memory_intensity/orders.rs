@@ -16,7 +16,7 @@ impl CpuOrder {
         CpuOrder((0..n_cpus as u32).map(|nth| (0, nth)).collect())
     }
 
-    /// Returns the number of threads on the CPU with the fewest, and its index.
+    /// Returns the smallest number of threads on a CPU, and the index of this CPU.
     pub fn first(&self) -> Option<(u32, u32)> {
         self.0.first().copied()
     }

@@ -11,8 +11,8 @@ use sched::{Action, JobMemory, JobState, JobView, Reason, Snapshot};
 
 use super::parameters::MEMORY_MOVES_WITH_JOB;
 
-/// Share of a node's memory that stays free, in permille. Guessed; more than the 20 permille that the guard keeps free,
-/// so that the guard accepts the requests.
+/// Share of a node's memory that stays free, in permille. Guessed. The value is above the 20 permille that the guard
+/// keeps free, so that the guard accepts the requests.
 const RESERVE_PERMILLE: u128 = 25;
 
 /// A change of the node of a job.

@@ -1,4 +1,4 @@
-//! Parameters and reasons that all policies of this family have.
+//! Parameters and reasons of all policies that distribute memory-hungry threads over caches.
 
 use sched::reasons;
 use topology::DomainChoice;
@@ -27,7 +27,7 @@ pub(crate) const FIRST_PARAMS: &[Param] = &[
 ];
 
 params! {
-    /// Configuration that all policies of this family have.
+    /// Configuration of all policies that distribute memory-hungry threads over caches.
     pub(crate) struct Common from COMMON_PARAMS {
         busy: BusyTime = "runnable", "a job whose utilization is below 90 % per thread is released to the kernel; \
             utilization: runnable, CPU time plus wait time; ran, CPU time only".paper("ran");
@@ -53,7 +53,7 @@ pub(crate) const FAILURES: Param = Param::new(
      ends",
 );
 
-/// A rate as a parameter is in the unit of Clavis, events per 10 000 instructions.
+/// A rate in a parameter is in events per 10 000 instructions, the unit of Clavis.
 impl ParamValue for Rate {
     const VALUES: Values = Values::integer("events per 10000 instructions", 1, 10_000);
     fn read(text: &str, _: &Values) -> Option<Self> {

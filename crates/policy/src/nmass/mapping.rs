@@ -102,7 +102,7 @@ pub(super) fn map(
     if let Some(refine) = refine {
         map.refine(refine);
     }
-    // Every movable job may run on some domain, so all have an assignment.
+    // Every movable job may run on some domain, so each job has an assignment.
     map.assignments.into_iter().flatten().collect()
 }
 
@@ -170,7 +170,7 @@ impl Map<'_, '_> {
         Some(NmassAssignment { domain: to, decision })
     }
 
-    /// Returns the least occupied of some domains. Ties: the domain with the fewest unmapped running jobs, so that no
+    /// Returns the least occupied domain of a list. Ties: the domain with the fewest unmapped running jobs, so that no
     /// job migrates while another domain is idle.
     fn least_occupied(
         &self,

@@ -55,7 +55,7 @@ reasons! {
 
 /// Number of measured intervals before and after migrations. Guessed: enough for a median.
 const N_MEASURED: usize = 8;
-/// Number of intervals in which the migrations of one trial pass.
+/// Number of intervals in which a trial passes migrations.
 const N_MOVING: u64 = 4;
 /// Maximum number of migrations of one trial.
 const MOVES_MAX: u64 = 8;

@@ -18,8 +18,8 @@ pub(super) enum TrialMetric {
     Instructions,
     /// Wait time of the tasks of managed jobs as a share of wait time plus CPU time.
     Waiting,
-    /// Excess of the largest load over the mean, as a share of the mean. Only for counted loads: with
-    /// estimated loads the metric would confirm the estimate.
+    /// Excess of the largest load over the mean, as a share of the mean. This metric requires counted loads: with
+    /// estimated loads it would confirm the estimate.
     Imbalance,
 }
 

@@ -4,7 +4,7 @@
 //!   lab: runs ─► statistics with intervals and verdicts ─► Comparison ─► to_text · to_json · to_csv · to_html
 //! ```
 //!
-//! This module computes nothing but chart coordinates. A value that was not measured is absent, never zero.
+//! This module computes only chart coordinates. A value that was not measured is absent, never zero.
 
 mod charts;
 mod data_table;
@@ -15,5 +15,5 @@ mod text;
 pub use data_table::{DataTable, DataValue};
 pub use model::*;
 
-/// Version of `compare.json`. It increases when a field is renamed, removed or changes its meaning.
+/// Version of `compare.json`. The version increases if a field is renamed, removed or changes its meaning.
 pub const FORMAT: u32 = 2;

@@ -90,7 +90,7 @@ record! {
         controllers: Vec<ControllerRow>, "Controllers", Plain, "Traffic of the memory controllers of each node, mean per run; empty if it is not counted.";
         jobs: Vec<JobSummaryRow>, "Jobs", Plain, "Each job over all seeds.";
         median_seed: Option<u64>, "Median seed", Plain, "Seed of the run with the median makespan; if the number of runs is even, of the faster of the two middle runs.";
-        timeline: Option<String>, "Timeline", Plain, "Path of the report of that run, relative to this file; absent if none was written.";
+        timeline: Option<String>, "Timeline", Plain, "Path of the report of the run with the median makespan, relative to this file; absent if no report was written.";
     }
 }
 
@@ -132,7 +132,7 @@ record! {
         controllers: Vec<ControllerRow>, "Controllers", Plain, "Traffic of the memory controllers of each node; empty if it is not counted.";
         oracle: Option<OracleRow>, "Oracle", Plain, "The search of the policy oracle; absent for other policies.";
         jobs: Vec<RunJobRow>, "Jobs", Plain, "All jobs of the workload.";
-        report: Option<String>, "Report", Plain, "Path of the report of this run, relative to this file; absent if none was written.";
+        report: Option<String>, "Report", Plain, "Path of the report of this run, relative to this file; absent if no report was written.";
     }
 }
 
@@ -160,8 +160,8 @@ record! {
     OracleRow {
         best: String, "Best", Plain, "The best placement or policy.";
         n_placements: u64, "Placements", Count, "Number of simulated placements for the whole run, in addition to every policy with its defaults and the best placement at each instant.";
-        is_exhaustive: bool, "Exhaustive", Plain, "Whether all possible placements were simulated; otherwise the search selected some.";
-        above_bound: Option<f64>, "Above the bound", Share, "Excess of the makespan over a lower bound: the longest job if each had the fastest core, the largest cache and idle memory. Absent if no job ends on its own.";
+        is_exhaustive: bool, "Exhaustive", Plain, "Whether all possible placements were simulated; otherwise the search selected some placements.";
+        above_bound: Option<f64>, "Above the bound", Share, "Excess of the makespan over a lower bound: the longest time of a job on the fastest core with the largest cache and idle memory. Absent if no job ends on its own.";
     }
 }
 

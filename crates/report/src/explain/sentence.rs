@@ -53,7 +53,7 @@ pub(super) enum Sentence {
     },
 }
 
-/// An action on a job that was carried out.
+/// A completed action on a job.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum DoneAction {
     Start(Option<CpuSet>),

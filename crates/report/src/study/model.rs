@@ -28,7 +28,7 @@ record! {
         name: String, "Name", Plain, "Name on the command line.";
         title: String, "Title", Plain, "Subject of the experiment.";
         source: String, "Source", Plain, "The claims of the publication.";
-        limit: String, "Limit", Plain, "Condition for the verdict reproduces, and the origin of the limit.";
+        limit: String, "Limit", Plain, "Condition for the verdict `reproduces`, and the origin of the limit.";
         method: String, "Method", Plain, "Computation of the values.";
         machines: Vec<String>, "Machines", Plain, "Names of the machines before variations; the name of a synthetic machine is its description.";
         tables: Vec<StudyTable>, "Tables", Plain, "The values.";

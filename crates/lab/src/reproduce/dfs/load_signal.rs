@@ -8,7 +8,7 @@
 //!
 //! Both signals are evaluated in the same poll of the same run. The victim follows the rule of the policy: the program
 //! with the highest class among the programs that were placed on the node and are not in their cool-down; ties: the
-//! latest start. The check `moves as predicted` compares this with every move of the policy.
+//! latest start. The check `moves as predicted` compares this victim with every move of the policy.
 //!
 //! A core counts a program on the node where the program runs; a controller counts it on the node of its memory. A
 //! program that migrated without its memory therefore appears on different nodes in the two signals.

@@ -141,7 +141,8 @@ pub(super) fn splits(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     Ok(Finding { tables: vec![table, other_sockets(&mixes)?], claims, notes: Vec::new() })
 }
 
-/// Returns the table of the splits on sockets with more or less cache and bandwidth. It shows the contended resource.
+/// Returns the table of the splits on sockets with more or less cache and bandwidth. The table shows the contended
+/// resource.
 fn other_sockets(mixes: &[Mix]) -> Result<FindingTable, ReproduceError> {
     let heads = ["socket", "isolated", "best", "worst", "slowdown at random"];
     let title =

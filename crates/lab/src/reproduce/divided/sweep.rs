@@ -147,7 +147,7 @@ fn tables(
     for n in NUMBERS {
         let (isolated, spread) =
             (fixed_slowdown(middle, n, true), fixed_slowdown(middle, n, false));
-        // The sum over Group 1, spread over two sockets, for each socket.
+        // Queue-full events of Group 1 per socket, if Group 1 is spread over two sockets.
         let aggressors = programs(n).into_iter().take(n);
         let queue_full = aggressors.map(|p| middle.alone[p].queue_full).sum::<f64>() / 2.0;
         let decision =

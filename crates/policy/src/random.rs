@@ -5,7 +5,7 @@
 //!   every `every`        (off by default) all jobs are placed at random again
 //! ```
 //!
-//! A single run may have the best placement or the worst, so another policy is compared with the mean over many seeds.
+//! A single run may have the best or the worst placement, so other policies are compared with the mean over many seeds.
 //! The same seed gives the same placements. A job gets a CPU for each of its threads, from the drawn domain first, then
 //! from all other domains.
 

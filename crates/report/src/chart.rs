@@ -207,7 +207,7 @@ impl Chart {
     }
 }
 
-/// A chart with one row per name: the names on the left, and headers above the columns.
+/// Layout of a chart with one row per name: the names on the left, and headers above the columns.
 pub(crate) struct RowLayout {
     pub width: f64,
     /// Width of the names in pixels and in letters.

@@ -85,7 +85,7 @@ pub enum JsonType {
     Record(&'static str, &'static [FieldDescription]),
 }
 
-/// A type of a field.
+/// A type that a field of a report may have.
 pub trait Described {
     /// Returns the type of the field in JSON.
     fn shape() -> JsonType;

@@ -11,7 +11,7 @@ use std::fmt;
 
 use crate::oracle::{self, OracleError};
 
-/// Settings of the machine; `None`: the setting of all columns.
+/// Settings of the machine for one column; `None`: the common setting of the comparison applies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct MachineVariant {
     /// Whether memory of jobs without a memory policy is interleaved over all nodes.

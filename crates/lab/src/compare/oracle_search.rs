@@ -48,7 +48,7 @@ enum OracleCandidate {
     Fixed(Placement),
 }
 
-/// BestRun run of a search.
+/// Best run of a search.
 struct BestRun {
     candidate: OracleCandidate,
     metrics: RunMetrics,

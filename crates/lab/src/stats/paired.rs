@@ -25,7 +25,7 @@ pub const P_MAX: f64 = 0.05;
 /// Maximum number of pairs for the exact distribution. With more pairs, the normal approximation is used.
 const N_EXACT: usize = 100;
 
-/// A policy compared with the baseline.
+/// Verdict on a policy compared with the baseline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PairedVerdict {
     /// The policy takes less time.

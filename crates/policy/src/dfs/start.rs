@@ -45,7 +45,7 @@ struct SelectedDomain {
     n_equal: u64,
 }
 
-/// The first part of the key in which the best domain differs from the second best.
+/// The first part of the key in which the best domain differs from the second-best domain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum DecidedBy {
     OnlyDomain,

@@ -97,8 +97,8 @@ impl ClassMap {
         self.slots[begin..end].iter().position(matches).map(|nth| begin + nth)
     }
 
-    /// With `keep=cache`: takes a slot of the class for a thread, on its current CPU, if the cache of the CPU has such
-    /// a slot. Returns whether the thread keeps its CPU.
+    /// Takes a slot of the class for a thread on its current CPU, if the cache of the CPU has such a slot
+    /// (`keep=cache`). Returns whether the thread keeps its CPU.
     pub fn keep_in_cache(&mut self, slots: &CacheSlots, cpu: CpuId, class: MissClass) -> bool {
         let Some(cache) = slots.cache_of(cpu) else { return false };
         let of_class = |slot: &ClassSlot| !slot.is_taken && slot.class == class;
@@ -123,8 +123,8 @@ impl ClassMap {
         true
     }
 
-    /// With `keep=core`: takes the slot on the current CPU of a thread, if the slot has the class of the thread.
-    /// Returns whether the thread keeps its CPU.
+    /// Takes the slot on the current CPU of a thread, if the slot has the class of the thread (`keep=core`). Returns
+    /// whether the thread keeps its CPU.
     pub fn keep_on_core(&mut self, slots: &CacheSlots, cpu: CpuId, class: MissClass) -> bool {
         let Some(cache) = slots.cache_of(cpu) else { return false };
         let matches = |slot: &ClassSlot| slot.cpu == cpu && slot.class == class && !slot.is_taken;

@@ -52,7 +52,7 @@ impl fmt::Display for TrialMetric {
     }
 }
 
-/// Effect of a trial.
+/// Effect of the migrations of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum TrialVerdict {
     Worse,
@@ -60,7 +60,7 @@ pub(super) enum TrialVerdict {
     Better,
 }
 
-/// One metric before and after.
+/// Values of one metric before and after migrations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Comparison {
     pub metric: TrialMetric,

@@ -19,7 +19,7 @@ use crate::table::Align::{self, Left, Right};
 use crate::table::{ReportTable, TableCell};
 use base::counted_noun;
 
-/// The chart above a table.
+/// Kind of the chart above a table.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ChartKind {
     /// No chart.

@@ -7,7 +7,7 @@
 //!                                                 tables · claims with verdicts · notes
 //! ```
 //!
-//! An experiment is data: testbeds, policies, workloads, tables and claims ([`definition`]). An experiment that is not
+//! An experiment is data: testbeds, policies, workloads, tables and claims (`definition.rs`). An experiment that is not
 //! a comparison of runs is a function; its file states the reason. Limits of verdicts were chosen before the first run.
 //! If the published rules of a policy contain errors, both readings run: as published (`paper`) and as corrected.
 //! Program values that are ranges are drawn `--draws` times, and the verdict depends on the share of draws in which a

@@ -48,13 +48,13 @@ pub(super) struct ProgramValues {
 /// Source of a program's misses by cache size.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum MissSource {
-    /// An exponential curve ([`super::build_profile`]).
+    /// An exponential curve ([`mod@super::build_profile`]).
     Falling {
         /// Misses per 1000 instructions without a cache.
         apki: f64,
         /// Misses per 1000 instructions with 20 MiB.
         mpki: f64,
-        /// Length of the curve: 20 MiB ÷ s, see [`super::build_profile`].
+        /// Length of the curve: 20 MiB ÷ s, see [`mod@super::build_profile`].
         c_over_s: f64,
     },
     /// A traced run.

@@ -134,7 +134,7 @@ mod tests {
     fn intervals_contain_the_true_mean_in_95_percent_of_trials_from_fifteen_runs_on() {
         // The sum of twelve uniform numbers: nearly normal, mean 0, deviation 1.
         let normal = |rng: &mut Rng| (0..12).map(|_| rng.unit()).sum::<f64>() - 6.0;
-        // Expected with 95 %: 950, with a standard deviation of 7.
+        // With a coverage of 95 %, 950 trials are expected, with a standard deviation of 7.
         let limits = [(5, 900, 960), (6, 910, 960), (8, 920, 960), (10, 920, 960)];
         for (n, least, most) in limits.into_iter().chain([15, 20, 30].map(|n| (n, 936, 964))) {
             let n_covered = coverage(n, normal, 0.0);

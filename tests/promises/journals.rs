@@ -45,7 +45,7 @@ pub fn play(
     make: impl FnOnce(&Header) -> Vec<Box<dyn Sink>>,
 ) -> (Header, Vec<Box<dyn Sink>>) {
     let machine = Machine::synthetic("nodes=1 llcs=1 cores=2").expect("a machine");
-    let mut host = Scripted::new(machine.clone(), parts, false, 5);
+    let mut host = Scripted::new(machine.clone(), parts, 5);
     let header = Header {
         tool: "0.1.0".to_owned(),
         run_id: "scripted-1".to_owned(),

@@ -1,13 +1,15 @@
-//! A test host without a hardware model: jobs need CPU time, CPUs are shared equally, and actions cost nothing.
+//! A test host without a hardware model: jobs need CPU time, CPUs are shared equally, and actions cost nothing. The
+//! class of a job determines the operations that the memory controller of its node counts.
 
 use std::collections::BTreeMap;
 
-use base::{Bytes, CpuId, CpuSet, JobId, Nanos, Rng, TaskId};
+use base::{Bytes, CpuId, CpuSet, JobId, Nanos, NodeId, Rng, TaskId};
 use engine::{Approved, Host};
 use program::{Class, Command, Ending, FilePosition, Job};
 use sched::{
-    Action, Cause, CounterEvent, Counters, ExitStatus, JobEvent, JobExit, NumaSettings, Outcome,
-    OutcomeResult, RawCounter, RejectCause, Sample, Target, TaskSample, Turn, UnmanagedCause,
+    Action, Cause, CounterEvent, Counters, ExitStatus, JobEvent, JobExit, NodeSample, NumaSettings,
+    Outcome, OutcomeResult, RawCounter, RejectCause, Sample, Target, TaskSample, Turn,
+    UnmanagedCause,
 };
 use topology::Machine;
 
@@ -39,7 +41,7 @@ struct Running {
 }
 
 /// A host with scripted jobs.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Scripted {
     machine: Machine,
     parts: Vec<Part>,
@@ -55,15 +57,17 @@ pub struct Scripted {
     n_turns: u64,
     n_starts: u64,
     stopping: bool,
-    misses: bool,
+    /// Operations of the memory controllers by node; `None`: no counters.
+    controller_ops: Option<Vec<u64>>,
+    /// Usable CPUs from a time on, in ascending order of time, without the values already sampled.
+    usable_changes: Vec<(Nanos, CpuSet)>,
     rng: Rng,
 }
 
 impl Scripted {
-    /// Creates the host. `misses`: tasks have cache miss counters.
-    pub fn new(machine: Machine, parts: Vec<Part>, misses: bool, seed: u64) -> Self {
+    /// Creates a host without counters.
+    pub fn new(machine: Machine, parts: Vec<Part>, seed: u64) -> Self {
         Scripted {
-            machine,
             waiting: parts.iter().map(|part| part.job.id).collect(),
             parts,
             running: BTreeMap::new(),
@@ -77,9 +81,27 @@ impl Scripted {
             n_turns: 0,
             n_starts: 0,
             stopping: false,
-            misses,
+            controller_ops: None,
+            usable_changes: vec![(Nanos::ZERO, machine.allowed().clone())],
             rng: Rng::new(seed),
+            machine,
         }
+    }
+
+    /// Adds counters of the memory controllers.
+    pub fn with_controllers(self) -> Self {
+        Scripted { controller_ops: Some(vec![0; self.machine.nodes().len()]), ..self }
+    }
+
+    /// Changes the usable CPUs at this time. Jobs on other CPUs continue until the policy places them.
+    pub fn with_usable(mut self, at_ms: u64, cpus: &str) -> Self {
+        self.usable_changes.push((Nanos::from_millis(at_ms), cpus.parse().expect("CPUs")));
+        self
+    }
+
+    /// Returns the machine.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
     }
 
     /// Returns the jobs.
@@ -101,10 +123,15 @@ impl Scripted {
         let time = to.saturating_sub(self.at);
         let mut n_on: BTreeMap<CpuId, u64> = BTreeMap::new();
         self.running.values().for_each(|job| *n_on.entry(job.cpu).or_default() += 1);
-        for job in self.running.values_mut() {
+        for (id, job) in &mut self.running {
             let got = Nanos(time.0 / n_on[&job.cpu]);
             job.used += got;
             job.waited += time.saturating_sub(got);
+            if let Some(ops) = &mut self.controller_ops {
+                let node = self.machine.cpu(job.cpu).and_then(|cpu| cpu.node).expect("a node");
+                let class = self.parts[id.index()].job.class.unwrap_or_default();
+                ops[node.index()] += class.controller_ops_per_ms() * got.0 / 1_000_000;
+            }
         }
         self.at = to;
     }
@@ -309,40 +336,28 @@ impl Host for Scripted {
                 .map(|(id, cpus)| JobEvent::Unmanaged(id, UnmanagedCause::AffinityChanged(cpus))),
         );
         jobs.extend(self.due.iter().map(|&id| JobEvent::Due(id)));
-        let task = |(&id, job): (&JobId, &Running)| {
-            let class = self.parts[id.index()].job.class.unwrap_or_default();
-            let misses = job.used.0 / 1_000_000 * class.controller_ops_per_ms();
-            TaskSample {
-                task: task_of(id, job.start_number),
-                process: 1000 + id.0,
-                job: id,
-                cpu_time: job.used,
-                previous_sample_at: None,
-                wait: Some(job.waited),
-                last_cpu: Some(job.cpu),
-                counters: match self.misses {
-                    true => Counters::NONE
-                        .with(CounterEvent::LlcMisses, RawCounter::unmultiplexed(misses)),
-                    false => Counters::NONE,
-                },
-                includes_children: false,
-            }
+        let task = |(&id, job): (&JobId, &Running)| TaskSample {
+            process: 1000 + id.0,
+            cpu_time: job.used,
+            wait: Some(job.waited),
+            last_cpu: Some(job.cpu),
+            ..TaskSample::new(task_of(id, job.start_number), id)
+        };
+        let node = |(idx, ops): (usize, &u64)| NodeSample {
+            controller_ops: Some(RawCounter::unmultiplexed(*ops)),
+            counter_bits: 64,
+            ..NodeSample::new(NodeId(idx as u32))
         };
         let interval = turn.causes.contains(&Cause::Interval);
+        let is_due = self.usable_changes.first().is_some_and(|(from, _)| *from <= turn.at);
         Ok(Sample {
             jobs,
             tasks: self.running.iter().filter(|_| interval).map(task).collect(),
             exited: self.exited.drain(..).collect(),
-            nodes: Vec::new(),
-            llcs: Vec::new(),
-            mon_groups: Vec::new(),
-            cpus: Vec::new(),
-            pressure: None,
-            usable_cpus: first.then(|| self.machine.allowed().clone()),
+            nodes: self.controller_ops.iter().flatten().enumerate().map(node).collect(),
+            usable_cpus: is_due.then(|| self.usable_changes.remove(0).1),
             numa_settings: first.then(NumaSettings::default),
-            degraded: Vec::new(),
-            memory: Vec::new(),
-            page_migrations_completed: Vec::new(),
+            ..Sample::default()
         })
     }
 

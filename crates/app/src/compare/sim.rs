@@ -15,13 +15,17 @@ use super::{Args, CheckedComparison, Inputs, RunOutputs, Timelines, files, open,
 use crate::command_result::{CommandResult, OrUsageError};
 use crate::input;
 use crate::output::{self, cannot_write};
-use crate::run::{SimSignals, check_declared};
+use crate::run::{SimSignals, check_declared, check_polls};
 use linux::stop_signals::StopSignals;
 
 /// Runs the remaining part of the comparison and reports the whole comparison.
 pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
     let Inputs { plan, workloads, mut notes } = inputs;
     let machine = args.sim.machine()?;
+    for column in plan.columns.iter().filter(|column| !column.is_oracle()) {
+        let policy = policy::build(&column.spec, 0).or_usage_error()?;
+        check_polls("the simulator", &*policy, &column.spec).or_usage_error()?;
+    }
     if args.sim.readable == SimSignals::None {
         for (column, workload) in plan
             .columns

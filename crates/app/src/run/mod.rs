@@ -29,7 +29,7 @@ use crate::{input, profiles};
 pub(crate) use live::{RunOptions, RunResult, own_use, run as run_live, run_status};
 
 pub use memory_options::{MemoryArgs, limits_of};
-pub use sim::{SimArgs, SimSignals, check_declared};
+pub use sim::{SimArgs, SimSignals, check_declared, check_polls};
 
 /// Default time between SIGTERM and SIGKILL.
 pub(crate) const GRACE: Nanos = Nanos::from_secs(5);

@@ -17,7 +17,7 @@ use lab::compare::{Column, SimBench, SimSetting};
 use policy::IfMissing;
 use program::Workload;
 use report::ReportBuilder;
-use sched::{Policy, TierOverride};
+use sched::{Policy, TierOverride, Wake};
 use topology::Machine;
 
 use super::live::{RunResult, create_journal, run_status};
@@ -220,6 +220,7 @@ fn check(stop: &StopFlag, args: &Args) -> Result<SimInput, CommandError> {
         true => oracle(stop, args, &machine, &workload, &signals)?,
         false => policy::build(&args.policy, args.seed).or_usage_error()?,
     };
+    check_polls("the simulator", &*policy, &args.policy).or_usage_error()?;
     if args.sim.readable == SimSignals::None {
         check_declared(&args.policy, &workload).or_usage_error()?;
     }
@@ -258,6 +259,13 @@ fn oracle(
     let policy = bench.oracle((&column, 0, args.seed), stop).or_usage_error()?;
     let stopped = "interrupted during the search of the oracle: nothing has run";
     policy.ok_or_else(|| CommandError::Failed(anyhow::anyhow!(stopped)))
+}
+
+/// Checks that a policy does not wait for counter overflows, which this host does not count.
+pub fn check_polls(host: &str, policy: &dyn Policy, spec: &str) -> anyhow::Result<()> {
+    let polls = policy.wake() == Wake::Poll;
+    anyhow::ensure!(polls, "{host} polls at an interval; remove wake= from {spec:?}");
+    Ok(())
 }
 
 /// Checks that profiles declare the values that a policy needs if no signal is readable.

@@ -14,13 +14,13 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow, ensure};
+use anyhow::{Context, anyhow};
 use base::Nanos;
 use engine::{Engine, Sink};
 use host_live::{AttachHost, AttachOptions};
 use journal::{Header, JournalLimits, JournalWriter, PolicyUsed, RunEnd};
 use program::Class;
-use sched::{Policy, Wake};
+use sched::Policy;
 use topology::Machine;
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
@@ -144,11 +144,7 @@ pub fn main(args: &Args) -> CommandResult {
 
 fn polling_policy(args: &Args) -> anyhow::Result<Box<dyn Policy>> {
     let policy = policy::build(&args.policy, args.seed)?;
-    ensure!(
-        policy.wake() == Wake::Poll,
-        "watch polls at an interval; remove wake= from {:?}",
-        args.policy
-    );
+    crate::run::check_polls("watch", &*policy, &args.policy)?;
     Ok(policy)
 }
 

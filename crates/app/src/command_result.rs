@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use base::suggest::did_you_mean;
+use base::suggest::{did_you_mean, question};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::print::note;
@@ -65,13 +65,15 @@ pub fn from_clap(error: &clap::Error, cli: &clap::Command) -> ExitCode {
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let _ = error.print();
     } else {
-        note(format_args!("{}; see evenkeel --help", usage_line(error, cli)));
+        let args = std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned());
+        let (command, path) = subcommand(cli, args);
+        note(format_args!("{}; see {path} --help", usage_line(error, command)));
     }
     ExitCode::from(2)
 }
 
-/// Returns the message of a usage error on one line, with the closest known name or other details.
-fn usage_line(error: &clap::Error, cli: &clap::Command) -> String {
+/// Returns the message of a usage error of a command on one line, with the closest known name or other details.
+fn usage_line(error: &clap::Error, command: &clap::Command) -> String {
     let text = error.render().to_string();
     let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
     let message = message.trim_end_matches(':');
@@ -80,15 +82,22 @@ fn usage_line(error: &clap::Error, cli: &clap::Command) -> String {
         _ => None,
     };
     if let Some(ContextValue::Strings(names)) = error.get(ContextKind::ValidValue) {
-        let names = names.iter().map(String::as_str);
-        return match found(ContextKind::InvalidValue).filter(|found| !found.is_empty()) {
-            Some(found) => format!("{message}: {}", did_you_mean(found, names)),
-            None => format!("{message}: known are {}", names.collect::<Vec<_>>().join(", ")),
+        let invalid = found(ContextKind::InvalidValue).filter(|found| !found.is_empty());
+        return match invalid {
+            Some(found) => {
+                format!("{message}: {}", did_you_mean(found, names.iter().map(String::as_str)))
+            }
+            None if names.is_empty() => message.to_owned(), // The value is free text.
+            None => format!("{message}: known are {}", names.join(", ")),
         };
     }
     if let Some(found) = found(ContextKind::InvalidSubcommand) {
-        let names = subcommands(cli, std::env::args().skip(1));
-        return format!("{message}: {}", did_you_mean(found, names.iter().map(String::as_str)));
+        let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
+        let names: Vec<&str> = shown.map(clap::Command::get_name).collect();
+        return format!("{message}: {}", did_you_mean(found, names));
+    }
+    if let Some(near) = found(ContextKind::SuggestedArg).and_then(|near| question(&[near])) {
+        return format!("{message}: {near}");
     }
     let is_detail = |line: &&str| ["tip:", "<", "--"].iter().any(|start| line.starts_with(start));
     let details = text.lines().skip(1).map(str::trim).filter(is_detail);
@@ -99,15 +108,18 @@ fn usage_line(error: &clap::Error, cli: &clap::Command) -> String {
     }
 }
 
-/// Returns the names that are valid in place of the first argument that is not a subcommand.
-fn subcommands(cli: &clap::Command, args: impl Iterator<Item = String>) -> Vec<String> {
-    let mut command = cli;
+/// Returns the subcommand that the arguments select, and its command line.
+fn subcommand(
+    cli: &clap::Command,
+    args: impl Iterator<Item = String>,
+) -> (&clap::Command, String) {
+    let (mut command, mut path) = (cli, cli.get_name().to_owned());
     for arg in args.filter(|arg| arg != "help") {
         let Some(found) = command.find_subcommand(&arg) else { break };
         command = found;
+        path = format!("{path} {arg}");
     }
-    let shown = command.get_subcommands().filter(|command| !command.is_hide_set());
-    shown.map(|command| command.get_name().to_owned()).collect()
+    (command, path)
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {

@@ -48,7 +48,7 @@ fn hint(name: &str, jobs: &[Job]) -> String {
     let mut copies = jobs.iter().filter(is_copy).map(|job| job.name.as_str());
     match (copies.next(), copies.next_back()) {
         (Some(first), Some(last)) => format!("jobs of that program are {first} to {last}"),
-        (Some(only), None) => format!("did you mean {only:?}?"),
+        (Some(only), None) => suggest::question(&[only]).unwrap_or_default(),
         (None, _) => format!("it has {}", base::counted_noun(jobs.len(), "job")),
     }
 }

@@ -1,4 +1,4 @@
-//! Allowed dependencies between crates.
+//! Allowed dependencies between crates, and dependencies that no source uses.
 //!
 //! ```text
 //!   10 app · 9 lab · 8 report edge · 7 journal · 6 host-scx · 5 host-sim host-live profiler
@@ -6,14 +6,16 @@
 //! ```
 //!
 //! A crate depends on crates of lower layers only. Some crates have a list of dependents: only crates on
-//! the list may depend on them.
+//! the list may depend on them. A dependency is used if a source of the crate contains its name before `::` or `!`, or
+//! after `use`.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
+use regex::Regex;
 
-use super::Fault;
+use super::{Fault, rust_text};
 
 /// Every crate and its layer.
 const LAYERS: &[(&str, u8)] = &[
@@ -48,14 +50,14 @@ const RESTRICTED: &[(&str, &[&str], &str)] = &[
         "only hosts and the profiler access the machine",
     ),
     ("host-sim", &["lab", "app"], "a policy must not read the physics"),
-    ("host-live", &["host-scx", "lab", "app"], "lower layers do not select the host"),
+    ("host-live", &["host-scx", "app"], "lower layers do not select the host"),
 ];
 
 /// Crates without a layer.
 const OUTSIDE: &[&str] = &["bench", "xtask", "tests"];
 
-/// Reads every manifest and checks its dependencies.
-pub fn check(root: &Path) -> anyhow::Result<Vec<Fault>> {
+/// Reads every manifest and checks its dependencies. `files` are the tracked files.
+pub fn check(root: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<Fault>> {
     let mut faults = Vec::new();
     let crates = fs::read_dir(root.join("crates")).context("cannot list crates/")?;
     for entry in crates {
@@ -67,6 +69,7 @@ pub fn check(root: &Path) -> anyhow::Result<Vec<Fault>> {
             text.parse().with_context(|| format!("cannot parse {}", manifest.display()))?;
         let dir_name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
         faults.extend(check_crate(&dir_name, &table));
+        faults.extend(unused(&dir_name, &table, &code_of(root, files, &dir_name)?)?);
     }
     faults.sort();
     Ok(faults)
@@ -86,14 +89,42 @@ fn check_crate(dir: &str, manifest: &toml::Table) -> Vec<Fault> {
     if manifest.get("lints").is_none() {
         faults.push(format!("crates/{dir}: `[lints] workspace = true` is missing"));
     }
-    for used in ["dependencies", "dev-dependencies", "build-dependencies"]
-        .iter()
-        .filter_map(|kind| manifest.get(*kind)?.as_table())
-        .flat_map(|table| table.keys())
-    {
+    for used in dependencies(manifest) {
         faults.extend(check_dependency(dir, layer, used));
     }
     faults
+}
+
+fn dependencies(manifest: &toml::Table) -> impl Iterator<Item = &String> {
+    ["dependencies", "dev-dependencies", "build-dependencies"]
+        .iter()
+        .filter_map(|kind| manifest.get(*kind)?.as_table())
+        .flat_map(|table| table.keys())
+}
+
+/// Returns the code of all sources of a crate, without comments and literals.
+fn code_of(root: &Path, files: &[PathBuf], dir: &str) -> anyhow::Result<String> {
+    let dir = Path::new("crates").join(dir);
+    let is_source =
+        |file: &&PathBuf| file.starts_with(&dir) && file.extension().is_some_and(|ext| ext == "rs");
+    let read = |file: &PathBuf| {
+        let text = fs::read_to_string(root.join(file));
+        text.with_context(|| format!("cannot read {}", file.display()))
+    };
+    files.iter().filter(is_source).map(|file| Ok(rust_text::split(&read(file)?).code)).collect()
+}
+
+/// Returns a fault for each dependency that the code does not use.
+fn unused(dir: &str, manifest: &toml::Table, code: &str) -> anyhow::Result<Vec<Fault>> {
+    let mut faults = Vec::new();
+    for name in dependencies(manifest) {
+        let identifier = name.replace('-', "_");
+        let used = Regex::new(&format!(r"\buse {identifier}\b|\b{identifier}\s*(::|!)"))?;
+        if !used.is_match(code) {
+            faults.push(format!("crates/{dir}/Cargo.toml: no source uses {name}: remove it"));
+        }
+    }
+    Ok(faults)
 }
 
 fn check_dependency(from: &str, layer: u8, to: &str) -> Option<Fault> {
@@ -142,6 +173,14 @@ mod tests {
     fn the_list_of_dependents_holds_for_development_dependencies_too() {
         let faults = check("journal", "dev-dependencies = { linux = 1 }");
         assert!(faults[0].contains("only hosts and the profiler access the machine"), "{faults:?}");
+    }
+
+    #[test]
+    fn a_dependency_is_used_if_a_path_or_a_macro_names_it() {
+        let manifest = "dependencies = { base = 1, expect-test = 1, serde_json = 1, toml = 1 }";
+        let code = "use base;\nlet toml = expect_test::expect![];\nserde_json!(basement::x)";
+        let faults = unused("x", &manifest.parse().expect("a manifest"), code).expect("a pattern");
+        assert_eq!(faults, ["crates/x/Cargo.toml: no source uses toml: remove it"]);
     }
 
     #[test]

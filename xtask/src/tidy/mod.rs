@@ -1,7 +1,8 @@
 //! `cargo xtask tidy`: rules that the compiler does not check.
 //!
 //! ```text
-//!   layers      a crate depends on crates of lower layers only; some crates have a list of dependents
+//!   layers      a crate depends on crates of lower layers only; some crates have a list of dependents; each
+//!               dependency is used
 //!   unsafe      only in the crates that call the kernel, each block with a SAFETY comment
 //!   calls       each system call of `linux` can be made to fail by a test
 //!   purity      pure crates have a clippy.toml that forbids clocks, files and hashed order
@@ -33,7 +34,7 @@ type Fault = String;
 /// Checks the tree below `root`. Prints each violation on one line. Fails if a violation was found.
 pub fn main(root: &Path) -> anyhow::Result<()> {
     let files = tracked(root)?;
-    let mut faults = layers::check(root)?;
+    let mut faults = layers::check(root, &files)?;
     faults.extend(files::check(root, &files)?);
     faults.extend(book::check(root, &files)?);
     faults.extend(words::check(root, &files)?);

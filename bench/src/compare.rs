@@ -15,7 +15,7 @@ use anyhow::{Context, bail};
 use base::{JobId, Nanos, Rng, StopFlag};
 use engine::{Approved, Engine, Host};
 use host_sim::hardware::Hardware;
-use host_sim::{InvariantViolation, SimHost, SimOptions, script_builder};
+use host_sim::{InvariantViolation, SimHost, SimOptions, build_scripts};
 use lab::compare::{
     Column, ComparePlan, RunEvent, RunKey, RunMetrics, SimBench, SimSetting, SummaryContext,
     columns, run_all, summarize,
@@ -164,7 +164,7 @@ fn time_by_part(plan: &ComparePlan, machine: &Machine, jobs: &[Job]) -> anyhow::
     );
     println!("| --- | --- | --- | --- | --- | --- | --- | --- |");
     let hardware = Arc::new(Hardware::new(machine));
-    let scripts = script_builder::build_scripts(jobs, &hardware)?;
+    let scripts = build_scripts::build_scripts(jobs, &hardware)?;
     for column in &plan.columns {
         let options = options(column);
         let policy = policy::build(&column.spec, 1)?;

@@ -109,10 +109,7 @@ fn usage_line(error: &clap::Error, command: &clap::Command) -> String {
 }
 
 /// Returns the subcommand that the arguments select, and its command line.
-fn subcommand(
-    cli: &clap::Command,
-    args: impl Iterator<Item = String>,
-) -> (&clap::Command, String) {
+fn subcommand(cli: &clap::Command, args: impl Iterator<Item = String>) -> (&clap::Command, String) {
     let (mut command, mut path) = (cli, cli.get_name().to_owned());
     for arg in args.filter(|arg| arg != "help") {
         let Some(found) = command.find_subcommand(&arg) else { break };

@@ -20,12 +20,12 @@ use program::{Ending, Job};
 use sched::{Cause, JobEvent, Outcome, PageMigrationEnd, Sample, Turn};
 use topology::Machine;
 
+use crate::build_scripts::{self, ScriptError};
 use crate::faults::{FaultInjector, Faults};
 use crate::fluid::{Fluid, HostNotice, InvariantViolation, MachineSettings, SimulationWork};
 use crate::hardware::Hardware;
 use crate::kernel::KernelVersion;
 use crate::script::Script;
-use crate::script_builder::{self, ScriptError};
 use crate::variation::{Variation, VariationStreams};
 
 use fault_injection::FaultSchedule;
@@ -178,7 +178,7 @@ impl SimHost {
     /// Returns an error if a job cannot be simulated, or if the kernel has no model.
     pub fn new(machine: &Machine, jobs: &[Job], options: SimOptions) -> Result<Self, SimError> {
         let hardware = Arc::new(Hardware::new(machine));
-        let scripts = script_builder::build_scripts(jobs, &hardware)?;
+        let scripts = build_scripts::build_scripts(jobs, &hardware)?;
         SimHost::with_scripts(machine, hardware, jobs, scripts, options)
     }
 
@@ -195,7 +195,7 @@ impl SimHost {
         options: SimOptions,
     ) -> Result<Self, SimError> {
         let settings = settings(machine, &options)?;
-        script_builder::check_lengths(jobs, &scripts, &hardware, options.time_limit)?;
+        build_scripts::check_lengths(jobs, &scripts, &hardware, options.time_limit)?;
         let variation_streams = options.variation.streams(options.seed);
         let slots = jobs.iter().zip(scripts).map(|(job, script)| SimJob::new(job.clone(), script));
         let slots: Vec<SimJob> = slots.collect();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   machine file ─► hardware.rs ─────────────┐            ┌─ kernel/   CPU selection and load balancing
-//!   profiles ─► script_builder.rs ─► script.rs ─► fluid/ ◄┴─ physics/  speeds under contention
+//!   profiles ──► build_scripts.rs ─► script.rs ─► fluid/ ◄┴─ physics/  speeds under contention
 //!                                         ▲
 //!   engine ◄── turns, samples ── host.rs ─┘  plans applied
 //! ```
@@ -11,6 +11,7 @@
 //! `app` use the physics and [`predict`]. A policy must not use them, because its predictions would then be validated
 //! against the model that they come from.
 
+pub mod build_scripts;
 pub mod calibrate;
 pub mod copy_scaling;
 pub mod csv_table;
@@ -22,7 +23,6 @@ pub mod kernel;
 pub mod physics;
 pub mod predict;
 pub mod script;
-pub mod script_builder;
 pub mod variation;
 
 pub use fluid::InvariantViolation;

@@ -85,11 +85,11 @@ fn first_line(lines: &mut JournalLines) -> Result<FirstLine, JournalError> {
 /// Checks only the format version, because the other fields differ between versions.
 fn check_version(line: &str) -> Result<(), LineError> {
     #[derive(Deserialize)]
-    struct Version {
+    struct JournalVersion {
         journal: u32,
     }
     match serde_json::from_str(line) {
-        Ok(Version { journal: found }) if found != FORMAT => {
+        Ok(JournalVersion { journal: found }) if found != FORMAT => {
             Err(LineError::OtherFormat { found, supported: FORMAT })
         }
         _ => Ok(()),

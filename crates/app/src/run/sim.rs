@@ -215,7 +215,7 @@ fn check(stop: &StopFlag, args: &Args) -> Result<SimInput, CommandError> {
     let signals = args.signals.overrides().or_usage_error()?;
     let hardware = Arc::new(Hardware::new(&machine));
     let scripts =
-        host_sim::script_builder::build_scripts(&workload.jobs, &hardware).or_usage_error()?;
+        host_sim::build_scripts::build_scripts(&workload.jobs, &hardware).or_usage_error()?;
     let policy = match lab::oracle::is_named(&args.policy) {
         true => oracle(stop, args, &machine, &workload, &signals)?,
         false => policy::build(&args.policy, args.seed).or_usage_error()?,

@@ -10,9 +10,9 @@ use sched::{
 };
 
 use super::{ScheduledAction, SimHost, SimJobRun, SimJobState, stopped_by};
+use crate::build_scripts::may_use;
 use crate::faults::FaultKind;
 use crate::fluid::{JobPageMigration, JobStart, MemoryPlacement};
-use crate::script_builder::may_use;
 
 impl SimHost {
     /// Starts every due job with its placement in the plan.

@@ -8,10 +8,10 @@ use std::sync::Arc;
 
 use base::{JobId, Nanos, StopFlag};
 use engine::{Engine, PageMigrationLimits, Sink};
+use host_sim::build_scripts;
 use host_sim::fluid::MachineSettings;
 use host_sim::hardware::Hardware;
 use host_sim::script::Script;
-use host_sim::script_builder;
 use host_sim::variation::Variation;
 use host_sim::{SimError, SimHost, SimOptions};
 use program::{Ending, Job};
@@ -92,8 +92,8 @@ impl SimBench {
     ) -> Result<Self, SimError> {
         let hardware = Arc::new(Hardware::new(&setting.machine));
         let ready = |jobs: Vec<Job>| -> Result<PreparedWorkload, SimError> {
-            let scripts = script_builder::build_scripts(&jobs, &hardware)?;
-            script_builder::check_lengths(&jobs, &scripts, &hardware, setting.options.time_limit)?;
+            let scripts = build_scripts::build_scripts(&jobs, &hardware)?;
+            build_scripts::check_lengths(&jobs, &scripts, &hardware, setting.options.time_limit)?;
             Ok(PreparedWorkload { alone: vec![None; jobs.len()], jobs, scripts })
         };
         let workloads = workloads.into_iter().map(ready).collect::<Result<_, _>>()?;

@@ -229,7 +229,7 @@ fn every_workload_has_a_profile_and_memory_for_every_job() {
             let profile = profile(job.profile.as_deref().unwrap()).unwrap();
             job.found = Some(std::sync::Arc::new(profile));
         }
-        let scripts = host_sim::script_builder::build_scripts(&workload.jobs, &hardware);
+        let scripts = host_sim::build_scripts::build_scripts(&workload.jobs, &hardware);
         assert_eq!(scripts.map(|scripts| scripts.len()), Ok(workload.jobs.len()), "{name}");
     }
 }

@@ -335,11 +335,11 @@ fn parse(bytes: &[u8]) -> (Option<UndoHeader>, Records, Vec<usize>) {
 /// Returns whether the first line has a version that is not supported.
 fn is_of_other_version(bytes: &[u8]) -> bool {
     #[derive(serde::Deserialize)]
-    struct Version {
+    struct UndoVersion {
         evenkeel_undo: u32,
     }
     let first = bytes.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    serde_json::from_slice::<Version>(first)
+    serde_json::from_slice::<UndoVersion>(first)
         .is_ok_and(|found| !UndoHeader::is_known_version(found.evenkeel_undo))
 }
 

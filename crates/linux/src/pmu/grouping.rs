@@ -17,6 +17,8 @@
 //! Two events are counted at the same times only if they are in one group. Cycles and instructions, and misses and
 //! references, are therefore in one group. These events are separated only if a core has fewer counters than events.
 
+use std::collections::BTreeMap;
+
 use sched::CounterEvent;
 
 use super::Pmu;
@@ -62,11 +64,16 @@ fn event_sets(events: Events) -> Vec<Events> {
         }
         CounterEvent::L1dMisses => 3,
         CounterEvent::MemoryStalls | CounterEvent::QueueFull => 4,
-        _ => 5,
+        CounterEvent::TaskClock
+        | CounterEvent::ContextSwitches
+        | CounterEvent::CpuMigrations
+        | CounterEvent::PageFaults => 5,
     };
-    let mut event_sets: [Events; 6] = Default::default();
-    events.into_iter().for_each(|event| event_sets[kind(event.0)].push(event));
-    event_sets.into_iter().filter(|event_set| !event_set.is_empty()).collect()
+    let mut event_sets: BTreeMap<u8, Events> = BTreeMap::new();
+    for event in events {
+        event_sets.entry(kind(event.0)).or_default().push(event);
+    }
+    event_sets.into_values().collect()
 }
 
 /// Splits an event set into parts that need at most `n_available` general-purpose counters.
@@ -91,8 +98,6 @@ fn parts(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use proptest::prelude::*;
     use sched::EventKind;
 

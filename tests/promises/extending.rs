@@ -5,19 +5,19 @@
 #[path = "../../crates/app/src/command_result.rs"]
 #[allow(dead_code)]
 mod command_result;
+#[path = "extending/nodes.rs"]
+mod nodes;
 #[path = "../../crates/app/src/print.rs"]
 #[allow(dead_code)]
 mod print;
 
 use std::collections::BTreeMap;
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
-use anyhow::Context;
 use base::{CpuId, CpuSet, Nanos};
 use clap::Parser;
-use command_result::{CommandError, CommandResult, OrUsageError};
+use command_result::CommandError;
 use engine::{Engine, Sink, TurnRecord};
 use host_sim::{SimHost, SimOptions};
 use linux::pmu::Uarch;
@@ -33,7 +33,7 @@ reasons! {
 }
 
 /// The declaration of the example policy.
-static INFO: PolicyInfo = PolicyInfo {
+pub(crate) const INFO: PolicyInfo = PolicyInfo {
     name: "fewest",
     summary: "Starts each job on the CPU with the fewest jobs; migrates nothing.",
     source: "an example",
@@ -73,27 +73,6 @@ impl Rules for Fewest {
             *n += 1;
         }
     }
-}
-
-/// Print the CPUs of each node of a machine file
-#[derive(Debug, clap::Parser)]
-struct NodesArgs {
-    /// Read this machine file
-    #[arg(long, value_name = "FILE")]
-    machine: PathBuf,
-}
-
-/// Prints one line per node.
-fn print_nodes(args: &NodesArgs, out: &mut dyn Write) -> CommandResult {
-    let path = args.machine.display().to_string();
-    let text = std::fs::read_to_string(&args.machine)
-        .with_context(|| format!("cannot read {path}"))
-        .or_usage_error()?;
-    let machine = parse_toml(&text, &path).or_usage_error()?;
-    for node in machine.nodes() {
-        writeln!(out, "{} has the CPUs {}", node.id, node.cpus)?;
-    }
-    Ok(())
 }
 
 const MACHINE: &str = r#"
@@ -170,6 +149,13 @@ memory-stalls = "not counted by this core"
 queue-full = "not counted by this core"
 "#;
 
+/// The command line of the example subcommand.
+#[derive(Debug, clap::Parser)]
+struct NodesCommand {
+    #[command(flatten)]
+    args: nodes::Args,
+}
+
 /// Collects requests as text.
 #[derive(Default)]
 struct Requests(Vec<String>);
@@ -239,14 +225,14 @@ fn a_system_signal_is_read_below_any_root_and_its_growth_needs_two_samples() {
 fn a_subcommand_prints_its_result_and_an_invalid_file_is_a_usage_error() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let path = dir.path().join("machine.toml");
-    let args = ["nodes", "--machine", path.to_str().expect("UTF-8")];
-    let args = NodesArgs::try_parse_from(args).expect("valid arguments");
-    let mut out = Vec::new();
-    let missing = print_nodes(&args, &mut out);
+    let args = ["evenkeel", "--machine", path.to_str().expect("UTF-8")];
+    let args = NodesCommand::try_parse_from(args).expect("valid arguments").args;
+    let missing = nodes::main(&args);
     assert!(matches!(missing, Err(CommandError::Usage(_))), "{missing:?}");
     std::fs::write(&path, MACHINE).expect("a file");
-    print_nodes(&args, &mut out).expect("a machine");
-    assert_eq!(String::from_utf8_lossy(&out), "node0 has the CPUs 0-3\n");
+    let mut out = Vec::new();
+    nodes::print(&args, &mut out).expect("a machine");
+    assert_eq!(String::from_utf8_lossy(&out), "node 0 has the CPUs 0-3\n");
 }
 
 /// Returns the code blocks of the page. The file of a block is the last `In `FILE`` before the block in its section.
@@ -277,5 +263,5 @@ fn the_code_blocks_of_the_page_are_in_the_named_files_or_the_source_of_these_tes
         assert!(source.contains(block.trim_end_matches('\n')), "not in {file}:\n{block}");
     }
     let n_of_tests = blocks.iter().filter(|(file, _)| file.ends_with("extending.rs")).count();
-    assert_eq!((blocks.len(), n_of_tests), (25, 7));
+    assert_eq!((blocks.len(), n_of_tests), (25, 6));
 }

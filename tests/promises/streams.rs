@@ -96,6 +96,16 @@ fn two_intel_sockets_with_shared_counters_wrapping_controllers_and_an_unavailabl
 }
 
 #[test]
+fn an_event_that_was_not_recorded_is_named() {
+    let text = std::fs::read_to_string(streams().join("intel-skylake-2s.stream")).expect("text");
+    let dir = Dir::with(&[("old.stream", &text.replace("[434,0,0]", "[435,0,0]"))]);
+    let out = dir.success(&["replay", "--json", "old.stream"]);
+    let first: Value = serde_json::from_str(out.lines().next().expect("a turn")).expect("JSON");
+    let note = "some tasks are not counted: the recording has no queue-full";
+    assert_eq!(first["degraded"][0], note);
+}
+
+#[test]
 fn all_counts_of_the_first_turn_are_zero() {
     for name in ["recorded-software", "intel-skylake-2s", "amd-zen4"] {
         let first = &replayed(name)[0];

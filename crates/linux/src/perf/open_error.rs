@@ -63,7 +63,8 @@ pub fn explain_open_error(error: &io::Error, paranoid: Option<i32>, need: Counte
         }
         Some(libc::EMFILE | libc::ENFILE) => "no descriptors are left: raise ulimit -n".to_owned(),
         Some(libc::EBUSY) => "another process has exclusive use of the counters".to_owned(),
-        _ => format!("perf_event_open fails: {error}"),
+        None => error.to_string(), // Not from the kernel: a recording lacks the event.
+        Some(_) => format!("perf_event_open fails: {error}"),
     }
 }
 

@@ -236,6 +236,7 @@ impl Source for Recorded {
     ///
     /// The events of a task may be part of a larger recorded group. If the events are in several recorded groups, the
     /// result is EINVAL, as for a group that is too large: the caller then divides the group into the recorded groups.
+    /// An event that the recorder did not open gives an error with its name.
     fn open(&mut self, spec: &GroupSpec) -> io::Result<CounterGroup> {
         let requested = counts(spec);
         let known: Vec<_> =
@@ -253,6 +254,11 @@ impl Source for Recorded {
         }
         let is_known =
             known.iter().any(|(known, _)| counts(known).iter().any(|e| requested.contains(e)));
+        if !is_known && !known.is_empty() {
+            let names: Vec<&str> = spec.events.iter().map(|(name, _)| &**name).collect();
+            let text = format!("the recording has no {}", names.join(", "));
+            return Err(io::Error::new(io::ErrorKind::NotFound, text));
+        }
         let errno = if is_known && 1 < requested.len() { libc::EINVAL } else { libc::ENOENT };
         Err(io::Error::from_raw_os_error(errno))
     }

@@ -10,7 +10,7 @@
 //! ```
 //!
 //! In an LRU cache, a reference misses if and only if its reuse distance is at least the number of lines of the cache.
-//! The reuse distance is the number of other lines used since the last use of the line. One pass over all reuse
+//! The reuse distance is the number of distinct other lines used since the last use of the line. One pass over all reuse
 //! distances therefore yields the misses of every cache size (R. L. Mattson, J. Gecsei, D. R. Slutz, I. L. Traiger,
 //! *Evaluation techniques for storage hierarchies*, IBM Systems Journal 9(2), 1970). Sampling lines at random makes the
 //! pass cheap (`sampler.rs`).

@@ -263,8 +263,8 @@ fn with_process_events_the_affinity_of_a_child_whose_parent_exits_is_restored() 
     }
 }
 
-/// During fork, a child has the earlier mask of its parent. The watch samples the child for the first time after the
-/// release.
+/// A child inherits the mask that its parent has at the fork: the assigned mask, even if the parent is released before
+/// the watch samples the child for the first time.
 #[test]
 fn a_child_with_the_placement_of_its_released_parent_is_released_too() {
     let Some((all, last)) = two_cpus() else { return };

@@ -9,8 +9,9 @@
 //! 3. the cgroup belongs to the user, the user is not root, and the cgroup is no systemd unit.
 //!
 //! In v2 a cgroup other than the root either has processes or enables controllers for its children. To enable a
-//! controller, evenkeel would have to move all processes of the cgroup. If evenkeel did not start one of these
-//! processes, it creates no cgroups. A v1 cgroup may contain both processes and child cgroups.
+//! controller, evenkeel would have to move all processes of the cgroup. If the cgroup contains a
+//! process that is neither evenkeel nor its descendant, evenkeel creates no cgroups. A v1 cgroup may contain both
+//! processes and child cgroups.
 
 use std::path::{Path, PathBuf};
 

@@ -44,7 +44,7 @@ pub struct JobProgress {
     pub ended: Option<(Nanos, JobExit)>,
     /// Number of starts.
     pub n_starts: u32,
-    /// Number of moves (task migrations by the policy) while the job ran.
+    /// Number of moves of the running job.
     pub n_moves: u32,
     /// CPUs to which evenkeel or another program bound the job. The field is absent while the job is not bound.
     pub placed: Option<CpuSet>,

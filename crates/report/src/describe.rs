@@ -38,7 +38,7 @@ pub enum FieldUnit {
     BytesPerSecond,
     /// A fraction of 1.
     Share,
-    /// Memory operations per second; the signal tier defines the operation.
+    /// Events per second; the signal tier defines the event.
     OpsPerSecond,
     /// Linux list text: `0-3,8`.
     CpuList,
@@ -56,7 +56,7 @@ impl FieldUnit {
             FieldUnit::Bytes => "bytes",
             FieldUnit::BytesPerSecond => "bytes per second",
             FieldUnit::Share => "fraction",
-            FieldUnit::OpsPerSecond => "memory operations per second",
+            FieldUnit::OpsPerSecond => "events per second",
             FieldUnit::CpuList => "Linux list text",
         }
     }

@@ -11,7 +11,7 @@ record! {
         totals: Totals, "Totals", Plain, "Sums over all jobs.";
         machine: MachineSummary, "Machine", Plain, "The machine at the start of the run.";
         jobs: Vec<JobRow>, "Jobs", Plain, "All jobs of the workload, in start order.";
-        moves: Vec<MoveRow>, "Moves", Plain, "Placement changes of running jobs, in order; only the last changes if there are very many. In a replay: the changes that the policy requested, none of which was carried out.";
+        moves: Vec<MoveRow>, "Moves", Plain, "Moves of running jobs, in order; only the last moves if there are very many. In a replay: the moves that the policy requested, none of which was carried out.";
         rejections: Vec<RejectionRow>, "Rejections", Plain, "Requests that the guard or the host rejected.";
         notes: Vec<NoteRow>, "Notes", Plain, "Notes of the policy and the host: sources of values, missing signals, actions that are not possible.";
         loads: Vec<LoadSeries>, "Load over time", Plain, "Load of each placement domain over time. A new series starts when the domain level or the signal tier changes.";
@@ -32,11 +32,11 @@ record! {
         wall_ns: u64, "Wall time", Nanos, "Time from the start to the end of the run, or to the last recorded turn.";
         status: Option<RunStatusName>, "Status", Plain, "Status at the end of the run; absent if evenkeel was killed or still runs.";
         error: Option<String>, "Error", Plain, "The error of a failed run.";
-        n_turns: u64, "Turns", Count, "Number of turns: samples with a decision of the policy.";
-        signal_tier: Option<String>, "Signal tier", Plain, "Data source of the loads for most of the time: counters, bandwidth, declared or none.";
+        n_turns: u64, "Turns", Count, "Number of turns.";
+        signal_tier: Option<String>, "Signal tier", Plain, "Signal tier that the loads had for the largest part of the run: counters, bandwidth, declared or none.";
         signal_tier_text: Option<String>, "Source of loads", Plain, "The signal tier as a sentence, with the intervals that had another tier.";
         task_signal_tiers: Option<String>, "Task signals", Plain, "Signal tier of each value of tasks; several tiers if it changed. Values without a source are omitted.";
-        domain_level: Option<String>, "Placed on", Plain, "Level of the placement domains for most of the time: node, llc or core.";
+        domain_level: Option<String>, "Placed on", Plain, "Level that the placement domains had for the largest part of the run: node, llc or core.";
         own_cpu_ns: Option<u64>, "evenkeel's CPU time", Nanos, "CPU time of evenkeel itself, user and system.";
         own_cpu_share: Option<f64>, "evenkeel's CPU share", Share, "CPU time of evenkeel itself divided by the wall time: a share of one CPU.";
         own_max_resident_bytes: Option<u64>, "evenkeel's memory", Bytes, "Maximum resident set of evenkeel itself.";
@@ -63,7 +63,7 @@ record! {
         n_unfinished: u64, "Unfinished", Count, "Jobs that had not ended at the end of the record.";
         n_starts: u64, "Starts", Count, "Number of program starts; larger than the number of jobs if some jobs restart.";
         n_running_max: u64, "Concurrent", Count, "Maximum number of jobs that ran at the same time.";
-        n_moves: u64, "Moves", Count, "Number of task migrations by evenkeel. In a replay: of the recorded run.";
+        n_moves: u64, "Moves", Count, "Number of moves of running jobs. In a replay: of the recorded run.";
         n_would_move: u64, "Would move", Count, "Only in a replay: number of requests to bind a running job to other CPUs or to release it.";
         n_moves_omitted: u64, "Moves omitted", Count, "Moves, or in a replay requests, that are missing in the list because there were very many.";
         n_rejections: u64, "Rejections", Count, "Number of rejected requests.";
@@ -127,7 +127,7 @@ record! {
         ipc: Option<f64>, "Instructions per cycle", Plain, "Instructions per cycle; absent if one of both events was not counted.";
         mpki: Option<f64>, "LLC misses per 1000 instructions", Plain, "Last-level cache misses per 1000 instructions; absent if one of both events was not counted.";
         traffic_bytes: Option<u64>, "Traffic", Bytes, "Bytes between the last-level caches and memory, counted by a resctrl monitoring group; absent without such a group.";
-        n_moves: u64, "Moves", Count, "Number of times that evenkeel bound the running job to other CPUs.";
+        n_moves: u64, "Moves", Count, "Number of moves of the job.";
         n_page_migrations: u64, "Page migrations", Count, "Number of completed page migrations.";
         pages_requested_bytes: u64, "Memory to migrate", Bytes, "Bytes on the source nodes that the page migrations found.";
         pages_moved_bytes: u64, "Memory migrated", Bytes, "Bytes of the page migrations that were on the target node afterwards.";
@@ -294,7 +294,7 @@ record! {
     LoadPoint {
         from_ns: u64, "From", Nanos, "Start of the interval.";
         to_ns: u64, "To", Nanos, "End of the interval.";
-        ops_per_s: Vec<Option<f64>>, "Memory load", OpsPerSecond, "Memory operations per second of each domain, in the unit of the series; absent where no counter could be read.";
+        ops_per_s: Vec<Option<f64>>, "Memory load", OpsPerSecond, "Events per second of each domain, in the unit of the series; absent where no counter could be read.";
         cpus_busy: Vec<Option<f64>>, "CPUs busy", Plain, "CPU time of jobs in each domain divided by the interval: the number of busy CPUs.";
     }
 }

@@ -47,7 +47,7 @@ record! {
         possible_cpus: Option<String>, "Possible CPUs", CpuList, "CPUs that could be targets without the limit of evenkeel's own affinity: online and not isolated; absent for a run.";
         n_known: u64, "Known", Count, "Known processes, selected or not; of a run, its jobs.";
         n_idle: u64, "Idle", Count, "Selected processes that are idle.";
-        n_inherited: u64, "Inherited", Count, "Child processes that inherited the affinity of a placed process.";
+        n_inherited: u64, "Inherited", Count, "Child processes that inherited an assigned mask and are not jobs.";
         n_placements: u64, "Placements", Count, "Number of times that a process was bound to CPUs so far, the first time and starts included.";
         pages_moved_bytes: u64, "Memory migrated", Bytes, "Memory migrated to another node so far. The migration is not reverted.";
         benefit: MeasuredBenefit, "Benefit", Plain, "Whether the moves of the policy improve performance, as measured by trials.";
@@ -108,8 +108,8 @@ names! {
     MeasuredBenefit {
         Unknown "not-measured" "No trial has ended.";
         Improved "improved" "The last trial improved performance.";
-        Reverted "not-improved" "The last trial reduced performance, or several did not improve it: all changes were reverted, and moves are suspended.";
-        Retrying "retrying" "Moves resumed after a suspension.";
+        Reverted "not-improved" "The last trial reduced performance, or several did not improve it: all changes were reverted, and the back-off has not ended.";
+        Retrying "retrying" "Moves are applied again after a back-off.";
         DryRun "dry-run" "No action is carried out.";
     }
 }

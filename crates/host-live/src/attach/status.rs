@@ -23,7 +23,7 @@ pub struct WatchStatus {
     pub managed: Vec<ManagedProcess>,
     /// Selected processes that are excluded.
     pub excluded: BTreeMap<ExclusionReason, ExcludedProcesses>,
-    /// Idle processes that inherited an assigned mask.
+    /// Child processes that inherited an assigned mask and are not jobs.
     pub n_inherited: u64,
     /// The CPUs that programs are placed on.
     pub targets: CpuSet,

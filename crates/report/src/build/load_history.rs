@@ -97,7 +97,7 @@ impl LoadSeriesSums {
         LoadSeriesSums { basis, epoch, numbers, spans, sums, per_point: 1, in_last: 0 }
     }
 
-    /// Returns the begin and the end of the series.
+    /// Returns the start and the end of the series.
     pub fn span(&self) -> (Nanos, Nanos) {
         let first = self.spans.first().map_or(Nanos::ZERO, |(from, _)| *from);
         (first, self.spans.last().map_or(first, |(_, to)| *to))

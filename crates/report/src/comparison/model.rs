@@ -57,7 +57,7 @@ record! {
         slowdown: Option<f64>, "Slowdown", Plain, "Mean slowdown of all jobs of all runs.";
         unfairness: Option<f64>, "Unfairness", Plain, "Mean unfairness of the runs.";
         n_migrations: Option<f64>, "Migrations", Count, "CPU migrations of tasks, mean per run; absent without a finished run.";
-        n_moves: Option<f64>, "Moves", Count, "Placement changes of running jobs by the policy, mean per run; absent without a finished run.";
+        n_moves: Option<f64>, "Moves", Count, "Number of moves by the policy, mean per run; absent without a finished run.";
         pages_moved_bytes: Option<f64>, "Memory migrated", Bytes, "Memory migrated to another node by the policy or the kernel, mean per run; absent without a finished run.";
     }
 }
@@ -85,7 +85,7 @@ record! {
         slowdown: Option<f64>, "Slowdown", Plain, "Mean slowdown of all jobs of all runs; absent if no job was measured alone.";
         unfairness: Option<f64>, "Unfairness", Plain, "Mean unfairness of the runs.";
         n_migrations: Option<f64>, "Migrations", Count, "CPU migrations of tasks, mean per run; absent without a finished run.";
-        n_moves: Option<f64>, "Moves", Count, "Placement changes of running jobs by the policy, mean per run; absent without a finished run.";
+        n_moves: Option<f64>, "Moves", Count, "Number of moves by the policy, mean per run; absent without a finished run.";
         pages_moved_bytes: Option<f64>, "Memory migrated", Bytes, "Memory migrated to another node by the policy or the kernel, mean per run; absent without a finished run.";
         controllers: Vec<ControllerRow>, "Controllers", Plain, "Traffic of the memory controllers of each node, mean per run; empty if it is not counted.";
         jobs: Vec<JobSummaryRow>, "Jobs", Plain, "Each job over all seeds.";
@@ -127,7 +127,7 @@ record! {
         slowdown: Option<f64>, "Slowdown", Plain, "Mean slowdown of the jobs; absent if no job was measured alone.";
         unfairness: Option<f64>, "Unfairness", Plain, "Largest slowdown of the jobs divided by the smallest; absent with fewer than two.";
         n_migrations: u64, "Migrations", Count, "CPU migrations of tasks.";
-        n_moves: u64, "Moves", Count, "Placement changes of running jobs by the policy.";
+        n_moves: u64, "Moves", Count, "Number of moves by the policy.";
         pages_moved_bytes: u64, "Memory migrated", Bytes, "Memory migrated to another node by the policy or the kernel.";
         controllers: Vec<ControllerRow>, "Controllers", Plain, "Traffic of the memory controllers of each node; empty if it is not counted.";
         oracle: Option<OracleRow>, "Oracle", Plain, "The search of the policy oracle; absent for other policies.";

@@ -69,7 +69,7 @@ record! {
         value: Option<f64>, "Value", Plain, "The value, or the mean; absent for a range.";
         low: Option<f64>, "Low", Plain, "Lower end of the 95 % confidence interval, or of a range; absent without an interval or range.";
         high: Option<f64>, "High", Plain, "Upper end of the interval or range.";
-        n_of: Option<u64>, "Of", Count, "The total, if the value counts a part of it.";
+        n_of: Option<u64>, "Of", Count, "Total number, if `value` is a number of this total, as in 4 of 10.";
         unit: String, "Unit", Plain, "Unit: %, points (of %), s, MB/s, million/s, GiB, 1/s, 1/min, 1/h, GiB/h, count, or 1 for a plain number.";
     }
 }

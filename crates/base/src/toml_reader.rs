@@ -371,7 +371,7 @@ fn plain_message(message: &str) -> String {
 /// becomes `invalid type: integer `0`, expected an object`.
 pub fn plain_json_message(message: &str) -> String {
     if message.contains("untagged enum") {
-        return "the value has none of the known forms".to_owned();
+        return "the value has an unknown format".to_owned();
     }
     let Some((found, expected)) = message.split_once(", expected ") else {
         return message.to_owned();
@@ -457,7 +457,7 @@ mod tests {
             ),
             (
                 "data did not match any variant of untagged enum JobEventLine",
-                "the value has none of the known forms",
+                "the value has an unknown format",
             ),
             ("invalid type: null, expected a string", "invalid type: null, expected a string"),
             ("missing field `turn`", "missing field `turn`"),

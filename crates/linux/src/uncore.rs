@@ -189,7 +189,7 @@ impl Uncore {
         let Some(events) = device_events(source, device, kind)? else { return Ok(false) };
         let mask = text(source, &format!("{DEVICES}/{device}/cpumask")).unwrap_or_default();
         let cpus: CpuSet =
-            mask.parse().map_err(|_| format_error(device, "the cpumask is no list"))?;
+            mask.parse().map_err(|_| format_error(device, "the cpumask is not a CPU list"))?;
         for cpu in cpus.iter() {
             let Some(node) = machine.cpu(cpu).and_then(|cpu| cpu.node) else { continue };
             // The fabric has fewer counters than channels, so each channel is a separate group and the groups are

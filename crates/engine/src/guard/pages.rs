@@ -41,7 +41,9 @@ impl Guard<'_> {
         let known = entry.memory.as_ref().map(|memory| memory.private_bytes_to_move(from, to));
         if known.is_some_and(|known| known < BYTES_MIN) {
             let from = from.map_or("on other nodes".to_owned(), |from| format!("on {from}"));
-            return Err(unchanged(format!("no private memory of {} is known {from}", job.name)));
+            let detail =
+                format!("{} has no private memory {from}, as far as it was sampled", job.name);
+            return Err(unchanged(detail));
         }
         let limit = self.within_budget((job, entry), (known, limit), active)?;
         self.check_free_memory((known, to, limit), active)?;

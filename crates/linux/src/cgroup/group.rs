@@ -71,5 +71,5 @@ impl Cgroup {
 }
 
 fn parse(text: &str) -> io::Result<NodeSet> {
-    text.trim().parse().map_err(|_| io::Error::other(format!("{text:?} is no list of nodes")))
+    text.trim().parse().map_err(|_| io::Error::other(format!("{text:?} is not a list of nodes")))
 }

@@ -305,7 +305,7 @@ impl Lines {
         serde_json::from_str(text).map_err(|error| {
             let error = base::toml_reader::plain_json_message(&error.to_string());
             let problem = error.split(" at line ").next().unwrap_or(&error);
-            let is_unknown = problem.contains("none of the known forms");
+            let is_unknown = problem.contains("has an unknown format");
             let problem = if is_unknown { "unknown line" } else { problem };
             self.wrong(format!("{problem}: the stream was damaged or edited"))
         })

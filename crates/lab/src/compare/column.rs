@@ -37,7 +37,7 @@ pub struct Column {
 pub enum ColumnError {
     #[error(transparent)]
     Policy(#[from] OracleError),
-    #[error("{column:?}: there is no variant {found:?}: write {known}", known = VARIANTS.map(|(name, _)| name).join(", "))]
+    #[error("{column:?}: unknown variant {found:?}; write one of {known}", known = VARIANTS.map(|(name, _)| name).join(", "))]
     Variant { column: String, found: String },
     #[error("{0:?}: its variants contradict each other, or one occurs twice: keep one")]
     Twice(String),
@@ -197,11 +197,11 @@ mod tests {
         check(&["linux,orcle"], "there is no policy \"orcle\"; did you mean \"oracle\"?");
         check(
             &["linux@striped"],
-            "\"linux@striped\": there is no variant \"striped\": write interleave, first-touch, numa-balancing, no-numa-balancing",
+            "\"linux@striped\": unknown variant \"striped\"; write one of interleave, first-touch, numa-balancing, no-numa-balancing",
         );
         check(
             &["linux@"],
-            "\"linux@\": there is no variant \"\": write interleave, first-touch, numa-balancing, no-numa-balancing",
+            "\"linux@\": unknown variant \"\"; write one of interleave, first-touch, numa-balancing, no-numa-balancing",
         );
         check(
             &["linux@interleave+first-touch"],

@@ -135,7 +135,8 @@ pub(super) fn reuse(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     let notes = [
         "the hits were counted with active prefetchers: a prefetched line that is accessed once counts as a hit, so a \
          stream without reuse also has hits",
-        "sp.B and ua.B are estimated ranges; lbm and libquantum are based on counters with 20 MiB of cache",
+        "the values of sp.B and ua.B are estimated ranges; the values of lbm and libquantum are based on counters with \
+         20 MiB of cache",
     ];
     Ok(Finding { tables: vec![table], claims, notes: notes.map(str::to_owned).to_vec() })
 }

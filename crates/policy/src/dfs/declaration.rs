@@ -42,7 +42,7 @@ params! {
     /// The configuration of DFS.
     pub(super) struct Config from PARAMS {
         wake: Wake = "poll", "extension: a poll in every interval, or only in intervals in which a counter of EVENT \
-            reached COUNT on one CPU (or, with fewer rights, of one thread), and every two seconds";
+            reached COUNT on one CPU (or, with fewer privileges, of one thread), and every two seconds";
         trigger: Trigger = "mean_factor", "imbalance that causes a migration: mean_factor, a load above factor times the \
             mean; ratio, a largest load of at least twice the smallest";
         factor: Factor = "auto", "largest accepted ratio of a load to the mean; auto is 2n/(n+1) for n domains: one \

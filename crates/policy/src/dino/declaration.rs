@@ -25,7 +25,7 @@ params! {
     /// Configuration of DINO.
     pub(super) struct Config from PARAMS {
         limits: ClassLimits = "released", "misses per 1000 instructions that make a devil and a super-devil: as in the \
-            released code (1.5 and 50.5), or as in the article (2 and 100)".published();
+            released code (1.5 and 50.5), or 2 and 100 (quoted from recollection of the article, not verified)".published();
         hyst_hits: u64 [Values::integer("", 1, 10)] = "7", "number of the last 10 intervals that must be in a class \
             before a thread changes to it; the same share of fewer intervals";
         hyst_min_delta_mpki: u64 [Values::integer("misses per 1000 instructions", 0, 1000)] = "0",

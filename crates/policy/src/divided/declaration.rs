@@ -84,7 +84,7 @@ pub(super) enum Grouping {
 }
 
 impl Config {
-    /// Returns the thresholds if both are given and `version` permits them, else rank.
+    /// Returns the thresholds if both are set and `version` permits them; otherwise returns [`Grouping::Rank`].
     pub fn grouping(&self) -> Grouping {
         match (self.th_sq, self.th_ref) {
             (Some(th_sq), Some(th_ref)) if self.version != GroupingVersion::Rank => {
@@ -103,7 +103,7 @@ macro_rules! group_and_division {
             "[group=unknown: the group of the job is not known yet]",
             "[group=one: the job is in Group 1, which causes contention]",
             "[group=two: the job is in Group 2, which contention slows down]",
-            "[group=three: the job is in Group 3, which hardly causes contention and is hardly slowed down by it]",
+            "[group=three: the job is in Group 3, which causes little contention and is slowed down little]",
             "[vote=other: , although the last period had another result]",
             "[vote=most: , as {n_votes} of {n_voters} threads in the last period]",
             "[ ({counters})]; ",

@@ -1,7 +1,7 @@
 //! The group of each job, from the events of a period.
 //!
 //! ```text
-//!   each thread      sq = queue-full cycles, ref = references, in a second of CPU time
+//!   each thread      sq = queue-full cycles, ref = references, per second of CPU time
 //!     by thresholds  sq > th_sq: 1      else ref > th_ref: 2      else 3
 //!     by rank        k = threads / 3:   1 the k with most sq,  2 the k others with most ref,  3 all others
 //!     approximately  1 by bandwidth and by prefetches or misses;  2 as above

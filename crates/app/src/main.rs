@@ -48,7 +48,7 @@ enum CliCommand {
     Run(run::Args),
     /// Compare policies on workloads with the same seeds, with confidence intervals
     Compare(compare::Args),
-    /// Manage processes that already run; reports actions without performing them unless --act is given
+    /// Manage processes that already run (default: only report actions; --act performs them)
     Watch(watch::Args),
     /// Print managed processes, changed settings and the reasons for unmanaged processes
     Status(status::Args),
@@ -74,7 +74,7 @@ enum CliCommand {
     Report(report::Args),
     /// Compare published results with simulated ones, with a verdict for each claim
     Reproduce(reproduce::Args),
-    /// Restore settings that a killed evenkeel left changed
+    /// Restore the settings that an evenkeel process changed before it was killed
     Restore(restore::Args),
     /// Supervise a run with --kill-on-exit; started by evenkeel itself
     #[command(name = host_live::SUPERVISOR_ARGUMENT, hide = true)]

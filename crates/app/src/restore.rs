@@ -1,5 +1,5 @@
-//! `evenkeel restore`: restores settings that a killed evenkeel left changed, and prints settings that were not
-//! restored, with reasons.
+//! `evenkeel restore`: restores the settings that an evenkeel process changed before it was killed, and prints settings
+//! that were not restored, with reasons.
 //!
 //! Text and JSON have one entry per process and group of threads with the same settings.
 
@@ -14,10 +14,10 @@ use serde_json::{Value, json};
 
 use crate::command_result::{CommandError, CommandResult};
 
-/// Restore settings that a killed evenkeel left changed
+/// Restore the settings that an evenkeel process changed before it was killed
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Print what would be restored without changing anything
+    /// Print the changes without performing them
     #[arg(long)]
     dry_run: bool,
     /// Print JSON instead of text
@@ -130,12 +130,14 @@ fn group_json(group: &KernelGroupEntry) -> Value {
 /// Returns a note about a whole record file.
 fn note(file: &FileReport) -> Option<&'static str> {
     match file.verdict {
-        RestoreVerdict::Kept if file.n_damaged != 0 => Some("kept: a part of it cannot be read"),
+        RestoreVerdict::Kept if file.n_damaged != 0 => {
+            Some("kept: a part of the record cannot be read")
+        }
         RestoreVerdict::Complete if file.entries.is_empty() && file.kernel_groups.is_empty() => {
             Some("all processes of the record have exited")
         }
         RestoreVerdict::Complete => None,
-        RestoreVerdict::Kept => Some("kept for another attempt"),
+        RestoreVerdict::Kept => Some("kept: the restore is incomplete; run evenkeel restore again"),
         RestoreVerdict::InUse => Some("skipped: the run is active"),
         RestoreVerdict::OtherBoot => Some("removed: the machine has rebooted since"),
         RestoreVerdict::OtherNamespace => Some("skipped: the record is of another PID namespace"),
@@ -268,12 +270,12 @@ mod tests {
             sort: process 41 (sort), 1 thread: unchanged, another program set CPUs 2
             sort: process 41 (sort), 1 thread: unchanged, already has the original CPUs 0-3
             sort: process 41 (sort), 1 thread: unchanged, cannot set its affinity to CPUs 0-3: not permitted
-            /run/evenkeel/a.undo: kept for another attempt
+            /run/evenkeel/a.undo: kept: the restore is incomplete; run evenkeel restore again
             /run/evenkeel/a.undo: skipped: the run is active
             monitoring group evenkeel-3f-0-sort: removed
             monitoring group evenkeel-3f-0-sort: cannot be removed: busy
             cgroups in /sys/fs/cgroup/evenkeel-3f: removed
-            /run/evenkeel/a.undo: kept for another attempt
+            /run/evenkeel/a.undo: kept: the restore is incomplete; run evenkeel restore again
         "#]]
         .assert_eq(&to_text(&restored(), false));
         expect![[r#"

@@ -39,7 +39,7 @@ pub struct Args {
     /// Measure this program with these arguments, after two dashes
     #[arg(last = true, required_unless_present = "list", value_name = "CMD")]
     command: Vec<OsString>,
-    /// Print the names of the shipped profiles, which a job selects with its key profile; runs nothing
+    /// Print the names of the shipped profiles, which a job selects with its key profile, and exit
     #[arg(long, exclusive = true)]
     list: bool,
     /// Measure with this engine

@@ -117,9 +117,9 @@ enum HostKind {
 /// Counters of tasks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum CountersArg {
-    /// Hardware events of each task; software events of each task, or of each job without hardware events
+    /// Hardware events if available, with software events as described above
     Auto,
-    /// Hardware events if available, and software events of each task
+    /// Hardware events if available, and software events of each task in each sample
     All,
     /// No counters
     Off,
@@ -165,7 +165,7 @@ pub fn main(args: &Args) -> CommandResult {
         let (run, dir) = sim::run(args)?;
         return publish(args, run, &dir);
     }
-    if let Some(option) = args.sim.first_given_option() {
+    if let Some(option) = args.sim.first_simulation_option() {
         return Err(CommandError::Usage(anyhow::anyhow!(
             "{option} applies to simulated runs only; remove it or add --host sim"
         )));
@@ -218,7 +218,7 @@ impl LiveInput {
         }
         let policy = policy::build(&args.policy, args.seed).or_usage_error()?;
         let machine = linux::topology::read(Path::new("/"))?;
-        check_here(&workload, &machine, args.cgroups.into())?;
+        check_startable(&workload, &machine, args.cgroups.into())?;
         let signals = args.signals.overrides().or_usage_error()?;
         crate::tier_override::check_readable(&signals, &*policy, &machine).or_usage_error()?;
         if !args.quiet {
@@ -229,7 +229,7 @@ impl LiveInput {
 }
 
 /// Checks that every job can be started on this machine.
-pub(crate) fn check_here(
+pub(crate) fn check_startable(
     workload: &Workload,
     machine: &Machine,
     cgroups: CgroupMode,

@@ -34,7 +34,7 @@ use crate::view::{Mode, View};
 use select::SelectedProcesses;
 use state::StateSink;
 
-/// Manage processes that already run; reports actions without performing them unless --act is given
+/// Manage processes that already run (default: only report actions; --act performs them)
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Select this process and its descendants; may be repeated; several selections select their union
@@ -71,8 +71,9 @@ pub struct Args {
     signals: SignalArgs,
     #[command(flatten)]
     memory: MemoryArgs,
-    /// Select the counters of managed tasks. auto: hardware events; software events when a task is released or ends.
-    /// all: hardware events if available, and software events in each sample. off: none
+    /// Select the counters of managed tasks. auto: hardware and software events of each task; without hardware events,
+    /// software events at the release or the end of a task. all: hardware events if available, and software events in
+    /// each sample. off: none
     #[arg(long, value_enum, default_value_t = CountersArg::Auto)]
     counters: CountersArg,
     /// Perform the actions (default: only report them)

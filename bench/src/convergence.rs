@@ -67,7 +67,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         return measure(args);
     }
     guest::need("numad", "numad")?;
-    let tool = evenkeel::given_or_built(args.tool.as_deref())?;
+    let tool = evenkeel::executable_or_build(args.tool.as_deref())?;
     let each = args.timeout + 2 * args.stay + 60;
     let limit = Duration::from_secs(300 + 2 * each * 4 * u64::from(args.rounds.max(1)));
     NumaGuest { n_nodes: N_NODES, n_cpus: N_CPUS, memory: "6G", limit, kernel: "" }.run(&tool, None)

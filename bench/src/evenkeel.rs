@@ -34,7 +34,7 @@ pub fn path() -> anyhow::Result<PathBuf> {
 }
 
 /// Returns the executable of the option, or else a release build.
-pub fn given_or_built(given: Option<&Path>) -> anyhow::Result<PathBuf> {
+pub fn executable_or_build(given: Option<&Path>) -> anyhow::Result<PathBuf> {
     if let Some(given) = given {
         // Guests and symbolic links need an absolute path.
         return fs::canonicalize(given).with_context(|| format!("cannot find {}", given.display()));

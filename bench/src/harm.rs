@@ -64,7 +64,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
             args.seconds
         );
     }
-    let tool = evenkeel::given_or_built(args.tool.as_deref())?;
+    let tool = evenkeel::executable_or_build(args.tool.as_deref())?;
     let n_cpus = std::thread::available_parallelism()?.get();
     let n_programs = args.programs.unwrap_or(n_cpus);
     let program = UniqueName::new(&tool)?;

@@ -67,7 +67,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         return measure(&args);
     }
     guest::need("numad", "numad")?;
-    let tool = evenkeel::given_or_built(args.tool.as_deref())?;
+    let tool = evenkeel::executable_or_build(args.tool.as_deref())?;
     let n_runs = 3 * points(&args).len() as u64 * u64::from(args.rounds.max(1));
     // The limit is twice the expected time, as a reserve for other load on the host.
     let each_s = 2 * (2 * args.scans * args.interval + warm_up_s(Mechanism::Watch, &args));

@@ -42,7 +42,7 @@ const SLEEPS_MS: &[f64] = &[1.0, 10.0, 100.0];
 const BLOCK: [u8; 4096] = [7; 4096];
 
 pub fn main(args: &Args) -> anyhow::Result<()> {
-    let tool = evenkeel::given_or_built(args.tool.as_deref())?;
+    let tool = evenkeel::executable_or_build(args.tool.as_deref())?;
     println!("relative to the mean: standard deviation, and the same from the interquartile range");
     for (name, words) in WORK {
         let words = [&["load"], *words, &["--json"]].concat();

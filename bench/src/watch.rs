@@ -36,7 +36,7 @@ pub struct Args {
 }
 
 pub fn main(args: &Args) -> anyhow::Result<()> {
-    let tool = evenkeel::given_or_built(args.tool.as_deref())?;
+    let tool = evenkeel::executable_or_build(args.tool.as_deref())?;
     println!(
         "evenkeel watch --all, one sample per {} s: median (lowest to highest) of",
         args.interval

@@ -122,7 +122,8 @@ fn run_seed(seed: u64) -> SeedResult {
         let found = mask(pid).filter(|_| is_running(pid));
         assert!(
             found.as_ref().is_none_or(|mask| mask == expected),
-            "{pid} of {pids:?} has {found:?}, not {expected}; kept {was_kept}, {restored:?}\n{}",
+            "process {pid} (jobs: {pids:?}) has the affinity {found:?}, expected {expected}; undo record kept: {was_kept}; \
+             {restored:?}\n{}",
             run.describe()
         );
     }

@@ -1,4 +1,4 @@
-//! `evenkeel record` ends the program that it started with all descendants of the program, and no other process.
+//! `evenkeel record` terminates the started program and all of its descendants, and no other process.
 
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};

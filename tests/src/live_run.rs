@@ -61,7 +61,7 @@ pub struct RecordedTurn {
     pub outcomes: Vec<Outcome>,
 }
 
-/// A run in which the test takes each turn.
+/// A live run whose turns are executed one by one by the test.
 pub struct LiveRun {
     /// `None` after [`LiveRun::drop_host`].
     host: Option<LaunchHost>,

@@ -76,7 +76,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     if args.inside {
         return run_scenarios(args);
     }
-    let tool = evenkeel::given_or_built(args.tool.as_deref())?;
+    let tool = evenkeel::executable_or_build(args.tool.as_deref())?;
     let temporary_dir =
         std::env::temp_dir().join(format!("evenkeel-bench-kernel-{}", std::process::id()));
     let dir = args.keep.clone().unwrap_or_else(|| temporary_dir.clone());

@@ -41,7 +41,7 @@ pub(crate) fn check_readable(
     let cause = match (domains.level(), notes.first()) {
         (Level::Core, _) => "neither memory controllers nor caches count per core".to_owned(),
         (Level::Node, Some(note)) => note.clone(),
-        (level, _) => why_not(level),
+        (level, _) => unreadable_reason(level),
     };
     Err(anyhow!(
         "the loads need memory traffic per {}, which cannot be read: {cause}; use --signal \
@@ -61,7 +61,7 @@ fn is_counted(sample: &Sample, level: Level, number: u32) -> bool {
 }
 
 /// Returns the reason why a signal is unreadable, in the words of `evenkeel machine`.
-fn why_not(level: Level) -> String {
+fn unreadable_reason(level: Level) -> String {
     let event = match level {
         Level::Llc => "memory traffic of an LLC domain",
         Level::Node | Level::Core => "memory controller traffic of a node",

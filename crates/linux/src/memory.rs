@@ -82,7 +82,7 @@ pub struct NumaSample {
     pub is_sampled: bool,
     /// Whether the process, a thread or a mapping has a memory policy ([`numa_maps::has_policy`]). For a sampled
     /// process only the first mappings are read, or none ([`SampleEffort::is_check`]).
-    pub has_own_policy: bool,
+    pub has_memory_policy: bool,
     /// CPU time that the sample took.
     pub duration: Nanos,
 }
@@ -184,8 +184,8 @@ fn walk(root: &Path, pid: u32) -> io::Result<NumaSample> {
     // Without `smaps`, the amount of shared memory is less exact and transparent huge pages are unknown.
     let smaps = read_smaps(root, pid).unwrap_or_default();
     let (nodes, permille) = add_up(&numa, &smaps, || resident(root, pid))?;
-    let has_own_policy = numa_maps::has_policy(&numa.bytes) || has_thread_with_policy(root, pid);
-    Ok(NumaSample { nodes, permille, has_own_policy, ..NumaSample::default() })
+    let has_memory_policy = numa_maps::has_policy(&numa.bytes) || has_thread_with_policy(root, pid);
+    Ok(NumaSample { nodes, permille, has_memory_policy, ..NumaSample::default() })
 }
 
 /// Computes the memory by node, and the share of the memory with exact kinds in permille.
@@ -267,7 +267,7 @@ fn has_thread_with_policy(root: &Path, pid: u32) -> bool {
 
 /// Returns whether a process, a thread or a mapping has a memory policy. Without `walk` only the first mappings are
 /// read.
-pub(crate) fn has_own_policy(root: &Path, pid: u32, walk: bool) -> io::Result<bool> {
+pub(crate) fn has_memory_policy(root: &Path, pid: u32, walk: bool) -> io::Result<bool> {
     let file = root.join(format!("proc/{pid}/numa_maps"));
     let of_first = match walk {
         true => numa_maps::has_policy(&read_lines(&file)?.bytes),
@@ -507,7 +507,7 @@ Node 1 HugePages_Free:      3
             std::fs::write(process.join("numa_maps"), threads[0])
                 .expect("the directory is writable");
             for walk in [true, false] {
-                let found = has_own_policy(test_dir.path(), 7, walk).expect("the file exists");
+                let found = has_memory_policy(test_dir.path(), 7, walk).expect("the file exists");
                 assert_eq!(found, expected, "{threads:?}");
             }
         };

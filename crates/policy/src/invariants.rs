@@ -192,7 +192,7 @@ fn watch(
     play_watched(machine, policy, script, check);
 }
 
-/// Checks each migration of DFS because of loads; the second argument is the domain that the job leaves.
+/// Checks each migration that DFS requests because of loads; the second argument is the domain that the job leaves.
 fn watch_migrations(
     subject: (&str, &str),
     script: &str,

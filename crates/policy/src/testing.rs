@@ -77,9 +77,9 @@ pub(crate) struct WatchedRequest<'a> {
     /// The domain that the job leaves because of loads.
     pub moved_from: Option<usize>,
     pub class: u8,
-    /// Classes of the movable jobs in that domain that may run in the target.
+    /// Classes of the movable jobs in the domain `moved_from` that may run in the target.
     pub candidate_classes: Vec<u8>,
-    /// Number of movable jobs in that domain, including jobs that may not run in the target.
+    /// Number of movable jobs in the domain `moved_from`, including jobs that may not run in the target.
     pub n_movable_in_domain: usize,
     pub loads: &'a [u64],
 }

@@ -29,9 +29,9 @@ pub struct Snapshot<'a> {
     pub tiers: &'a Tiers,
     /// Length of the last interval; zero before the first interval has ended.
     pub interval: Nanos,
-    /// Number of intervals since the last interval turn. Larger than 1 if the host skipped turns because no job was
-    /// running, or if a turn was late. `loads` covers only the last interval; the loads of earlier intervals are
-    /// unknown.
+    /// Number of intervals since the last interval turn. Larger than 1 if the host skipped turns because the policy
+    /// was quiescent or waited for a counter overflow, or if a turn was late. `loads` covers only the last interval; the
+    /// loads of earlier intervals are unknown.
     pub n_intervals: u64,
     /// NUMA settings of the kernel.
     pub numa_settings: &'a NumaSettings,

@@ -158,7 +158,7 @@ fn restore_reports_an_absent_cgroup_directory_as_absent() {
     let dir = Dir::new();
     let mut log = undo::Log::create_in(&dir.state()).expect("a record");
     let run = log.run().to_owned();
-    log.announce_cgroup(&home).expect("a record");
+    log.record_cgroup(&home).expect("a record");
     drop(log);
     let cgroups = RunCgroups::new("/".as_ref(), home, &run).expect("a name");
     assert!(!cgroups.is_present().expect("the path is free"));

@@ -53,8 +53,11 @@ fn memory_traffic_is_read_from_the_monitoring_group_of_the_job_which_is_removed_
     run.until("its traffic", |run| has_traffic(run, llc));
     let output = run.dir.read("a.out");
     let words: Vec<&str> = output.split_whitespace().collect();
-    assert_eq!(words[0], words[1], "its main process is in its group");
+    assert_eq!(
+        words[0], words[1],
+        "the main process of the job is in the monitoring group of the job"
+    );
     run.stop();
-    assert_eq!(group_names(&run.dir), ["other"], "only its own group is removed");
+    assert_eq!(group_names(&run.dir), ["other"], "only the group of the run is removed");
     assert_eq!(std::fs::read_dir(run.dir.path("state")).expect("it exists").count(), 0);
 }

@@ -145,7 +145,7 @@ impl WordRules {
         hits
     }
 
-    /// Returns the lines of the exceptions that allowed no hit.
+    /// Returns the lines of the exceptions that were not used.
     fn without_hit(&self) -> impl Iterator<Item = usize> {
         let of_words = self.words.iter().flat_map(|word| &word.except);
         let all = self.exempt.iter().chain(&self.except).chain(of_words);

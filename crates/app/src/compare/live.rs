@@ -36,7 +36,7 @@ pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
     let signals = args.signals.overrides().or_usage_error()?;
     for workload in &workloads {
         run::check_loads(workload).or_usage_error()?;
-        run::check_here(workload, &machine, CgroupMode::Auto)?;
+        run::check_startable(workload, &machine, CgroupMode::Auto)?;
     }
     for column in &plan.columns {
         let policy = policy::build(&column.spec, 0).or_usage_error()?;
@@ -70,7 +70,7 @@ pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
 
 /// Rejects options of simulated machines.
 fn reject_sim_options(args: &Args, columns: &[Column]) -> anyhow::Result<()> {
-    if let Some(option) = args.sim.first_given_option() {
+    if let Some(option) = args.sim.first_simulation_option() {
         return Err(anyhow!("{option} applies to a simulated machine: add --host sim, or omit it"));
     }
     if args.jobs.is_some() {

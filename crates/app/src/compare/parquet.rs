@@ -22,10 +22,10 @@ pub(super) fn write(_table: &DataTable, _path: &Path) -> anyhow::Result<()> {
 }
 
 #[cfg(feature = "parquet")]
-pub(super) use with_it::{check, write};
+pub(super) use enabled::{check, write};
 
 #[cfg(feature = "parquet")]
-mod with_it {
+mod enabled {
     use std::fs::File;
     use std::sync::Arc;
 

@@ -91,8 +91,7 @@ fn replay_stream(args: &Args) -> CommandResult {
     stream::main(&args.journal, (policy, args.seed.unwrap_or(0), signals), args.json)
 }
 
-/// `evenkeel watch` verifies moves by trials (`policy::with_trials`); the replay also verifies moves by trials if a
-/// watch wrote the journal. Only such journals have the option `act`: whether actions were performed.
+/// If a watch wrote the journal, the replay tests moves in trials (`policy::with_trials`), as the watch did. Only such journals have the option `act`: whether actions were performed.
 fn with_trials(
     policy: Box<dyn sched::Policy>,
     options: &std::collections::BTreeMap<String, String>,

@@ -134,7 +134,7 @@ impl SimArgs {
     }
 
     /// Returns the first option on the command line that a live host does not support.
-    pub fn first_given_option(&self) -> Option<&'static str> {
+    pub fn first_simulation_option(&self) -> Option<&'static str> {
         let options = [
             ("--machine", self.machine.is_some()),
             ("--kernel", self.kernel.is_some()),

@@ -108,7 +108,7 @@ impl InheritedCounters {
     }
 
     /// Returns the delta of the main task without its descendants.
-    pub fn subtract_others(&mut self, inherited: &CounterDeltas) -> CounterDeltas {
+    pub fn subtract_sampled_tasks(&mut self, inherited: &CounterDeltas) -> CounterDeltas {
         let mut own = *inherited;
         for (event, delta) in inherited.iter() {
             let idx = event as usize;
@@ -205,12 +205,15 @@ mod tests {
     fn no_event_counts_twice_and_an_excess_of_children_is_subtracted_later() {
         let cycles = |value| CounterDeltas::default().with(Cycles, value);
         let mut inherited = InheritedCounters::default();
-        assert_eq!(inherited.subtract_others(&cycles(100)), cycles(100));
+        assert_eq!(inherited.subtract_sampled_tasks(&cycles(100)), cycles(100));
         inherited.add_other(&cycles(30));
-        assert_eq!(inherited.subtract_others(&cycles(50)), cycles(20));
+        assert_eq!(inherited.subtract_sampled_tasks(&cycles(50)), cycles(20));
         inherited.add_other(&cycles(60)); // These counters are read after the inherited counters.
-        assert_eq!(inherited.subtract_others(&cycles(50)), cycles(0));
-        assert_eq!(inherited.subtract_others(&cycles(40)), cycles(30));
-        assert_eq!(inherited.subtract_others(&CounterDeltas::default()), CounterDeltas::default());
+        assert_eq!(inherited.subtract_sampled_tasks(&cycles(50)), cycles(0));
+        assert_eq!(inherited.subtract_sampled_tasks(&cycles(40)), cycles(30));
+        assert_eq!(
+            inherited.subtract_sampled_tasks(&CounterDeltas::default()),
+            CounterDeltas::default()
+        );
     }
 }

@@ -115,8 +115,8 @@ impl TaskRow {
     }
 
     /// Subtracts the deltas of the other tasks of the job from the delta of the inherited counters.
-    fn subtract_others(&mut self, view: &mut TaskView, inherited: &mut InheritedCounters) {
-        let mut own = inherited.subtract_others(&view.counters);
+    fn subtract_sampled_tasks(&mut self, view: &mut TaskView, inherited: &mut InheritedCounters) {
+        let mut own = inherited.subtract_sampled_tasks(&view.counters);
         if let Some((part, whole)) = self.earlier.take() {
             for (event, delta) in own.clone().iter() {
                 own.set(event, Measured::Exact(delta - share(delta, part, whole)));
@@ -147,7 +147,7 @@ impl TaskRow {
         let waited = time_delta(self.now.wait, self.base.wait).map(|wait| Nanos(share(wait.0)));
         self.base.wait = self.base.wait.map(|base| base + waited.unwrap_or_default());
         if self.includes_children {
-            self.earlier = Some((part, whole)); // `subtract_others` applies this part.
+            self.earlier = Some((part, whole)); // `subtract_sampled_tasks` applies this part.
             return;
         }
         for (event, now) in self.now.counters.iter() {
@@ -305,7 +305,7 @@ impl Tasks {
                 self.rows[other].derive(&mut self.views[other]);
                 inherited.add_other(&self.views[other].counters);
             }
-            self.rows[idx].subtract_others(&mut self.views[idx], &mut inherited);
+            self.rows[idx].subtract_sampled_tasks(&mut self.views[idx], &mut inherited);
         }
     }
 
@@ -334,7 +334,9 @@ impl Tasks {
                     .zip(views.iter_mut())
                     .partition(|(row, _)| row.includes_children);
                 others.iter().for_each(|(_, view)| inherited.add_other(&view.counters));
-                first.into_iter().for_each(|(row, view)| row.subtract_others(view, inherited));
+                first
+                    .into_iter()
+                    .for_each(|(row, view)| row.subtract_sampled_tasks(view, inherited));
             }
             for (row, view) in rows.iter_mut().zip(views) {
                 visit(&row.delta(view), false);

@@ -386,7 +386,7 @@ impl Tracker {
             }
         }
         for AttachedJob { affinity, start_time_ticks, .. } in self.jobs.jobs.values() {
-            if session.memory.has_own_policy(task_id(affinity.pid, *start_time_ticks)) {
+            if session.memory.has_memory_policy(task_id(affinity.pid, *start_time_ticks)) {
                 let comm = affinity.name.rsplit_once('.').map_or("", |(comm, _)| comm);
                 let processes = excluded.entry(ExclusionReason::OwnMemoryPolicy).or_default();
                 processes.add(affinity.pid, || comm.to_owned());

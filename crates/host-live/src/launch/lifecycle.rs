@@ -277,7 +277,7 @@ impl Lifecycle {
         let values = FinalValues { totals, counters, traffic, n_remaining };
         let exit = job_exit(&running, child, values, restarts, now);
         let used = exit.user + exit.system;
-        session.tasks.credit_rest((job, pid), &totals, used, &mut sampled);
+        session.tasks.credit_unsampled((job, pid), &totals, used, &mut sampled);
         session.turn.pending.tasks.append(&mut sampled.tasks);
         session.turn.pending.exited.append(&mut sampled.exited);
         Some((pid, exit))

@@ -131,7 +131,7 @@ impl MemoryCgroups {
             return;
         };
         // Without an undo record nothing is changed.
-        let created = undo.announce_cgroups(run.delegated()).and_then(|()| {
+        let created = undo.record_cgroups(run.delegated()).and_then(|()| {
             self.state = RunCgroup::Broken;
             run.prepare()
         });

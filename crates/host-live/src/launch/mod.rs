@@ -282,7 +282,7 @@ impl LaunchHost {
     fn update_own_cpus(&mut self) {
         let Ok(now) = affinity::get(0) else { return };
         if now != *self.session.cpus.own {
-            self.session.cpus.set_own(now.clone());
+            self.session.cpus.set(now.clone());
             self.session.turn.pending.usable_cpus = Some(now);
             self.session.turn.causes.insert(Cause::CpusChanged);
         }

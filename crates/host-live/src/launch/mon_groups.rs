@@ -92,7 +92,7 @@ impl MonGroups {
             }
         }
         // Without an undo record nothing is changed.
-        if !undo.announce_mon_group(group.name()) {
+        if !undo.record_mon_group(group.name()) {
             return;
         }
         let name = group.name().to_owned();

@@ -117,7 +117,8 @@ impl Starter<'_> {
         placement.memory = placement.memory.map(|policy| self.supported(policy));
         // The undo record is written first. Without a record the job starts without a placement.
         let undo = &mut self.session.undo;
-        let announced = placement.cpus.as_ref().map(|cpus| undo.announce(&name, &base, cpus));
+        let announced =
+            placement.cpus.as_ref().map(|cpus| undo.record_before_fork(&name, &base, cpus));
         let change = announced.as_ref().and_then(|announced| announced.as_ref().ok()).copied();
         let placed = placement.cpus.clone().filter(|_| change.is_some());
         let binding = self.binding(job, &base, placed.clone(), placement.memory.clone());

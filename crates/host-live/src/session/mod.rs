@@ -79,7 +79,7 @@ pub(crate) struct UsableCpus {
 
 impl UsableCpus {
     /// Sets both fields to these CPUs.
-    pub(crate) fn set_own(&mut self, own: CpuSet) {
+    pub(crate) fn set(&mut self, own: CpuSet) {
         self.own = Arc::new(own);
         self.compared = Arc::clone(&self.own);
     }

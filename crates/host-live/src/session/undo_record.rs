@@ -40,13 +40,13 @@ impl UndoRecord {
 
     /// Records the affinity that the next child of the job will set. Call this function before fork(2). Returns the
     /// number of the change.
-    pub(crate) fn announce(
+    pub(crate) fn record_before_fork(
         &mut self,
         job: &str,
         old: &CpuSet,
         new: &CpuSet,
     ) -> Result<u64, CauseAndDetail> {
-        self.log()?.announce(job, old, new).map_err(failed)
+        self.log()?.record_before_fork(job, old, new).map_err(failed)
     }
 
     /// Records the PID of the child. Call this function after fork(2). If the line cannot be written, `restore`
@@ -105,8 +105,8 @@ impl UndoRecord {
     }
 
     /// Records a monitoring group before it is created. Returns whether the record was written.
-    pub(crate) fn announce_mon_group(&mut self, name: &str) -> bool {
-        self.log.as_mut().is_ok_and(|log| log.announce_mon_group(name).is_ok())
+    pub(crate) fn record_mon_group(&mut self, name: &str) -> bool {
+        self.log.as_mut().is_ok_and(|log| log.record_mon_group(name).is_ok())
     }
 
     /// Records that a monitoring group was removed or not created.
@@ -117,9 +117,9 @@ impl UndoRecord {
     }
 
     /// Records the cgroups of the run before they are created.
-    pub(crate) fn announce_cgroups(&mut self, home: &DelegatedCgroup) -> Result<(), String> {
+    pub(crate) fn record_cgroups(&mut self, home: &DelegatedCgroup) -> Result<(), String> {
         let log = self.log.as_mut().map_err(|error| error.clone())?;
-        log.announce_cgroup(home).map_err(|error| with_causes(&error))
+        log.record_cgroup(home).map_err(|error| with_causes(&error))
     }
 
     /// Removes the cgroups of the run from the record.

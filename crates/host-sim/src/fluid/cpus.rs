@@ -370,7 +370,7 @@ impl Fluid {
 
     /// For a CPU with several tasks, schedules balancing among the busy CPUs of its domains.
     fn schedule_busy_balance(&mut self, cpu: usize) {
-        if self.kernel.load.running[cpu] < 2 {
+        if self.kernel.load.n_runnable[cpu] < 2 {
             return;
         }
         for &domain in self.kernel.domains_of(cpu) {

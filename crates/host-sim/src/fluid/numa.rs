@@ -50,8 +50,8 @@ const SCAN_PAGE_NS: f64 = 10.0;
 const SCAN_DELAY_FACTOR: f64 = 32.0;
 /// Cost of a NUMA hinting fault in nanoseconds (guessed).
 const FAULT_NS: f64 = 500.0;
-/// Additional cost of migrating a page in nanoseconds. Guessed, because [`super::pages::MOVE_RATE`] is guessed.
-const MOVE_NS: f64 = 4096.0 / super::pages::MOVE_RATE;
+/// Additional cost of migrating a page in nanoseconds. Guessed, because [`super::pages::PAGE_MIGRATION_RATE`] is guessed.
+const PAGE_MIGRATION_NS: f64 = 4096.0 / super::pages::PAGE_MIGRATION_RATE;
 const PAGE: f64 = 4096.0;
 /// Minimum sum of the gains in local memory for which two tasks are swapped (`SMALLIMP`, in the kernel in permille).
 const SWAP_GAIN_MIN: f64 = 0.03;
@@ -234,7 +234,7 @@ impl Fluid {
         let allowed = task.allowed.as_deref().map(Vec::as_slice);
         let path = (task.cpu, home);
         let free = self.kernel.numa_cpu(path, allowed);
-        if let Some(cpu) = free.filter(|&cpu| self.kernel.load.running[cpu] == 0) {
+        if let Some(cpu) = free.filter(|&cpu| self.kernel.load.n_runnable[cpu] == 0) {
             return self.migrate(idx, cpu);
         }
         let other = self.best_swap(idx, home, gain);
@@ -315,7 +315,7 @@ impl Fluid {
                 }
                 budget -= moved;
                 all += moved;
-                let each = moved as f64 / PAGE * MOVE_NS / running.len() as f64;
+                let each = moved as f64 / PAGE * PAGE_MIGRATION_NS / running.len() as f64;
                 running.iter().for_each(|&idx| self.charge_kernel_time(idx, each));
             }
         }

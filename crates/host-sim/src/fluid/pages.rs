@@ -28,7 +28,7 @@ const PAGE: u64 = 4096;
 const LINES_PER_PAGE: f64 = 64.0;
 /// Bandwidth of page migration in bytes per nanosecond. Guessed: move_pages(2) reaches about 1 GB/s on recent servers
 /// with pages of 4 KiB.
-pub(super) const MOVE_RATE: f64 = 1.0;
+pub(super) const PAGE_MIGRATION_RATE: f64 = 1.0;
 /// Bytes per batch of page migration.
 const BATCH: u64 = 64 << 20;
 
@@ -169,7 +169,7 @@ impl MemoryState {
     /// Returns the bandwidth of page migration on a node, in bytes per nanosecond.
     pub fn migration_bandwidth(&self, node: usize) -> f64 {
         match &self.batch {
-            Some(batch) if batch.from == node || batch.to == node => MOVE_RATE,
+            Some(batch) if batch.from == node || batch.to == node => PAGE_MIGRATION_RATE,
             _ => 0.0,
         }
     }
@@ -430,7 +430,7 @@ impl Fluid {
             match found.filter(|_| 0 < left && !is_full) {
                 Some((from, there)) => {
                     let bytes = there.min(left).min(BATCH);
-                    let duration = libm::ceil(bytes as f64 / MOVE_RATE) as u64;
+                    let duration = libm::ceil(bytes as f64 / PAGE_MIGRATION_RATE) as u64;
                     let to = page_migration.to;
                     self.pages.batch = Some(MigrationBatch { from, to, bytes, began: self.now });
                     self.events.add(self.now + duration, FluidEvent::PagesMoved);

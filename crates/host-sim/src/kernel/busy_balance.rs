@@ -118,7 +118,7 @@ impl KernelModel {
 
     /// Returns whether any CPU of a domain has more than one runnable task.
     pub fn has_shared_cpu(&self, domain: usize) -> bool {
-        self.domains[domain].groups.iter().flatten().any(|&cpu| 1 < self.load.running[cpu])
+        self.domains[domain].groups.iter().flatten().any(|&cpu| 1 < self.load.n_runnable[cpu])
     }
 
     /// Returns a pull to a group from the busiest other group of the domain. Returns `None` if the group has an idle
@@ -149,8 +149,8 @@ impl KernelModel {
         let mut group = BusyGroup::default();
         for &cpu in cpus.iter().filter(|&&cpu| self.may_run(Allowed::None, cpu)) {
             group.cpus += 1;
-            group.running += u64::from(self.load.running[cpu]);
-            group.has_idle |= self.load.running[cpu] == 0;
+            group.running += u64::from(self.load.n_runnable[cpu]);
+            group.has_idle |= self.load.n_runnable[cpu] == 0;
         }
         group
     }
@@ -193,14 +193,14 @@ impl KernelModel {
         let groups = &self.domains[domain].groups;
         let candidates =
             groups[here].iter().copied().filter(|&cpu| self.may_run(Allowed::None, cpu));
-        let to = candidates.min_by_key(|&cpu| (self.load.running[cpu], cpu))?;
+        let to = candidates.min_by_key(|&cpu| (self.load.n_runnable[cpu], cpu))?;
         let shared_cpus = groups[busiest].iter().copied().filter(|&cpu| {
-            self.load.running[to] < self.load.running[cpu]
-                && 1 < self.load.running[cpu]
+            self.load.n_runnable[to] < self.load.n_runnable[cpu]
+                && 1 < self.load.n_runnable[cpu]
                 && takes(cpu, to)
         });
         let from =
-            shared_cpus.max_by_key(|&cpu| (self.load.running[cpu], std::cmp::Reverse(cpu)))?;
+            shared_cpus.max_by_key(|&cpu| (self.load.n_runnable[cpu], std::cmp::Reverse(cpu)))?;
         Some(TaskPull { from, to, running_too: false })
     }
 }

@@ -9,7 +9,7 @@
 //! The rules for NUMA balancing are those of `task_numa_find_cpu`, `task_numa_compare` and `load_too_imbalanced` in
 //! `kernel/sched/fair.c`.
 
-use super::{Allowed, GroupLoad, KernelModel, KernelVersion, least};
+use super::{Allowed, DomainCounts, KernelModel, KernelVersion, least};
 use crate::hardware::Hardware;
 
 /// Share of a node that may be busy while small imbalances between nodes are ignored: an eighth, since Linux 6.0
@@ -45,14 +45,15 @@ impl KernelModel {
         let nodes = self.load.nodes.iter().copied();
         let sums = self.sums(self.hardware.nodes.iter().map(|n| &n.cpus[..]), allowed, nodes);
         if let [only] = sums[..] {
-            return (0 < only.cpus).then_some(local);
+            return (0 < only.n_cpus).then_some(local);
         }
-        let best = self.idlest_group(&sums, (0 < sums[local].cpus).then_some(local))?;
+        let best = self.idlest_group(&sums, (0 < sums[local].n_cpus).then_some(local))?;
         let (own, other) = (sums[local], sums[best]);
-        let limit = numa_imbalance_limit(&self.hardware, local).min(own.cpus);
+        let limit = numa_imbalance_limit(&self.hardware, local).min(own.n_cpus);
         let stays = self.version == KernelVersion::V6_18
-            && 0 < own.idle
-            && numa_imbalance(other.idle.saturating_sub(own.idle), own.running + 1, limit) == 0;
+            && 0 < own.n_idle
+            && numa_imbalance(other.n_idle.saturating_sub(own.n_idle), own.n_runnable + 1, limit)
+                == 0;
         Some(if stays { local } else { best })
     }
 
@@ -70,7 +71,7 @@ impl KernelModel {
         let whole = caches.iter().map(|&cache| self.load.caches[cache]);
         let sums = self.sums(cpus, allowed, whole);
         let local = caches.iter().position(|&cache| cache == self.hardware.cpus[parent].cache);
-        let local = local.filter(|&local| 0 < sums[local].cpus);
+        let local = local.filter(|&local| 0 < sums[local].n_cpus);
         self.idlest_group(&sums, local).map(|idx| self.hardware.nodes[node].caches[idx])
     }
 
@@ -79,17 +80,17 @@ impl KernelModel {
         &self,
         groups: impl Iterator<Item = &'a [usize]>,
         allowed: Allowed<'_>,
-        whole: impl Iterator<Item = GroupLoad>,
-    ) -> Vec<GroupLoad> {
+        whole: impl Iterator<Item = DomainCounts>,
+    ) -> Vec<DomainCounts> {
         if allowed.is_none() && self.online.iter().all(|&online| online) {
             return whole.collect();
         }
         let sum_of = |cpus: &[usize]| {
-            let mut sum = GroupLoad::default();
+            let mut sum = DomainCounts::default();
             for &cpu in cpus.iter().filter(|&&cpu| self.may_run(allowed, cpu)) {
-                sum.running += self.load.running[cpu];
-                sum.idle += u32::from(self.load.running[cpu] == 0);
-                sum.cpus += 1;
+                sum.n_runnable += self.load.n_runnable[cpu];
+                sum.n_idle += u32::from(self.load.n_runnable[cpu] == 0);
+                sum.n_cpus += 1;
             }
             sum
         };
@@ -98,22 +99,22 @@ impl KernelModel {
 
     /// Selects the group for a new task (`find_idlest_group`). Returns the local group unless another group is
     /// clearly less busy.
-    fn idlest_group(&mut self, sums: &[GroupLoad], local: Option<usize>) -> Option<usize> {
-        let has_cpus = |idx: &usize| 0 < sums[*idx].cpus;
+    fn idlest_group(&mut self, sums: &[DomainCounts], local: Option<usize>) -> Option<usize> {
+        let has_cpus = |idx: &usize| 0 < sums[*idx].n_cpus;
         let others = (0..sums.len()).filter(has_cpus).filter(|&idx| Some(idx) != local);
         let by_load = |idx: usize| permille(&sums[idx]);
-        let has_spare = |idx: usize| 0 < sums[idx].idle;
+        let has_spare = |idx: usize| 0 < sums[idx].n_idle;
         let best = match self.version {
             // The group with the most idle CPUs is the best; if no CPU is idle, the group with the lowest load.
             KernelVersion::V6_18 => least(&mut self.tie_breaker, others.clone(), |idx| {
-                (std::cmp::Reverse(sums[idx].idle), by_load(idx))
+                (std::cmp::Reverse(sums[idx].n_idle), by_load(idx))
             }),
             _ => least(&mut self.tie_breaker, others, by_load),
         };
         let (Some(best), Some(local)) = (best, local) else { return best.or(local) };
         let stays = match self.version {
             KernelVersion::V6_18 if has_spare(local) || has_spare(best) => {
-                sums[best].idle <= sums[local].idle
+                sums[best].n_idle <= sums[local].n_idle
             }
             KernelVersion::V6_18 => 100 * by_load(local) <= TOLERATED * by_load(best),
             _ => 100 * by_load(local) < TOLERATED * by_load(best),
@@ -125,21 +126,22 @@ impl KernelModel {
     fn idlest_cpu(&mut self, open: &[usize]) -> Option<usize> {
         let busy_core = |cpu: usize| !self.load.is_core_idle(self.hardware.cpus[cpu].core);
         least(&mut self.tie_breaker, open.iter().copied(), |cpu| {
-            (self.load.running[cpu], busy_core(cpu))
+            (self.load.n_runnable[cpu], busy_core(cpu))
         })
     }
 
     /// Selects the CPU of a task that wakes up. Its previous CPU is `before`.
     pub fn wake(&mut self, before: usize, allowed: Allowed<'_>) -> Option<usize> {
         let may_stay = self.may_run(allowed, before);
-        if may_stay && (self.load.running[before] == 0 || self.version == KernelVersion::V2_6_27) {
+        if may_stay && (self.load.n_runnable[before] == 0 || self.version == KernelVersion::V2_6_27)
+        {
             return Some(before);
         }
         let cache_cpus = &self.hardware.caches[self.hardware.cpus[before].cache].cpus;
         let idle: Vec<usize> = cache_cpus
             .iter()
             .copied()
-            .filter(|&cpu| self.may_run(allowed, cpu) && self.load.running[cpu] == 0)
+            .filter(|&cpu| self.may_run(allowed, cpu) && self.load.n_runnable[cpu] == 0)
             .collect();
         if !idle.is_empty() {
             return self.idlest_cpu(&idle);
@@ -156,26 +158,28 @@ impl KernelModel {
     /// affinity of the task excludes the node.
     pub fn numa_cpu(&self, (from, home): (usize, usize), allowed: Allowed<'_>) -> Option<usize> {
         let (src, dst) = (self.load.nodes[self.hardware.cpus[from].node], self.load.nodes[home]);
-        let has_spare = self.version == KernelVersion::V6_18 && dst.running < dst.cpus;
+        let has_spare = self.version == KernelVersion::V6_18 && dst.n_runnable < dst.n_cpus;
         let may_move = if has_spare {
-            let more = (dst.running + 1).saturating_sub(src.running.saturating_sub(1));
-            numa_imbalance(more, dst.running + 1, numa_imbalance_limit(&self.hardware, home)) == 0
+            let more = (dst.n_runnable + 1).saturating_sub(src.n_runnable.saturating_sub(1));
+            numa_imbalance(more, dst.n_runnable + 1, numa_imbalance_limit(&self.hardware, home))
+                == 0
         } else {
             let apart = |src_tasks: u32, dst_tasks: u32| {
-                (u64::from(dst_tasks) * u64::from(src.cpus))
-                    .abs_diff(u64::from(src_tasks) * u64::from(dst.cpus))
+                (u64::from(dst_tasks) * u64::from(src.n_cpus))
+                    .abs_diff(u64::from(src_tasks) * u64::from(dst.n_cpus))
             };
-            apart(src.running.saturating_sub(1), dst.running + 1) <= apart(src.running, dst.running)
+            apart(src.n_runnable.saturating_sub(1), dst.n_runnable + 1)
+                <= apart(src.n_runnable, dst.n_runnable)
         };
         let candidates = self.hardware.nodes[home].cpus.iter().copied();
         let candidates = candidates.filter(|&cpu| self.may_run(allowed, cpu));
-        candidates.min_by_key(|&cpu| (self.load.running[cpu], cpu)).filter(|_| may_move)
+        candidates.min_by_key(|&cpu| (self.load.n_runnable[cpu], cpu)).filter(|_| may_move)
     }
 }
 
 /// Returns the load per CPU of a group, in permille.
-fn permille(sum: &GroupLoad) -> u32 {
-    1000 * sum.running / sum.cpus.max(1)
+fn permille(sum: &DomainCounts) -> u32 {
+    1000 * sum.n_runnable / sum.n_cpus.max(1)
 }
 
 /// Returns the imbalance between nodes, or 0 if it is tolerated. After the migration, the target node would run

@@ -40,13 +40,13 @@ impl KernelModel {
         let levels = near_levels
             .into_iter()
             .chain(node_levels)
-            .filter(|(_, sum)| sum.cpus - sum.idle < sum.running);
+            .filter(|(_, sum)| sum.n_cpus - sum.n_idle < sum.n_runnable);
         levels.into_iter().find_map(|(cpus, _)| {
             let candidates =
-                cpus.iter().copied().filter(|&cpu| cpu != idle && 2 <= self.load.running[cpu]);
+                cpus.iter().copied().filter(|&cpu| cpu != idle && 2 <= self.load.n_runnable[cpu]);
             let candidates = candidates.filter(|&cpu| takes(cpu));
-            let from =
-                candidates.max_by_key(|&cpu| (self.load.running[cpu], std::cmp::Reverse(cpu)))?;
+            let from = candidates
+                .max_by_key(|&cpu| (self.load.n_runnable[cpu], std::cmp::Reverse(cpu)))?;
             Some(TaskPull { from, to: idle, running_too: false })
         })
     }
@@ -70,71 +70,72 @@ impl KernelModel {
         }
         // The loads are balanced, but a task may wait because of its affinity (`sgc->imbalance`).
         let idle = (0..self.hardware.cpus.len())
-            .filter(|&cpu| self.load.running[cpu] == 0 && self.may_run(Allowed::None, cpu));
+            .filter(|&cpu| self.load.n_runnable[cpu] == 0 && self.may_run(Allowed::None, cpu));
         idle.into_iter().find_map(|cpu| self.pull_idle(cpu, &|from| takes(from, cpu, false)))
     }
 
     /// Returns a pull to a node from the busiest other node.
     fn pull_between_nodes(
         &mut self,
-        here: usize,
+        node: usize,
         takes: &dyn Fn(usize, usize, bool) -> bool,
     ) -> Option<TaskPull> {
         let nodes = &self.load.nodes;
-        if nodes[here].cpus == 0 {
+        if nodes[node].n_cpus == 0 {
             return None;
         }
-        let others = (0..nodes.len()).filter(|&node| node != here && 0 < nodes[node].cpus);
+        let others = (0..nodes.len()).filter(|&other| other != node && 0 < nodes[other].n_cpus);
         let per_cpu =
-            |node: usize| u64::from(nodes[node].running) * 1000 / u64::from(nodes[node].cpus);
-        let busiest = others.max_by_key(|&node| (per_cpu(node), std::cmp::Reverse(node)))?;
-        let (busy, own) = (nodes[busiest], nodes[here]);
-        let is_overloaded = busy.cpus < busy.running;
+            |node: usize| u64::from(nodes[node].n_runnable) * 1000 / u64::from(nodes[node].n_cpus);
+        let busiest = others.max_by_key(|&other| (per_cpu(other), std::cmp::Reverse(other)))?;
+        let (busy, own) = (nodes[busiest], nodes[node]);
+        let is_overloaded = busy.n_cpus < busy.n_runnable;
         let imbalance = match self.version {
             // An idle CPU pulls a waiting task from another node even if the loads are balanced.
-            _ if is_overloaded && 0 < own.idle => 1,
+            _ if is_overloaded && 0 < own.n_idle => 1,
             KernelVersion::V6_18 if !is_overloaded => {
-                let more = own.idle.saturating_sub(busy.idle);
-                numa_imbalance(more, own.running + 1, numa_imbalance_limit(&self.hardware, here))
+                let more = own.n_idle.saturating_sub(busy.n_idle);
+                numa_imbalance(more, own.n_runnable + 1, numa_imbalance_limit(&self.hardware, node))
                     / 2
             }
             _ => {
-                let tips = u64::from(TOLERATED) * per_cpu(here) < 100 * per_cpu(busiest);
-                let helps = per_cpu(here) + 1000 / u64::from(own.cpus)
-                    <= per_cpu(busiest).saturating_sub(1000 / u64::from(busy.cpus));
+                let tips = u64::from(TOLERATED) * per_cpu(node) < 100 * per_cpu(busiest);
+                let helps = per_cpu(node) + 1000 / u64::from(own.n_cpus)
+                    <= per_cpu(busiest).saturating_sub(1000 / u64::from(busy.n_cpus));
                 u32::from(tips && helps)
             }
         };
         if imbalance == 0 {
-            self.set_failed(self.hardware.nodes[here].cpus[0], 0);
+            self.set_failed(self.hardware.nodes[node].cpus[0], 0);
             return None;
         }
         let hardware = self.hardware.clone();
-        self.move_one(&hardware.nodes[busiest].cpus, &hardware.nodes[here].cpus, takes)
+        self.move_one(&hardware.nodes[busiest].cpus, &hardware.nodes[node].cpus, takes)
     }
 
     /// Returns a pull to a cache from the busiest other cache of the node.
     fn pull_between_caches(
         &mut self,
-        here: usize,
+        cache: usize,
         takes: &dyn Fn(usize, usize, bool) -> bool,
     ) -> Option<TaskPull> {
         let node_of = |cache: usize| self.hardware.cpus[self.hardware.caches[cache].cpus[0]].node;
         let caches = &self.load.caches;
         let others =
-            (0..caches.len()).filter(|&cache| cache != here && node_of(cache) == node_of(here));
-        let others = others.filter(|&cache| 0 < caches[cache].cpus);
-        let busiest = others.max_by_key(|&cache| {
-            let per_cpu = u64::from(caches[cache].running) * 1000 / u64::from(caches[cache].cpus);
-            (per_cpu, std::cmp::Reverse(cache))
+            (0..caches.len()).filter(|&other| other != cache && node_of(other) == node_of(cache));
+        let others = others.filter(|&other| 0 < caches[other].n_cpus);
+        let busiest = others.max_by_key(|&other| {
+            let per_cpu =
+                u64::from(caches[other].n_runnable) * 1000 / u64::from(caches[other].n_cpus);
+            (per_cpu, std::cmp::Reverse(other))
         })?;
-        let (busy, own) = (caches[busiest], caches[here]);
+        let (busy, own) = (caches[busiest], caches[cache]);
         // With `SD_PREFER_SIBLING`, the kernel migrates half of the difference in running tasks to the sibling domain.
-        if own.idle == 0 || busy.running.saturating_sub(own.running) / 2 == 0 {
+        if own.n_idle == 0 || busy.n_runnable.saturating_sub(own.n_runnable) / 2 == 0 {
             return None;
         }
         let hardware = self.hardware.clone();
-        self.move_one(&hardware.caches[busiest].cpus, &hardware.caches[here].cpus, takes)
+        self.move_one(&hardware.caches[busiest].cpus, &hardware.caches[cache].cpus, takes)
     }
 
     /// Returns a pull of a waiting task. After several failed attempts, returns a pull of a running task.
@@ -178,25 +179,26 @@ impl KernelModel {
     ) -> Option<TaskPull> {
         // A pull needs a difference of two tasks, or a running task and an idle CPU.
         let more = if running_too { 1 } else { 2 };
-        let n_tasks_max = from.iter().map(|&cpu| self.load.running[cpu]).max()?;
-        if to.iter().all(|&cpu| n_tasks_max < self.load.running[cpu] + more) {
+        let n_tasks_max = from.iter().map(|&cpu| self.load.n_runnable[cpu]).max()?;
+        if to.iter().all(|&cpu| n_tasks_max < self.load.n_runnable[cpu] + more) {
             return None; // In most calls, the loads are balanced.
         }
         let mut targets: Vec<usize> = to
             .iter()
             .copied()
             .filter(|&cpu| {
-                self.may_run(Allowed::None, cpu) && self.load.running[cpu] + more <= n_tasks_max
+                self.may_run(Allowed::None, cpu) && self.load.n_runnable[cpu] + more <= n_tasks_max
             })
             .collect();
-        targets.sort_unstable_by_key(|&cpu| (self.load.running[cpu], cpu));
+        targets.sort_unstable_by_key(|&cpu| (self.load.n_runnable[cpu], cpu));
         // The least busy CPU is tried first. If no task may run on this CPU, the next CPU is tried.
         targets.into_iter().find_map(|target| {
-            let n_tasks_min = self.load.running[target] + more;
-            let sources = from.iter().copied().filter(|&cpu| n_tasks_min <= self.load.running[cpu]);
+            let n_tasks_min = self.load.n_runnable[target] + more;
+            let sources =
+                from.iter().copied().filter(|&cpu| n_tasks_min <= self.load.n_runnable[cpu]);
             let sources = sources.filter(|&cpu| takes(cpu, target, running_too));
             let from =
-                sources.max_by_key(|&cpu| (self.load.running[cpu], std::cmp::Reverse(cpu)))?;
+                sources.max_by_key(|&cpu| (self.load.n_runnable[cpu], std::cmp::Reverse(cpu)))?;
             Some(TaskPull { from, to: target, running_too })
         })
     }

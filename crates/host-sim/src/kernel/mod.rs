@@ -75,28 +75,29 @@ impl KernelVersion {
 
 /// Runnable tasks of each CPU and of each domain.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct RunQueueLoads {
+pub struct RunnableCounts {
     /// Number of runnable tasks on each CPU.
-    pub running: Vec<u32>,
+    pub n_runnable: Vec<u32>,
     cores_busy: Vec<u32>,
-    caches: Vec<GroupLoad>,
-    nodes: Vec<GroupLoad>,
+    caches: Vec<DomainCounts>,
+    nodes: Vec<DomainCounts>,
 }
 
 /// Runnable tasks and idle CPUs of a domain.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-struct GroupLoad {
-    running: u32,
-    idle: u32,
-    cpus: u32,
+struct DomainCounts {
+    n_runnable: u32,
+    n_idle: u32,
+    n_cpus: u32,
 }
 
-impl RunQueueLoads {
+impl RunnableCounts {
     /// Returns run queues without tasks.
     fn new(hardware: &Hardware) -> Self {
-        let sum = |cpus: usize| GroupLoad { running: 0, idle: cpus as u32, cpus: cpus as u32 };
-        RunQueueLoads {
-            running: vec![0; hardware.cpus.len()],
+        let sum =
+            |cpus: usize| DomainCounts { n_runnable: 0, n_idle: cpus as u32, n_cpus: cpus as u32 };
+        RunnableCounts {
+            n_runnable: vec![0; hardware.cpus.len()],
             cores_busy: vec![0; hardware.cores.len()],
             caches: hardware.caches.iter().map(|cache| sum(cache.cpus.len())).collect(),
             nodes: hardware.nodes.iter().map(|node| sum(node.cpus.len())).collect(),
@@ -119,8 +120,8 @@ pub struct KernelModel {
     pub version: KernelVersion,
     /// Whether each CPU is online, by index.
     pub online: Vec<bool>,
-    /// Loads of the run queues.
-    pub load: RunQueueLoads,
+    /// Runnable tasks of the run queues.
+    pub load: RunnableCounts,
     hardware: Arc<Hardware>,
     /// Random choice among equally good CPUs; `None`: the lowest CPU. On a real machine, the choice depends on which
     /// CPU became idle last.
@@ -142,7 +143,7 @@ impl KernelModel {
         KernelModel {
             version,
             online: vec![true; hardware.cpus.len()],
-            load: RunQueueLoads::new(&hardware),
+            load: RunnableCounts::new(&hardware),
             tie_breaker,
             failed: vec![0; hardware.cpus.len()],
             n_failed_changes: 0,
@@ -155,23 +156,23 @@ impl KernelModel {
 
     /// Adds a task to the run queue of a CPU.
     pub fn add_task(&mut self, cpu: usize) {
-        self.load.running[cpu] += 1;
-        let became_busy = u32::from(self.load.running[cpu] == 1);
+        self.load.n_runnable[cpu] += 1;
+        let became_busy = u32::from(self.load.n_runnable[cpu] == 1);
         self.load.cores_busy[self.hardware.cpus[cpu].core] += became_busy;
         for sum in self.sums_of(cpu) {
-            sum.running += 1;
-            sum.idle -= became_busy;
+            sum.n_runnable += 1;
+            sum.n_idle -= became_busy;
         }
     }
 
     /// Removes a task from the run queue of a CPU.
     pub fn remove_task(&mut self, cpu: usize) {
-        self.load.running[cpu] -= 1;
-        let became_idle = u32::from(self.load.running[cpu] == 0);
+        self.load.n_runnable[cpu] -= 1;
+        let became_idle = u32::from(self.load.n_runnable[cpu] == 0);
         self.load.cores_busy[self.hardware.cpus[cpu].core] -= became_idle;
         for sum in self.sums_of(cpu) {
-            sum.running -= 1;
-            sum.idle += became_idle;
+            sum.n_runnable -= 1;
+            sum.n_idle += became_idle;
         }
     }
 
@@ -179,13 +180,13 @@ impl KernelModel {
     pub fn count_cpu(&mut self, cpu: usize, online: bool) {
         for sum in self.sums_of(cpu) {
             let change = |n: &mut u32| if online { *n += 1 } else { *n -= 1 };
-            change(&mut sum.idle);
-            change(&mut sum.cpus);
+            change(&mut sum.n_idle);
+            change(&mut sum.n_cpus);
         }
     }
 
     /// Returns the sums of the cache and of the node of a CPU.
-    fn sums_of(&mut self, cpu: usize) -> [&mut GroupLoad; 2] {
+    fn sums_of(&mut self, cpu: usize) -> [&mut DomainCounts; 2] {
         let HardwareCpu { cache, node, .. } = self.hardware.cpus[cpu];
         [&mut self.load.caches[cache], &mut self.load.nodes[node]]
     }

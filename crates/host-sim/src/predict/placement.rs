@@ -302,7 +302,7 @@ impl<'a> ProgramPlacementSearch<'a> {
     }
 }
 
-/// Returns the index of the first equal element for each element.
+/// Returns, for each element, the index of the first equal element.
 fn first_like<T>(all: &[T], is_like: impl Fn(&T, &T) -> bool) -> Vec<usize> {
     let mut firsts: Vec<usize> = Vec::new();
     let mut first_equal = |idx: usize| {

@@ -49,11 +49,11 @@ pub fn sample(
     move_pages::query(pid, &addresses, &mut status)?;
     let n_resident = status.iter().filter(|status| 0 <= **status).count() as u64;
     let permille = u128::from(n_resident * page) * 1000 / u128::from(resident.all.max(1));
-    let has_own_policy = !effort.is_check && super::has_own_policy(root, pid, false)?;
+    let has_memory_policy = !effort.is_check && super::has_memory_policy(root, pid, false)?;
     Ok(NumaSample {
         nodes: distribute(&samples, &status, resident),
         permille: (permille as u16).clamp(1, 999),
-        has_own_policy,
+        has_memory_policy,
         ..NumaSample::default()
     })
 }

@@ -49,7 +49,7 @@ pub trait MovableMemory {
     /// Returns the private memory of the process, with an estimate of the bytes to move in each range.
     fn ranges(&mut self, request: &PageMigrationRequest) -> io::Result<Vec<MigrationRange>>;
     /// Returns an estimate of the bytes to move in mappings that are missing in the truncated list of mappings.
-    fn unlisted(&self) -> u64;
+    fn unlisted_bytes(&self) -> u64;
     /// Returns whether the process has neither exited nor called execve(2).
     fn is_same(&mut self) -> io::Result<bool>;
     /// Queries the node of each page. `status` receives a node number or a negative error number.
@@ -59,9 +59,9 @@ pub trait MovableMemory {
     /// Moves all pages from one node to another in one call, including unshared pages of files.
     fn migrate_all(&mut self, from: NodeId, to: NodeId) -> io::Result<()>;
     /// Returns the resident bytes including pages of files; `None` if unknown.
-    fn resident(&mut self) -> Option<u64>;
+    fn resident_bytes(&mut self) -> Option<u64>;
     /// Returns the bytes that can be allocated on a node; `None` if unknown.
-    fn available(&mut self, node: NodeId) -> Option<u64>;
+    fn available_bytes(&mut self, node: NodeId) -> Option<u64>;
     /// Returns the sizes of base pages and transparent huge pages in bytes.
     fn page_sizes(&self) -> (u64, u64);
     /// Returns the monotonic time.
@@ -241,8 +241,8 @@ impl<M: MovableMemory> ProcessPageMigrator<M> {
     pub fn end(&mut self, stop: PageMigrationStop) -> ProcessMigrationTotals {
         let remaining = match stop {
             PageMigrationStop::Limit => 0,
-            PageMigrationStop::Done => self.memory.unlisted(),
-            _ => self.remaining().saturating_add(self.memory.unlisted()),
+            PageMigrationStop::Done => self.memory.unlisted_bytes(),
+            _ => self.remaining().saturating_add(self.memory.unlisted_bytes()),
         };
         let not_attempted = remaining.min(self.request.limit.saturating_sub(self.attempted()));
         ProcessMigrationTotals {
@@ -278,7 +278,7 @@ impl<M: MovableMemory> ProcessPageMigrator<M> {
             return Ok(Some(PageMigrationStop::Limit));
         }
         let bytes: u64 = blocks.iter().map(|block| block.bytes).sum();
-        if self.memory.available(self.request.to).is_some_and(|available| available < bytes) {
+        if self.memory.available_bytes(self.request.to).is_some_and(|available| available < bytes) {
             self.unshift(&blocks);
             // The target may have enough memory for a batch, although it has too little for the whole process.
             let was_whole = self.may_use_migrate_pages.replace(false) == Some(true);
@@ -304,7 +304,7 @@ impl<M: MovableMemory> ProcessPageMigrator<M> {
         if let Some(known) = self.may_use_migrate_pages {
             return known;
         }
-        let resident = self.memory.resident();
+        let resident = self.memory.resident_bytes();
         let is_small = resident.is_some_and(|resident| resident <= self.single_call_max());
         *self.may_use_migrate_pages.insert(is_small && self.request.limit == u64::MAX)
     }
@@ -512,7 +512,10 @@ impl<M: MovableMemory> ProcessPageMigrator<M> {
         let unprocessed = blocks.iter().zip(answers).filter(|(_, answer)| **answer == UNWRITTEN);
         let bytes: u64 = unprocessed.map(|(block, _)| block.bytes).sum();
         bytes != 0
-            && self.memory.available(self.request.to).is_some_and(|available| available < bytes)
+            && self
+                .memory
+                .available_bytes(self.request.to)
+                .is_some_and(|available| available < bytes)
     }
 
     /// Queries the nodes of pages. The result is empty if the query fails.

@@ -42,7 +42,7 @@ pub struct MigratableMemory {
     maps: OwnedFd,
     sizes: (u64, u64),
     meminfo: Option<(NodeId, OwnedFd)>,
-    /// Last estimate of [`MovableMemory::unlisted`], in bytes.
+    /// Last estimate of [`MovableMemory::unlisted_bytes`], in bytes.
     unlisted: u64,
     /// Share of the memory of a node that migrations leave free, in permille.
     reserve_permille: u16,
@@ -79,10 +79,10 @@ impl MigratableMemory {
     ///
     /// # Errors
     /// Same as [`MigratableMemory::open`].
-    pub fn has_own_policy(&self) -> io::Result<bool> {
+    pub fn has_memory_policy(&self) -> io::Result<bool> {
         let root = Path::new("/");
         let walk = memory::resident(root, self.pid)? <= memory::WALK_MAX;
-        memory::has_own_policy(root, self.pid, walk)
+        memory::has_memory_policy(root, self.pid, walk)
     }
 
     /// Returns the ranges of a process that is small enough for a walk.
@@ -259,7 +259,7 @@ impl MovableMemory for MigratableMemory {
         }
     }
 
-    fn unlisted(&self) -> u64 {
+    fn unlisted_bytes(&self) -> u64 {
         self.unlisted
     }
 
@@ -283,11 +283,11 @@ impl MovableMemory for MigratableMemory {
         move_pages::migrate_all(self.pid, from, to)
     }
 
-    fn resident(&mut self) -> Option<u64> {
+    fn resident_bytes(&mut self) -> Option<u64> {
         memory::resident(Path::new("/"), self.pid).ok()
     }
 
-    fn available(&mut self, node: NodeId) -> Option<u64> {
+    fn available_bytes(&mut self, node: NodeId) -> Option<u64> {
         if self.meminfo.as_ref().is_none_or(|(known, _)| *known != node) {
             let file = system::open_node_meminfo("/".as_ref(), node).ok()?;
             self.meminfo = Some((node, file));

@@ -118,7 +118,7 @@ impl<S: Source> TaskReader<S> {
     }
 
     /// Credits CPU time to an exited main process of a job: the CPU time that wait4(2) returned minus the sampled part.
-    pub fn credit_rest(
+    pub fn credit_unsampled(
         &mut self,
         (job, pid): (JobId, u32),
         totals: &TaskTotals,

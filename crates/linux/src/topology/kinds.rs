@@ -5,7 +5,7 @@
 //! ```text
 //!   cpu_capacity                  relative throughput (Arm; Intel hybrids since 6.12)
 //!   cpu_core, cpu_atom, …         Intel PMUs list the CPUs of each core type
-//!   cpuinfo_max_freq, base_freq   frequency; distinguishes core types, without the work per cycle
+//!   cpuinfo_max_freq, base_freq   frequency; distinguishes core kinds, without the work per cycle
 //!   acpi_cppc/highest_perf        performance scale of the firmware
 //! ```
 //!
@@ -106,7 +106,7 @@ fn core_types(tree: &Tree) -> Vec<(CoreType, CpuSet)> {
     pmus.into_iter().filter_map(read).collect()
 }
 
-/// Equalizes slightly different maximum frequencies of CPUs with the same core type and base frequency. If the base
+/// Equalizes slightly different maximum frequencies of CPUs of the same core kind and base frequency. If the base
 /// frequency is known, turbo is the cause of the difference, so the capacities of these CPUs are equalized too.
 fn equalize_favoured(properties: &mut BTreeMap<CpuId, Properties>) {
     let groups: BTreeSet<(Option<CoreType>, Option<u64>)> =

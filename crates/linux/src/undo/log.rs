@@ -109,7 +109,12 @@ impl Log {
 
     /// Records the affinity that the next child of the job will set. Must be called before fork(2). Returns the number
     /// of the change.
-    pub fn announce(&mut self, job: &str, old: &CpuSet, new: &CpuSet) -> Result<u64, UndoError> {
+    pub fn record_before_fork(
+        &mut self,
+        job: &str,
+        old: &CpuSet,
+        new: &CpuSet,
+    ) -> Result<u64, UndoError> {
         let nr = self.next_nr();
         self.write(UndoLine::Bind { nr, job: job.to_owned(), old: old.clone(), new: new.clone() })?;
         Ok(nr)
@@ -148,7 +153,7 @@ impl Log {
     }
 
     /// Records the name of a monitoring group. Must be called before mkdir(2).
-    pub fn announce_mon_group(&mut self, name: &str) -> Result<(), UndoError> {
+    pub fn record_mon_group(&mut self, name: &str) -> Result<(), UndoError> {
         self.write(UndoLine::MonGroup { name: name.to_owned() })
     }
 
@@ -158,7 +163,7 @@ impl Log {
     }
 
     /// Records the cgroup of the run. Must be called before mkdir(2).
-    pub fn announce_cgroup(&mut self, home: &DelegatedCgroup) -> Result<(), UndoError> {
+    pub fn record_cgroup(&mut self, home: &DelegatedCgroup) -> Result<(), UndoError> {
         let DelegatedCgroup { version, ref dir, enables, .. } = *home;
         self.write(UndoLine::Cgroup { version, home: dir.clone(), enables })
     }
@@ -325,19 +330,19 @@ mod tests {
         let test_dir = tempfile::tempdir().expect("a directory");
         let mut log = Log::create_in(&[test_dir.path().join("state")]).expect("a record");
         let set = |text: &str| text.parse::<CpuSet>().expect("a list");
-        log.announce("kept", &set("0-3"), &set("1")).expect("a line");
+        log.record_before_fork("kept", &set("0-3"), &set("1")).expect("a line");
         // A directory with the name of the new file cannot be removed as a file.
         let new_file = test_dir.path().join("state").join(log.temporary_name());
         std::fs::create_dir(&new_file).expect("the directory is writable");
         log.n_bytes = REWRITE_BYTES + 1;
-        log.announce("a", &set("0-3"), &set("1")).expect("a line");
+        log.record_before_fork("a", &set("0-3"), &set("1")).expect("a line");
         let bytes_before = log.n_bytes;
         assert!(REWRITE_BYTES < bytes_before, "the file was not rewritten");
         std::fs::remove_dir(&new_file).expect("the directory is empty");
         // The file of a failed attempt is replaced.
         std::fs::write(&new_file, "half").expect("the directory is writable");
         log.n_bytes_rewritten = 0;
-        log.announce("b", &set("0-3"), &set("1")).expect("a line");
+        log.record_before_fork("b", &set("0-3"), &set("1")).expect("a line");
         assert!(log.n_bytes < 1000 && !new_file.exists(), "the file was rewritten");
         let text = std::fs::read_to_string(log.path()).expect("the file is readable");
         assert_eq!(["kept", "\"a\"", "\"b\""].map(|job| text.matches(job).count()), [1, 1, 1]);

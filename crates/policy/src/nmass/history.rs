@@ -39,7 +39,7 @@ pub(super) struct Histories {
 #[derive(Clone, Debug, Default)]
 struct RemoteHistory {
     at_home: RecentEvents,
-    away: RecentEvents,
+    remote: RecentEvents,
     misses: RecentEvents,
     /// The counted penalty, in permille.
     penalty: Option<u64>,
@@ -103,9 +103,9 @@ impl RecentEvents {
 impl RemoteHistory {
     /// Computes the penalty if intervals of both kinds were counted. A change below the step is ignored.
     fn update_penalty(&mut self, step_permille: u64) {
-        let (away, at_home) = (self.away.per(1_000_000), self.at_home.per(1_000_000));
-        let (Some(away), Some(at_home)) = (away, at_home) else { return };
-        let ratio = (u128::from(away) * 1000).checked_div(u128::from(at_home));
+        let (remote, at_home) = (self.remote.per(1_000_000), self.at_home.per(1_000_000));
+        let (Some(remote), Some(at_home)) = (remote, at_home) else { return };
+        let ratio = (u128::from(remote) * 1000).checked_div(u128::from(at_home));
         let Some(found) = ratio.and_then(|ratio| u64::try_from(ratio).ok()) else { return };
         let found = found.max(1000);
         if self.penalty.is_none_or(|before| step_permille <= before.abs_diff(found)) {
@@ -158,7 +158,7 @@ impl Histories {
                 .filter(|_| counted(snapshot, CounterEvent::Instructions));
             if let (true, Some(home), Some(cycles)) = (stayed, home, cycles) {
                 let side =
-                    if node == Some(home) { &mut history.at_home } else { &mut history.away };
+                    if node == Some(home) { &mut history.at_home } else { &mut history.remote };
                 side.add(cycles, instructions, self.window);
                 history.update_penalty(self.step_permille);
             }

@@ -219,8 +219,9 @@ impl Work {
     fn sample(&mut self, (job, process): JobProcess, depth: SampleDepth) {
         let key = (process.tid, process.start_time_ticks);
         match memory::sample_process(Path::new("/"), key, effort(depth), &mut self.walk_cost) {
-            Ok(NumaSample { nodes, permille, resident, is_sampled, has_own_policy, .. }) => {
-                let pages = ProcessPages { nodes, permille, resident, is_sampled, has_own_policy };
+            Ok(NumaSample { nodes, permille, resident, is_sampled, has_memory_policy, .. }) => {
+                let pages =
+                    ProcessPages { nodes, permille, resident, is_sampled, has_memory_policy };
                 self.results.send(HelperResult::Sampled((job, process), depth, pages));
             }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}

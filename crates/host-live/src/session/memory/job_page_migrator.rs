@@ -142,7 +142,7 @@ impl JobPageMigrator {
         let reserve_permille = self.config.options.reserve_permille;
         let memory =
             MigratableMemory::open(process.tid, process.start_time_ticks, reserve_permille)?;
-        if self.config.source == JobSource::Attached && memory.has_own_policy()? {
+        if self.config.source == JobSource::Attached && memory.has_memory_policy()? {
             return Ok(None);
         }
         let limit = match self.order.limit.0 {

@@ -115,7 +115,7 @@ pub(crate) struct ProcessPages {
     pub resident: u64,
     pub is_sampled: bool,
     /// Whether the process set a memory policy.
-    pub has_own_policy: bool,
+    pub has_memory_policy: bool,
 }
 
 /// Configuration of the helper thread.
@@ -271,7 +271,7 @@ impl SessionMemory {
     }
 
     /// Whether a process is known to have set a memory policy.
-    pub(crate) fn has_own_policy(&self, process: TaskId) -> bool {
+    pub(crate) fn has_memory_policy(&self, process: TaskId) -> bool {
         self.own_policy.contains(&process)
     }
 
@@ -353,7 +353,7 @@ impl SessionMemory {
         if !is_running || !self.schedule.take((job, process), depth, &pages, at) {
             return;
         }
-        match self.config.source == JobSource::Attached && pages.has_own_policy {
+        match self.config.source == JobSource::Attached && pages.has_memory_policy {
             true => self.own_policy.insert(process),
             false => self.own_policy.remove(&process),
         };

@@ -245,7 +245,7 @@ mod tests {
             permille: 1000,
             resident: (node_0 + node_1) << 20,
             is_sampled: false,
-            has_own_policy: false,
+            has_memory_policy: false,
         }
     }
 

@@ -105,7 +105,7 @@ impl MovableMemory for Fake {
         Ok(self.ranges.clone())
     }
 
-    fn unlisted(&self) -> u64 {
+    fn unlisted_bytes(&self) -> u64 {
         self.unlisted
     }
 
@@ -147,11 +147,11 @@ impl MovableMemory for Fake {
         Ok(())
     }
 
-    fn resident(&mut self) -> Option<u64> {
+    fn resident_bytes(&mut self) -> Option<u64> {
         Some(self.node_of.len() as u64 * PAGE + self.files)
     }
 
-    fn available(&mut self, _node: NodeId) -> Option<u64> {
+    fn available_bytes(&mut self, _node: NodeId) -> Option<u64> {
         self.available
     }
 

@@ -136,7 +136,7 @@ impl MemberSearch<'_> {
             for (&pid, stat) in all.iter().filter(|(pid, _)| !job_of.contains_key(pid)) {
                 if let Some(job) = job_of.get(&stat.parent)
                     && checked.insert(pid)
-                    && self.is_of_no_other_run(pid, unreadable)
+                    && self.names_no_other_run(pid, unreadable)
                 {
                     found.push((pid, job.clone()));
                 }
@@ -149,7 +149,7 @@ impl MemberSearch<'_> {
     }
 
     /// Returns whether the environment of a child contains no other run. False if the environment cannot be read.
-    fn is_of_no_other_run(&self, pid: u32, unreadable: &mut UnreadableProcesses) -> bool {
+    fn names_no_other_run(&self, pid: u32, unreadable: &mut UnreadableProcesses) -> bool {
         let n_unreadable = unreadable.len();
         let environ = self
             .ok_or_unreadable(pid, procfs::environ(self.root, pid), unreadable)

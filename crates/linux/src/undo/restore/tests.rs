@@ -138,7 +138,7 @@ fn a_child_that_was_only_announced_is_found_by_its_environment() {
     let Some((all, first, _)) = masks() else { return };
     let test_dir = TestDir::new();
     let mut log = test_dir.log();
-    log.announce("a", &all, &first).expect("a record");
+    log.record_before_fork("a", &all, &first).expect("a record");
     let mut command = Command::new("sleep");
     command.arg("600").env(RUN_VARIABLE, log.run()).env(JOB_VARIABLE, "a");
     let sleeper = Sleeper::new(&mut command);
@@ -301,7 +301,7 @@ fn a_program_without_an_environment_causes_no_delay() {
     let Some((all, first, _)) = masks() else { return };
     let test_dir = TestDir::new();
     let mut log = test_dir.log();
-    log.announce("a", &all, &first).expect("a record");
+    log.record_before_fork("a", &all, &first).expect("a record");
     let sleeper = Sleeper::new(Command::new("sleep").arg("600").env_clear());
     affinity::set(sleeper.0.id(), &first).expect("the task is alive");
     let root = Path::new("/");
@@ -342,7 +342,7 @@ fn only_groups_with_a_name_of_the_killed_run_are_removed() {
     let run = log.run().to_owned();
     let named = ["0-a", "1-missing"].map(|job| crate::resctrl::MonGroupDir::for_job(&run, job));
     for name in [named[0].name(), named[1].name(), "other", "evenkeel-another-0-a"] {
-        log.announce_mon_group(name).expect("a line");
+        log.record_mon_group(name).expect("a line");
     }
     let unnamed = format!("evenkeel-{run}-7-z");
     for name in [named[0].name(), "other", "evenkeel-another-0-a", &unnamed] {
@@ -381,7 +381,8 @@ fn only_groups_with_a_name_of_the_killed_run_are_removed() {
     assert_eq!(test_dir.n_files(), 0, "settled");
 }
 
-/// A record of a killed run with a recorded task, its child, and an announced task. Another program has set the
+/// A record of a killed run with a recorded task, its child, and a task whose fork was
+/// recorded before it happened. Another program has set the
 /// affinity of a fourth task.
 struct KilledRun {
     test_dir: TestDir,
@@ -413,7 +414,7 @@ fn killed_run([all, first, last]: [&CpuSet; 3]) -> KilledRun {
     announced.arg("600").env(RUN_VARIABLE, log.run()).env(JOB_VARIABLE, "b");
     log.set("a", [all, all, first], vec![parent.task()]).expect("a record");
     log.set("c", [all, all, first], vec![foreign.task()]).expect("a record");
-    log.announce("b", all, first).expect("a record");
+    log.record_before_fork("b", all, first).expect("a record");
     let announced = Sleeper::new(&mut announced);
     for tid in [parent.0.id(), child, announced.0.id()] {
         affinity::set(tid, first).expect("the task is alive");

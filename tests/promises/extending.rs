@@ -235,6 +235,29 @@ fn a_subcommand_prints_its_result_and_an_invalid_file_is_a_usage_error() {
     assert_eq!(String::from_utf8_lossy(&out), "node 0 has the CPUs 0-3\n");
 }
 
+#[test]
+fn each_policy_and_event_is_on_its_page_and_each_help_text_is_included() {
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the workspace").join("docs");
+    let page = |name: &str| std::fs::read_to_string(docs.join(name)).expect(name);
+    let (policies, signals) = (page("policies.md"), page("signals.md"));
+    let headings = policies.lines().filter_map(|line| line.strip_prefix("## "));
+    let headings: Vec<&str> = headings.flat_map(|heading| heading.split([' ', ','])).collect();
+    for info in policy::registry() {
+        assert!(headings.contains(&info.name), "{} has no heading in policies.md", info.name);
+    }
+    for event in sched::CounterEvent::ALL {
+        let name = event.name();
+        assert!(signals.contains(&format!("`{name}`")), "{name} is not in signals.md");
+    }
+    let files = |dir: &Path| std::fs::read_dir(dir).expect("a directory");
+    let pages = files(&docs.join("commands")).map(|entry| entry.expect("an entry").path());
+    let pages: String = pages.map(|path| std::fs::read_to_string(path).expect("text")).collect();
+    for entry in files(&docs.join("../tests/promises/expected/help")) {
+        let name = entry.expect("an entry").file_name().to_string_lossy().into_owned();
+        assert!(name == "evenkeel.txt" || pages.contains(&format!("/{name}}}}}")), "{name}");
+    }
+}
+
 /// Returns the code blocks of the page. The file of a block is the last `In `FILE`` before the block in its section.
 fn blocks(page: &str) -> Vec<(&str, &str)> {
     let mut blocks = Vec::new();

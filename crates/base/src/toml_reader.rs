@@ -325,7 +325,11 @@ pub fn deserialize<T: DeserializeOwned>(text: &SourceText<'_>) -> Result<T, Loca
             TomlFault::Other(message) if message == "duplicate key" => {
                 defined_twice(text.text.get(span).unwrap_or_default())
             }
-            TomlFault::Other(message) => {
+            TomlFault::Other(mut message) => {
+                // An unquoted date is a map for serde.
+                if text.text[start..].starts_with(|first: char| first.is_ascii_digit()) {
+                    message = message.replace(", not a table", ", not a date");
+                }
                 TomlFault::Other(key_before(&text.text[..start]) + &message)
             }
             fault => fault,
@@ -363,6 +367,9 @@ fn unknown_field(message: &str) -> Option<(&str, Vec<&str>)> {
 /// Removes the names of Rust types from a serde message: `invalid type: integer `0`, expected a string` becomes `must
 /// be a string, not an integer`.
 fn plain_message(message: &str) -> String {
+    if message.starts_with("integer number overflowed") {
+        return "the integer is out of range; write a smaller one".to_owned();
+    }
     let plain = type_or_value(message).or_else(|| variant(message)).or_else(|| missing(message));
     plain.unwrap_or_else(|| message.to_owned())
 }
@@ -373,16 +380,25 @@ pub fn plain_json_message(message: &str) -> String {
     if message.contains("untagged enum") {
         return "the value has an unknown format".to_owned();
     }
+    if message.starts_with("no variant of enum ") {
+        let place = message.find(" at line ").unwrap_or(message.len());
+        return format!("a required field is missing{}", &message[place..]);
+    }
     let Some((found, expected)) = message.split_once(", expected ") else {
         return message.to_owned();
     };
     let has_type = |kind: &&(&str, &str)| expected.starts_with(kind.0);
-    const KINDS: [(&str, &str); 5] = [
+    const KINDS: [(&str, &str); 10] = [
         ("struct ", "an object"),
         ("internally tagged enum ", "an object"),
         ("adjacently tagged enum ", "an object"),
         ("tuple ", "an array"),
         ("enum ", "a known name"),
+        ("u8", "an integer from 0 to 255"),
+        ("u16", "an integer from 0 to 65535"),
+        ("u32", "an integer from 0 to 4294967295"),
+        ("u64", "an integer from 0 to 18446744073709551615"),
+        ("usize", "an integer from 0"),
     ];
     // The column follows the type.
     let place =
@@ -398,7 +414,12 @@ fn type_or_value(message: &str) -> Option<String> {
     let (problem, text) = message.strip_prefix("invalid ")?.split_once(": ")?;
     let (found, expected) = text.rsplit_once(", expected ")?;
     let value = found.split('`').nth(1).or_else(|| found.split('"').nth(1));
+    let is_large_integer =
+        found.starts_with("integer ") && plain_type(expected).starts_with("an integer from");
     match problem {
+        "type" if is_large_integer => {
+            Some(format!("{} is out of range; write {}", value?, plain_type(expected)))
+        }
         "type" => Some(format!("must be {}, not {}", plain_type(expected), plain_type(found))),
         "value" => Some(format!("{} is out of range; write {}", value?, plain_type(expected))),
         _ => None,
@@ -461,6 +482,14 @@ mod tests {
             ),
             ("invalid type: null, expected a string", "invalid type: null, expected a string"),
             ("missing field `turn`", "missing field `turn`"),
+            (
+                "no variant of enum CommandField found in flattened data at line 1 column 9",
+                "a required field is missing at line 1 column 9",
+            ),
+            (
+                "invalid type: string \"x\", expected u64 at line 1 column 9",
+                "invalid type: string \"x\", expected an integer from 0 to 18446744073709551615 at line 1 column 9",
+            ),
         ] {
             assert_eq!(plain_json_message(message), expected);
         }
@@ -497,6 +526,11 @@ mod tests {
                 "unknown variant `hearsay`, expected one of `measured`, `firmware`",
                 "\"hearsay\" is not a known value; write one of measured, firmware",
             ),
+            (
+                "invalid type: integer `18446744073709551616` as u128, expected u32",
+                "18446744073709551616 is out of range; write an integer from 0 to 4294967295",
+            ),
+            ("integer number overflowed", "the integer is out of range; write a smaller one"),
             ("missing field `cpus`", "cpus is missing; add it"),
             ("something new", "something new"),
         ] {

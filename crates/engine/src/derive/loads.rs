@@ -254,7 +254,8 @@ impl LoadMeter {
         let sums = &mut self.sums;
         for task in &self.tasks {
             if let Some(idx) = task.domain {
-                sums[idx].cpu_time += task.cpu_time;
+                let sum = &mut sums[idx].cpu_time;
+                *sum = sum.saturating_add(task.cpu_time);
             }
             task.each_domain(load_domains, jobs, |idx, part, whole| {
                 let declared = u128::from(task.declared) * u128::from(part) / u128::from(whole);

@@ -154,6 +154,15 @@ fn damage_and_other_formats_are_reported_with_file_and_line() {
             "{head}\n{{\"end\":\"finished\",\"wall_ns\":1}}\n{{\"turn\":0,\"at_ns\":0,\"causes\":[]}}\n"
         ),
         format!("{head}\n\u{fffd}\n"),
+        // Times whose sums do not fit into 64 bits.
+        head.replacen("\"start_ns\":250000000", "\"start_ns\":18446744073709551615", 1) + "\n",
+        format!("{head}\n{{\"turn\":0,\"at_ns\":4611686018427387905,\"causes\":[]}}\n"),
+        format!(
+            "{head}\n{{\"turn\":0,\"at_ns\":0,\"causes\":[],\"sample\":{{\"tasks\":[{{\"tid\":1,\
+             \"start_time_ticks\":1,\"pid\":1,\"job\":0,\"cpu_ns\":18446744073709551615}}]}}}}\n"
+        ),
+        format!("{head}\n{{\"end\":\"finished\",\"wall_ns\":18446744073709551615}}\n"),
+        head.replacen("\"argv\"", "\"arg\"", 1) + "\n",
     ] {
         fs::write(&path, text).expect("can be written");
         errors += &format!("{}\n", error_of(&path));

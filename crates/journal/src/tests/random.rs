@@ -165,7 +165,7 @@ random! {
     usize: |rng| rng.below(1000) as usize;
     // The maximum value means that there is no limit.
     Bytes: |rng| if rng.below(4) == 0 { Action::NO_LIMIT } else { Bytes(big(rng)) };
-    Nanos: |rng| Nanos(big(rng));
+    Nanos: |rng| Nanos(big(rng) >> 2);
     JobId: |rng| JobId(rng.below(3) as u32);
     NodeId: |rng| NodeId(rng.below(8) as u32);
     LlcId: |rng| LlcId(rng.below(32) as u32);

@@ -81,7 +81,9 @@ impl CheckpointLine {
     pub(crate) fn checkpoint(self, header: &Header) -> Result<Checkpoint, LineError> {
         let codes = header.policy.reasons.as_slice();
         let mut checkpoint = Checkpoint::default();
-        (checkpoint.turn, checkpoint.at) = (self.checkpoint, Nanos(self.at_ns));
+        checkpoint.turn = self.checkpoint;
+        let at = Encoded::decode(self.at_ns, codes);
+        checkpoint.at = at.map_err(|error: LineError| error.of_field("at_ns"))?;
         checkpoint.jobs = JobHistory::resume(Encoded::decode(self.jobs, codes)?, header);
         checkpoint.notes = Encoded::decode(self.notes, codes)?;
         checkpoint.load_basis = Encoded::decode(self.load_basis, codes)?;
@@ -97,7 +99,9 @@ impl Encoded<JobEndField> for (Nanos, JobExit) {
     }
 
     fn decode(field: JobEndField, codes: &[ReasonCode]) -> Result<Self, LineError> {
-        Ok((Nanos(field.ended_ns), Encoded::decode(field.exit, codes)?))
+        let ended = Encoded::decode(field.ended_ns, codes);
+        let ended = ended.map_err(|error: LineError| error.of_field("ended_ns"))?;
+        Ok((ended, Encoded::decode(field.exit, codes)?))
     }
 }
 

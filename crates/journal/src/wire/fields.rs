@@ -58,7 +58,6 @@ encoded! {
     String as String: Clone::clone, |field| field;
     JobPhase as JobPhase: Clone::clone, |field| field;
     Bytes as u64: |bytes| bytes.0, Bytes;
-    Nanos as u64: |time| time.0, Nanos;
     CpuId as u32: |id| id.0, CpuId;
     JobId as u32: |id| id.0, JobId;
     LlcId as u32: |id| id.0, LlcId;
@@ -71,6 +70,21 @@ encoded! {
         |codes| codes.iter().map(|code| (code.name().to_owned(), code.template().to_owned())).collect(),
         |field| field.into_iter().map(|(name, template)| ReasonCode::recorded(name, template)).collect();
     RawCounter as RawCounterField: RawCounterField::new, RawCounterField::raw;
+}
+
+/// The longest time in a journal, about 146 years. The sum of two times fits into a [`Nanos`].
+const TIME_MAX: Nanos = Nanos(1 << 62);
+
+impl Encoded<u64> for Nanos {
+    fn encode(&self) -> u64 {
+        self.0
+    }
+    fn decode(nanos: u64, _: &[ReasonCode]) -> Result<Self, LineError> {
+        match nanos <= TIME_MAX.0 {
+            true => Ok(Nanos(nanos)),
+            false => Err(LineError::value("", nanos, "at most 4611686018427387904 ns (146 years)")),
+        }
+    }
 }
 
 macro_rules! encoded_by_name {

@@ -274,13 +274,16 @@ impl Encoded<TaskLine> for TaskSample {
     }
 
     fn decode(line: TaskLine, codes: &[ReasonCode]) -> Result<Self, LineError> {
+        let time = |field, name| {
+            Option::<Nanos>::decode(field, codes).map_err(|error| error.of_field(name))
+        };
         Ok(TaskSample {
             task: Encoded::decode((line.tid, line.start_time_ticks), codes)?,
             process: line.pid,
             job: JobId(line.job),
-            cpu_time: Nanos(line.cpu_ns),
-            previous_sample_at: line.previous_sample_at_ns.map(Nanos),
-            wait: line.wait_ns.map(Nanos),
+            cpu_time: time(Some(line.cpu_ns), "cpu_ns")?.unwrap_or_default(),
+            previous_sample_at: time(line.previous_sample_at_ns, "previous_sample_at_ns")?,
+            wait: time(line.wait_ns, "wait_ns")?,
             last_cpu: line.last_cpu.map(CpuId),
             counters: line.counters.0,
             includes_children: line.includes_children,

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use base::Nanos;
 use engine::{LoadBasis, LoadSample, TurnRecord};
 use sched::{Cause, CounterEvent, DomainLoads, Plan, ReasonCode, SignalTier, Tiers, Turn};
 use serde::{Deserialize, Serialize};
@@ -129,7 +128,8 @@ impl Encoded<LoadsLine> for LoadSample {
         let basis = LoadBasisField { level: line.level, tier: line.tier };
         let LoadBasis { level, tier } = Encoded::decode(basis, codes)?;
         let loads = DomainLoads { tier, loads: line.loads, readable: !line.unreadable };
-        let cpu_time = line.cpu_ns.into_iter().map(Nanos).collect();
+        let cpu_time = Encoded::decode(line.cpu_ns, codes)
+            .map_err(|error: LineError| error.of_field("cpu_ns"))?;
         Ok(LoadSample { level, numbers: line.domains, loads, cpu_time })
     }
 }
@@ -157,9 +157,11 @@ impl TurnLine {
     pub(crate) fn turn(self, codes: &[ReasonCode]) -> Result<RecordedTurn, LineError> {
         let causes = Encoded::decode(self.causes, codes);
         let causes = causes.map_err(|error: LineError| error.of_field("causes"))?;
+        let at = Encoded::decode(self.at_ns, codes);
+        let at = at.map_err(|error: LineError| error.of_field("at_ns"))?;
         let signals = Encoded::decode(self.signal_tiers, codes);
         Ok(RecordedTurn {
-            turn: Turn { number: self.turn, at: Nanos(self.at_ns), causes },
+            turn: Turn { number: self.turn, at, causes },
             sample: Encoded::decode(self.sample, codes)?,
             load_basis: Encoded::decode(self.load_basis, codes)?,
             signals: signals.map_err(|error: LineError| error.of_field("signal_tiers"))?,

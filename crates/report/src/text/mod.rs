@@ -197,7 +197,7 @@ fn failed_first(jobs: &[JobRow]) -> Vec<&JobRow> {
 
 fn job_cells(job: &JobRow) -> Vec<String> {
     let or_absent = |value: Option<String>| value.unwrap_or_else(|| ABSENT.to_owned());
-    let cpu = job.user_ns.zip(job.system_ns).map(|(user, system)| user + system);
+    let cpu = job.user_ns.zip(job.system_ns).map(|(user, system)| user.saturating_add(system));
     vec![
         job.name.clone(),
         state(job),

@@ -7,15 +7,37 @@
 //!   ESC [31m  ─► \u001b[31m        the escape of JSON and TOML strings: escaped JSON has the same value
 //! ```
 
+/// The characters with the property Default_Ignorable_Code_Point of Unicode 16.0 (DerivedCoreProperties.txt): a terminal
+/// shows them as nothing, so that two different names look the same.
+const DEFAULT_IGNORABLE: [(char, char); 17] = [
+    ('\u{ad}', '\u{ad}'),
+    ('\u{34f}', '\u{34f}'),
+    ('\u{61c}', '\u{61c}'),
+    ('\u{115f}', '\u{1160}'),
+    ('\u{17b4}', '\u{17b5}'),
+    ('\u{180b}', '\u{180f}'),
+    ('\u{200b}', '\u{200f}'),
+    ('\u{202a}', '\u{202e}'),
+    ('\u{2060}', '\u{206f}'),
+    ('\u{3164}', '\u{3164}'),
+    ('\u{fe00}', '\u{fe0f}'),
+    ('\u{feff}', '\u{feff}'),
+    ('\u{ffa0}', '\u{ffa0}'),
+    ('\u{fff0}', '\u{fff8}'),
+    ('\u{1bca0}', '\u{1bca3}'),
+    ('\u{1d173}', '\u{1d17a}'),
+    ('\u{e0000}', '\u{e0fff}'),
+];
+
 /// Whether `c` can be printed. Control characters (C0, DEL, C1), bidirectional controls, zero-width and other invisible
-/// format characters, and line separators cannot be printed.
+/// characters, line separators and interlinear annotations cannot be printed.
 pub fn is_printable(c: char) -> bool {
-    let is_invisible = matches!(
-        c,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-            | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}'
-    );
-    !c.is_control() && !is_invisible
+    if c.is_ascii() {
+        return !c.is_ascii_control();
+    }
+    let is_separator = matches!(c, '\u{2028}' | '\u{2029}' | '\u{fff9}'..='\u{fffb}');
+    let is_invisible = DEFAULT_IGNORABLE.iter().any(|&(first, last)| (first..=last).contains(&c));
+    !c.is_control() && !is_separator && !is_invisible
 }
 
 /// Escapes a text for one line: every character that is not printable, including line ends, becomes `\uXXXX`.
@@ -52,6 +74,9 @@ mod tests {
             ("\u{1b}[31mred\r\t\u{7f}\u{9b}", "\\u001b[31mred\\u000d\\u0009\\u007f\\u009b"),
             ("abc\u{202e}cba\u{200b}\u{2066}\u{feff}", "abc\\u202ecba\\u200b\\u2066\\ufeff"),
             ("a\u{e0041}", "a\\udb40\\udc41"),
+            ("\u{3164}\u{115f}\u{34f}\u{fe0f}", "\\u3164\\u115f\\u034f\\ufe0f"),
+            ("\u{e0100}\u{1d173}\u{180b}\u{17b4}", "\\udb40\\udd00\\ud834\\udd73\\u180b\\u17b4"),
+            ("\u{2028}\u{fff9}\u{ffa0}", "\\u2028\\ufff9\\uffa0"),
             ("Größe \"…\" 測 𝄞", "Größe \"…\" 測 𝄞"),
         ] {
             assert_eq!(printable(text), expected);

@@ -55,13 +55,14 @@ pub fn to_text(restored: &Restored, dry_run: bool) -> String {
         lines.extend(note(file).map(|note| format!("{path}: {note}")));
         if file.n_damaged != 0 {
             let (n_damaged, first) = (file.n_damaged, file.first_damaged);
-            let more_lines = match n_damaged {
-                1 => String::new(),
-                n => format!(" and {} further lines", n - 1),
+            let damaged = match n_damaged {
+                1 => format!("line {first} is damaged"),
+                n => {
+                    format!("line {first} and {} are damaged", counted_noun(n - 1, "further line"))
+                }
             };
             lines.push(format!(
-                "{path}:{first}: damaged{more_lines}: settings recorded there may still be changed; check \
-                 them, then remove the file"
+                "{path}: {damaged}: settings recorded there may still be changed; check them, then remove the file"
             ));
         }
     }
@@ -134,7 +135,10 @@ fn note(file: &FileReport) -> Option<&'static str> {
             Some("kept: a part of the record cannot be read")
         }
         RestoreVerdict::Complete if file.entries.is_empty() && file.kernel_groups.is_empty() => {
-            Some("all processes of the record have exited")
+            Some(match file.has_changes {
+                true => "all processes of the record have exited",
+                false => "nothing to restore in it: every setting is already restored",
+            })
         }
         RestoreVerdict::Complete => None,
         RestoreVerdict::Kept => Some("kept: the restore is incomplete; run evenkeel restore again"),
@@ -238,6 +242,7 @@ mod tests {
             verdict,
             entries,
             kernel_groups: vec![],
+            has_changes: true,
             n_damaged: 0,
             first_damaged: 0,
         };
@@ -283,6 +288,26 @@ mod tests {
         "#]]
         .assert_eq(&to_text(&Restored::default(), false));
         assert!(to_text(&restored(), true).contains("would be restored"));
+    }
+
+    #[test]
+    fn a_record_without_open_changes_is_distinguished_from_exited_processes_and_damaged_lines() {
+        let mut restored = restored();
+        restored.files.truncate(2);
+        for (file, has_changes) in restored.files.iter_mut().zip([true, false]) {
+            (file.verdict, file.has_changes) = (RestoreVerdict::Complete, has_changes);
+            file.entries.clear();
+        }
+        let mut damaged = restored.files[1].clone();
+        (damaged.verdict, damaged.n_damaged, damaged.first_damaged) = (RestoreVerdict::Kept, 3, 2);
+        restored.files.push(damaged);
+        expect![[r#"
+            /run/evenkeel/a.undo: all processes of the record have exited
+            /run/evenkeel/a.undo: nothing to restore in it: every setting is already restored
+            /run/evenkeel/a.undo: kept: a part of it cannot be read
+            /run/evenkeel/a.undo: line 2 and 2 further lines are damaged: settings recorded there may still be changed; check them, then remove the file
+        "#]]
+        .assert_eq(&to_text(&restored, false));
     }
 
     #[test]

@@ -139,7 +139,10 @@ impl Dir {
     pub(crate) fn open_file(&self, name: &str) -> io::Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
         let open = || Ok(rustix::fs::openat(&self.file, name, flags, Mode::empty())?);
-        let file = fault::retry("openat", open)?;
+        let file = fault::retry("openat", open).map_err(|error| match error.raw_os_error() {
+            Some(libc::ELOOP) => io::Error::other("this is a symbolic link; remove it"),
+            _ => error,
+        })?;
         let mode = fault::retry("fstat", || Ok(rustix::fs::fstat(&file)?))?.st_mode;
         match FileType::from_raw_mode(mode) {
             FileType::RegularFile => Ok(file),

@@ -54,6 +54,8 @@ pub struct FileReport {
     pub entries: Vec<Entry>,
     /// Results for the resctrl monitoring groups and the cgroup of the run.
     pub kernel_groups: Vec<KernelGroupEntry>,
+    /// Whether the record contains changes that the writer has not restored.
+    pub has_changes: bool,
     /// Number of malformed lines. An incomplete last line does not count.
     pub n_damaged: usize,
     /// Number of the first malformed line, from 1; 0 if there is none.
@@ -191,6 +193,7 @@ fn restore_file(
         false => (false, damaged),
     };
     let mut report = FileReport::new(path, RestoreVerdict::Complete);
+    report.has_changes = !records.is_empty();
     (report.n_damaged, report.first_damaged) =
         (damaged.len(), damaged.first().copied().unwrap_or(0));
     report.verdict = match &header {
@@ -216,7 +219,15 @@ fn restore_file(
 impl FileReport {
     fn new(path: PathBuf, verdict: RestoreVerdict) -> Self {
         let (entries, kernel_groups) = (Vec::new(), Vec::new());
-        FileReport { path, verdict, entries, kernel_groups, n_damaged: 0, first_damaged: 0 }
+        FileReport {
+            path,
+            verdict,
+            entries,
+            kernel_groups,
+            has_changes: false,
+            n_damaged: 0,
+            first_damaged: 0,
+        }
     }
 
     /// Restores the tasks and groups of a record. The record stays if a setting could not be restored. Returns the
@@ -308,7 +319,10 @@ fn read_all(file: &OwnedFd) -> io::Result<Vec<u8>> {
             n_bytes => bytes.extend_from_slice(&piece[..n_bytes]),
         }
         if BYTES_MAX < bytes.len() {
-            return Err(io::Error::other(format!("the file is larger than {BYTES_MAX} bytes")));
+            return Err(io::Error::other(format!(
+                "the file is larger than {} MiB",
+                BYTES_MAX >> 20
+            )));
         }
     }
 }

@@ -106,6 +106,33 @@ fn an_unchanged_mask_that_evenkeel_set_is_restored_and_the_file_is_removed() {
 }
 
 #[test]
+fn a_record_of_an_exited_process_has_changes_and_a_record_of_a_released_job_has_none() {
+    let all = affinity::get(0).expect("own mask");
+    for (is_released, has_changes) in [(false, true), (true, false)] {
+        let test_dir = TestDir::new();
+        let exited = (u32::MAX >> 2, 1, u32::MAX >> 2);
+        let mut log = test_dir.log();
+        log.set("a", [&all, &all, &all], vec![exited]).expect("a record");
+        if is_released {
+            log.free("a").expect("a record");
+        }
+        drop(log);
+        let report = test_dir.restore().expect("a record");
+        assert_eq!((report.entries.len(), report.has_changes), (0, has_changes));
+    }
+}
+
+#[test]
+fn a_symbolic_link_is_named_with_the_remedy() {
+    let test_dir = TestDir::new();
+    drop(test_dir.log());
+    let dir = &test_dir.directories()[0];
+    std::os::unix::fs::symlink("/dev/null", dir.join("x-0.undo")).expect("a link");
+    let problems = restore(&test_dir.directories(), true).problems;
+    assert_eq!(problems, ["x-0.undo: this is a symbolic link; remove it"]);
+}
+
+#[test]
 fn a_mask_that_another_program_set_stays() {
     let Some((all, first, last)) = masks() else { return };
     let (test_dir, sleeper) = (TestDir::new(), Sleeper::plain());
@@ -227,6 +254,7 @@ fn check_file(text: &str, expected: &RestoreVerdict, n_damaged: usize) {
     std::fs::write(&path, text).expect("the directory is writable");
     let report = test_dir.restore().expect("a record");
     assert_eq!((&report.verdict, report.n_damaged), (expected, n_damaged), "{text}");
+    assert!(!report.has_changes, "{text}");
 }
 
 fn header(boot: &str, uid: u32, namespace: &str) -> String {

@@ -4,7 +4,6 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
@@ -13,6 +12,7 @@ use program::{Command, GeneratorOptions, ProgramList, Workload};
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::input;
+use crate::print::shell_word;
 
 /// Default program list.
 const BUILT_IN: &str = include_str!("../../../workloads/programs/built-in.toml");
@@ -150,7 +150,7 @@ fn first_line(args: &Args) -> String {
     line = line.replace("000000000ns", "s");
     for (option, path) in [("--list", &args.list), ("--out", &args.out)] {
         if let Some(path) = path {
-            line.push_str(&format!(" {option} {}", quoted(path)));
+            line.push_str(&format!(" {option} {}", shell_word(path)));
         }
     }
     if let Some(format) = args.format {
@@ -161,21 +161,6 @@ fn first_line(args: &Args) -> String {
         });
     }
     line
-}
-
-/// Quotes a path as one word for bash.
-fn quoted(path: &Path) -> String {
-    let bytes = path.as_os_str().as_bytes();
-    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-./=:,+@%".contains(byte);
-    match std::str::from_utf8(bytes) {
-        Ok(text) if !text.is_empty() && bytes.iter().all(is_plain) => text.to_owned(),
-        Ok(text) if !text.chars().any(char::is_control) => {
-            format!("'{}'", text.replace('\'', "'\\''"))
-        }
-        _ => {
-            format!("$'{}'", bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect::<String>())
-        }
-    }
 }
 
 /// Returns the requested format, or the format that readers assume from the file name.
@@ -296,14 +281,6 @@ mod tests {
         ] {
             assert_eq!(first_line(&args(text)), format!("# evenkeel generate {text}"));
         }
-    }
-
-    #[test]
-    fn paths_are_quoted_as_one_shell_word() {
-        assert_eq!(quoted(Path::new("a/b-1.toml")), "a/b-1.toml");
-        assert_eq!(quoted(Path::new("a b")), "'a b'");
-        assert_eq!(quoted(Path::new("it's")), r"'it'\''s'");
-        assert_eq!(quoted(Path::new("a\nb")), r"$'\x61\x0a\x62'");
     }
 
     #[test]

@@ -85,6 +85,7 @@ enum CliCommand {
 }
 
 fn main() -> ExitCode {
+    linux::system::ignore_file_size_signal();
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => return command_result::from_clap(&error, &Cli::command()),

@@ -4,10 +4,12 @@
 //! directory, is therefore created in one step that fails if the file or directory exists.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use rustix::fs::OFlags;
 
 use crate::command_result::{CommandError, OrUsageError};
 
@@ -45,7 +47,13 @@ impl RunDir {
             }
             created => created.with_context(|| cannot_write(&path))?,
         };
-        fs::create_dir_all(path.join("jobs")).with_context(|| cannot_write(&path))?;
+        let jobs = path.join("jobs");
+        fs::create_dir_all(&jobs).with_context(|| cannot_write(&path))?;
+        // In a directory of another user, the link could name a directory of this user.
+        if jobs.is_symlink() {
+            let _ = fs::remove_file(path.join(JOURNAL));
+            bail!("{} is a symbolic link; remove it", jobs.display());
+        }
         Ok(RunDir(path))
     }
 
@@ -71,6 +79,24 @@ pub fn write(path: &Path, text: impl AsRef<[u8]>) -> anyhow::Result<()> {
     fs::write(path, text).with_context(|| cannot_write(path))
 }
 
+/// Writes a file in an output directory, or replaces its contents. The directory may belong to another user, so the
+/// file must be a regular file: no link is followed, and no FIFO is waited for.
+pub fn write_report(path: &Path, text: impl AsRef<[u8]>) -> anyhow::Result<()> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let flags = i32::try_from(flags.bits()).expect("the flags are small");
+    let mut options = File::options();
+    options.write(true).create(true).custom_flags(flags);
+    if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
+        bail!("{} is not a regular file; remove it", path.display());
+    }
+    let write = || {
+        let mut file = options.open(path)?;
+        file.set_len(0)?;
+        file.write_all(text.as_ref())
+    };
+    write().with_context(|| cannot_write(path))
+}
+
 /// Creates a file that must not exist.
 pub fn create_new(path: &Path) -> Result<File, CommandError> {
     let created = match File::create_new(path) {
@@ -84,8 +110,9 @@ pub fn create_new(path: &Path) -> Result<File, CommandError> {
 
 /// Checks that a file is writable, without truncating an existing file.
 pub fn check_writable(path: &Path) -> anyhow::Result<()> {
-    let is_new = !path.exists();
-    File::options().create(true).append(true).open(path).with_context(|| cannot_write(path))?;
+    // A dangling link exists. The check must neither create its target nor remove the link.
+    let is_new = path.symlink_metadata().is_err();
+    File::options().create(is_new).append(true).open(path).with_context(|| cannot_write(path))?;
     if is_new {
         let _ = fs::remove_file(path);
     }
@@ -124,6 +151,30 @@ mod tests {
         assert!(
             second.expect_err("the directory has a run").to_string().contains("choose another")
         );
+    }
+
+    #[test]
+    fn links_and_fifos_in_an_output_directory_are_rejected() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let at = |name: &str| dir.path().join(name);
+        fs::write(at("victim"), "keep").expect("can be written");
+        fs::create_dir(at("private")).expect("can be created");
+        std::os::unix::fs::symlink(at("victim"), at("report.html")).expect("a link");
+        std::os::unix::fs::symlink(at("private"), at("jobs")).expect("a link");
+        std::os::unix::fs::symlink(at("absent"), at("dangling")).expect("a link");
+        let fifo = at("report.json");
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0)
+            .expect("a FIFO");
+        for name in ["report.html", "report.json"] {
+            let error = write_report(&at(name), "text").expect_err(name).to_string();
+            assert!(error.ends_with("is not a regular file; remove it"), "{error}");
+        }
+        let error = RunDir::make(Some(dir.path()), "w").expect_err("a link").to_string();
+        assert!(error.ends_with("jobs is a symbolic link; remove it"), "{error}");
+        check_writable(&at("dangling")).expect_err("the target does not exist");
+        assert!(!at("absent").exists() && at("dangling").is_symlink() && !at(JOURNAL).exists());
+        write_report(&at("victim"), "new").expect("a regular file is replaced");
+        assert_eq!(fs::read_to_string(at("victim")).expect("text"), "new");
     }
 
     #[test]

@@ -5,6 +5,8 @@
 //! escaped before lines are joined; see [`base::printable`].
 
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// A writer that escapes all control characters except line ends. Each write must be complete UTF-8 text, as `write!`
 /// produces it.
@@ -48,9 +50,32 @@ pub fn note(text: impl std::fmt::Display) {
     let _ = writeln!(stderr(), "evenkeel: {}", text.to_string().replace('\n', " "));
 }
 
+/// Quotes a path as one word for bash, for commands in messages and comments.
+pub fn shell_word(path: &Path) -> String {
+    let bytes = path.as_os_str().as_bytes();
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-./=:,+@%".contains(byte);
+    match std::str::from_utf8(bytes) {
+        Ok(text) if !text.is_empty() && bytes.iter().all(is_plain) => text.to_owned(),
+        Ok(text) if !text.chars().any(char::is_control) => {
+            format!("'{}'", text.replace('\'', "'\\''"))
+        }
+        _ => {
+            format!("$'{}'", bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect::<String>())
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn paths_are_quoted_as_one_shell_word() {
+        assert_eq!(shell_word(Path::new("a/b-1.toml")), "a/b-1.toml");
+        assert_eq!(shell_word(Path::new("a b")), "'a b'");
+        assert_eq!(shell_word(Path::new("it's")), r"'it'\''s'");
+        assert_eq!(shell_word(Path::new("a\nb")), r"$'\x61\x0a\x62'");
+    }
 
     #[test]
     fn control_and_format_characters_of_text_and_json_are_escaped() {

@@ -20,6 +20,7 @@ use program::profile::{self, Fit, ProfileFile, SUFFIX};
 use program::{Command, Job, Profile, Workload};
 
 use crate::input;
+use crate::print::shell_word;
 
 /// Reads the build id of an ELF file, in hexadecimal. Returns `None` for other files.
 pub fn build_id(path: &Path) -> Option<String> {
@@ -114,7 +115,8 @@ impl ProfileSearch {
             let Job { origin, name, .. } = job;
             let tried: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
             bail!(
-                "{origin}: job {name:?}: there is no profile {requested:?}; create it with evenkeel profile --output {file} -- PROGRAM …, or remove the key (searched {}; {not_shipped})",
+                "{origin}: job {name:?}: there is no profile {requested:?}; create it with evenkeel profile --output {} -- PROGRAM …, or remove the key (searched {}; {not_shipped})",
+                shell_word(file.as_ref()),
                 tried.join(", ")
             );
         };

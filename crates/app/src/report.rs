@@ -45,7 +45,7 @@ pub fn write_files(report: &Report, dir: &Path) -> anyhow::Result<()> {
     for (name, text) in
         [("report.json", report.to_json()? + "\n"), ("report.html", report.to_html())]
     {
-        output::write(&dir.join(name), text)?;
+        output::write_report(&dir.join(name), text)?;
     }
     Ok(())
 }

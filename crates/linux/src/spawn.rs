@@ -384,11 +384,12 @@ unsafe fn prepare(start: &SpawnRequest, report: RawFd, parent: libc::pid_t) -> R
 
 /// Signals with the default action in a job. The action of SIGHUP is inherited: if evenkeel runs under nohup(1), its
 /// jobs ignore SIGHUP too.
-const DEFAULT_SIGNALS: [libc::c_int; 8] = [
+const DEFAULT_SIGNALS: [libc::c_int; 9] = [
     libc::SIGINT,
     libc::SIGQUIT,
     libc::SIGTERM,
     libc::SIGPIPE,
+    libc::SIGXFSZ,
     libc::SIGCHLD,
     libc::SIGTSTP,
     libc::SIGTTIN,

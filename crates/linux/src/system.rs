@@ -143,6 +143,14 @@ pub fn is_ignored(signal: i32) -> bool {
     done == 0 && now.sa_sigaction == libc::SIG_IGN
 }
 
+/// Ignores SIGXFSZ, so that a write beyond the file size limit (`ulimit -f`) fails with EFBIG. The default action is the
+/// end of the process without a message.
+pub fn ignore_file_size_signal() {
+    // No fault injection: the call fails for invalid signal numbers only.
+    // SAFETY: SIG_IGN runs no code.
+    unsafe { libc::signal(libc::SIGXFSZ, libc::SIG_IGN) };
+}
+
 /// Returns the CPU time of this thread, without wait time.
 pub fn thread_cpu_time() -> Nanos {
     // No fault injection: the clock always exists.

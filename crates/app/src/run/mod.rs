@@ -23,6 +23,7 @@ use topology::Machine;
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 pub(crate) use crate::output::RunDir;
+use crate::print::shell_word;
 use crate::report::write_files;
 use crate::tier_override::SignalArgs;
 use crate::{input, profiles};
@@ -196,7 +197,7 @@ fn failure_text(report: &Report, dir: &RunDir) -> String {
         0 => "the run was stopped before all jobs ended".to_owned(),
         n => format!("{n} of {} failed", base::counted_noun(totals.n_jobs, "job")),
     };
-    format!("{ending}; evenkeel report {} prints the details", dir.file("").display())
+    format!("{ending}; evenkeel report {} prints the details", shell_word(&dir.file("")))
 }
 
 /// Validated input of a live run. The validation changes no setting and starts no job.

@@ -363,6 +363,7 @@ impl PolicyWorld {
         let reason_text = |reason: &sched::Reason| {
             let sentence = reason.to_string();
             assert!(!sentence.contains('?'), "a value is missing: {sentence}");
+            assert_no_phrase(reason);
             if self.prints_sentences { sentence } else { reason.code.name().to_owned() }
         };
         let mut lines: Vec<(String, String)> = Vec::new();
@@ -497,6 +498,16 @@ impl Rates {
             counters = counters.with(CounterEvent::LlcReferences, references * millions);
         }
         counters
+    }
+}
+
+/// Checks that each text in a reason is a word, a measure, or a list of labels or names. Phrases are in the template.
+fn assert_no_phrase(reason: &sched::Reason) {
+    for (name, value) in reason.values.iter().filter(|(name, _)| name != "jobs") {
+        let text = value.to_string();
+        let is_label = |part: &str| part.starts_with("llc ") || part.split(' ').count() <= 2;
+        let is_phrase = !text.split(", ").all(is_label) || text.contains(['(', ';', '[', '{']);
+        assert!(!is_phrase, "{}: the value {name} is a phrase: {text}", reason.code.name());
     }
 }
 

@@ -18,6 +18,8 @@
 //! accesses separate cache-sensitive programs from other programs. The limit of 10 misses separates devils that
 //! tolerate a second copy of the same program from other devils.
 
+use sched::Reason;
+
 use super::declaration::Config;
 use crate::memory_intensity::rates::{Rate, RecentRates};
 
@@ -86,17 +88,18 @@ impl RateHistory {
         misses.map_or(Animal::Devil, |misses| config.animal(misses, self.accesses.mean()))
     }
 
-    /// Returns the rates that the class is based on, as text.
-    pub fn basis(&self) -> String {
-        match (self.misses.mean(), self.accesses.mean()) {
-            (None, _) => "assumed until its class is known".to_owned(),
-            (Some(misses), None) => {
-                format!("{misses} misses per 1000 instructions, accesses not counted")
-            }
-            (Some(misses), Some(accesses)) => {
-                format!("{misses} misses and {accesses} accesses per 1000 instructions")
-            }
-        }
+    /// Adds the rates that the class is based on.
+    pub fn with_basis(&self, reason: Reason) -> Reason {
+        let (misses, accesses) = (self.misses.mean(), self.accesses.mean());
+        let basis = match (misses, accesses) {
+            (None, _) => "assumed",
+            (Some(_), None) => "misses",
+            (Some(_), Some(_)) => "accesses",
+        };
+        reason
+            .with("basis", basis)
+            .with_some("misses", misses.map(|rate| rate.to_string()))
+            .with_some("accesses", accesses.map(|rate| rate.to_string()))
     }
 
     pub fn is_known(&self) -> bool {

@@ -43,11 +43,22 @@ params! {
     }
 }
 
+/// The rates that a class is based on.
+macro_rules! basis {
+    () => {
+        concat!(
+            "[basis=assumed: assumed until its class is known]",
+            "[basis=misses: {misses} misses per 1000 instructions, accesses not counted]",
+            "[basis=accesses: {misses} misses and {accesses} accesses per 1000 instructions]",
+        )
+    };
+}
+
 reasons! {
     /// A job gets its first slots.
     ANIMAL_PLACED = "animal-placed":
-        "the job is a {animal} ({basis}); of the caches with the fewest threads ({n_threads}) {domain} had the lowest penalty for it ({penalty} for all of its threads): it gets {cpus}[; some of its CPUs ({lost}) became unusable]";
+        concat!("the job is a {animal} (", basis!(), "); of the caches with the fewest threads ({n_threads}) {domain} had the lowest penalty for it ({penalty} for all of its threads): it gets {cpus}[; some of its CPUs ({lost}) became unusable]");
     /// Two threads swap their CPUs.
     ANIMALS_SWAPPED = "animals-swapped":
-        "the job is a {animal} ({basis}) on {from}, and {other} is a {other_animal} on {to}: swapping them changes the sum of penalties from {before} to {after}; it gets {cpus}";
+        concat!("the job is a {animal} (", basis!(), ") on {from}, and {other} is a {other_animal} on {to}: swapping them changes the sum of penalties from {before} to {after}; it gets {cpus}");
 }

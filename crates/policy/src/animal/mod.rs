@@ -191,9 +191,9 @@ impl Animals {
             return;
         }
         let history = self.history.get_or_default(job.job.id);
-        let reason = Reason::new(ANIMAL_PLACED)
-            .with("animal", animal.name().to_owned())
-            .with("basis", history.basis())
+        let reason = history
+            .with_basis(Reason::new(ANIMAL_PLACED))
+            .with("animal", animal.name())
             .with("n_threads", n_in_cache.unwrap_or(0).to_string())
             .with("penalty", penalty.to_string());
         let tier = history.is_known().then(|| snapshot.tiers.get(CounterEvent::LlcMisses).name());

@@ -117,12 +117,13 @@ impl Animals {
         plan: &mut Plan,
     ) {
         let cpus = one.with_cpu(other.cpu);
-        let reason = Reason::new(ANIMALS_SWAPPED)
-            .with("animal", self.animal(one.job).name().to_owned())
-            .with("basis", self.history.get_or_default(one.job.job.id).basis())
+        let history = self.history.get_or_default(one.job.job.id);
+        let reason = history
+            .with_basis(Reason::new(ANIMALS_SWAPPED))
+            .with("animal", self.animal(one.job).name())
             .with("from", snapshot.domains.label(one.cache))
             .with("other", other.job.job.name.clone())
-            .with("other_animal", self.animal(other.job).name().to_owned())
+            .with("other_animal", self.animal(other.job).name())
             .with("to", snapshot.domains.label(other.cache))
             .with("before", before.to_string())
             .with("after", after.to_string())

@@ -15,6 +15,8 @@
 //! intervals must be in the class. A job without a class counts as a devil: this assumption is conservative for a job
 //! that starts.
 
+use sched::Reason;
+
 use super::declaration::{ClassLimits, Config};
 use crate::memory_intensity::rates::{N_SAMPLES, Rate, RecentRates};
 
@@ -62,11 +64,11 @@ impl ClassLimits {
         }
     }
 
-    /// Returns both limits as text.
-    pub fn words(self) -> &'static str {
+    /// Returns the word for the reasons.
+    fn word(self) -> &'static str {
         match self {
-            ClassLimits::Released => "limits 1.5 and 50.5",
-            ClassLimits::Article => "limits 2 and 100",
+            ClassLimits::Released => "released",
+            ClassLimits::Article => "article",
         }
     }
 }
@@ -91,14 +93,15 @@ impl ClassHistory {
         self.class.is_some()
     }
 
-    /// Returns the rate that the class is based on, as text.
-    pub fn basis(&self, limits: ClassLimits) -> String {
+    /// Adds the rate that the class is based on.
+    pub fn with_basis(&self, reason: Reason, limits: ClassLimits) -> Reason {
         match (self.class, self.ring.mean()) {
-            (Some(_), Some(mean)) => {
-                let (n, limits) = (self.ring.iter().count(), limits.words());
-                format!("{mean} misses per 1000 instructions, intervals {n}, {limits}")
-            }
-            _ => "assumed until its class is known".to_owned(),
+            (Some(_), Some(mean)) => reason
+                .with("basis", "mean")
+                .with("mpki", mean.to_string())
+                .with("n_intervals", self.ring.iter().count() as u64)
+                .with("limits", limits.word()),
+            _ => reason.with("basis", "assumed"),
         }
     }
 

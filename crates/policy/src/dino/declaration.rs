@@ -61,7 +61,7 @@ names! {
 reasons! {
     /// A job gets slots of its class.
     ASSIGNED_BY_CLASS = "assigned-by-class":
-        "the job is a {class} ({basis}); threads are distributed over {n_domains} caches class by class (super-devils {n_super_devils}, devils {n_devils}, turtles {n_turtles}): it gets {cpus} on {domain}[; some of its CPUs ({lost}) became unusable]";
+        "the job is a {class} ([basis=assumed: assumed until its class is known][basis=mean: {mpki} misses per 1000 instructions, intervals {n_intervals}][limits=released: , limits 1.5 and 50.5][limits=article: , limits 2 and 100]); threads are distributed over {n_domains} caches class by class (super-devils {n_super_devils}, devils {n_devils}, turtles {n_turtles}): it gets {cpus} on {domain}[; some of its CPUs ({lost}) became unusable]";
     /// Pages that the last page migration left on another node.
     PAGE_MIGRATION_REPEATED = "page-migration-repeated":
         "{from} still has {elsewhere} of the job's private pages, more than {percent} % of the {local} on {to}, its node: attempt {n_attempts} of {n_max}";

@@ -260,15 +260,15 @@ impl Dino {
             }
             let history = self.history.get_or_default(job.job.id);
             let reason = Reason::new(ASSIGNED_BY_CLASS)
-                .with("class", history.class().name().to_owned())
-                .with("basis", history.basis(self.config.limits))
+                .with("class", history.class().name())
                 .with("n_super_devils", counts[0].to_string())
                 .with("n_devils", counts[1].to_string())
                 .with("n_turtles", counts[2].to_string())
                 .with("n_domains", snapshot.domains.len() as u64);
             let tier =
                 history.is_known().then(|| snapshot.tiers.get(CounterEvent::LlcMisses).name());
-            let reason = with_slots(reason.with_some("tier", tier), snapshot, job, cpus);
+            let reason = history.with_basis(reason, self.config.limits).with_some("tier", tier);
+            let reason = with_slots(reason, snapshot, job, cpus);
             plan.request(job.job.id, Action::Place(cpus.clone()), reason);
             self.move_pages(snapshot, job, cpus, plan);
         }

@@ -95,6 +95,38 @@ impl Config {
     }
 }
 
+/// The counters of the job, and the criterion of its group.
+macro_rules! criterion {
+    () => {
+        concat!(
+            "[criterion=thresholds:  ({queue_full} queue-full cycles and {references}",
+            criterion!(@references),
+            "thresholds {th_sq} and {th_ref})]",
+            "[criterion=rank:  ({queue_full} queue-full cycles and {references}",
+            criterion!(@references),
+            "ranked among {n_ranked} threads, {n_per_group} per group, ",
+            "at least {sq_rank_min} for Group 1)]",
+            "[criterion=traffic-thresholds:  (",
+            criterion!(@traffic),
+            "then {th_ref})]",
+            "[criterion=traffic-rank:  (",
+            criterion!(@traffic),
+            "then ranked among {n_ranked} threads, {n_per_group} in Group 2)]",
+        )
+    };
+    (@references) => {
+        " references to the last-level cache per second of CPU time; "
+    };
+    (@traffic) => {
+        concat!(
+            "{traffic} MB of cache misses, up to {ratio} prefetches per miss or misses per 1000 ",
+            "instructions, and {references}",
+            criterion!(@references),
+            "thresholds {th_traffic} MB and {th_ratio}, ",
+        )
+    };
+}
+
 /// The start of most templates: lost CPUs, the group of the job, the division of the sockets.
 macro_rules! group_and_division {
     () => {
@@ -106,7 +138,8 @@ macro_rules! group_and_division {
             "[group=three: the job is in Group 3, which causes little contention and is slowed down little]",
             "[vote=other: , although the last period had another result]",
             "[vote=most: , as {n_votes} of {n_voters} threads in the last period]",
-            "[ ({counters})]; ",
+            criterion!(),
+            "; ",
             "[division=none: sockets are not divided yet]",
             "[division=apart: Group 1 is assigned to {sockets_one}, the others to {sockets_others}]",
             "[division=below-guard: Group 1 causes too little contention to be concentrated]",

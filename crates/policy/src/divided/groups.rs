@@ -16,7 +16,9 @@
 use std::cmp::Reverse;
 
 use base::{JobId, LINE_BYTES, Nanos};
-use sched::{CounterEvent, JobState, PerJob, Plan, Reason, SignalTier, Snapshot, TaskView};
+use sched::{
+    CounterEvent, JobState, PerJob, Plan, Reason, ReasonValue, SignalTier, Snapshot, TaskView,
+};
 
 use super::declaration::{Config, GROUPS_APPROXIMATE, GROUPS_UNKNOWN, Grouping};
 use crate::declaration::MILLION;
@@ -65,13 +67,16 @@ struct GroupHistory {
     counters: GroupCounters,
 }
 
+/// Values of a reason, by name.
+type ReasonValues = Vec<(&'static str, ReasonValue)>;
+
 /// Values of the last period from which the group of a job was derived.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct GroupCounters {
     /// Queue-full cycles of all threads.
     pub queue_full: u64,
-    /// The values and the criterion, as text.
-    pub text: String,
+    /// The values and the criterion, for the reasons.
+    pub values: ReasonValues,
     /// Group of the job in the last period.
     pub group: Option<ContentionGroup>,
     /// Number of threads in that group.
@@ -239,31 +244,32 @@ impl Groups {
             || queue_full != 0 && minimum <= u128::from(queue_full) * u128::from(MILLION)
     }
 
-    /// Returns the criterion of the groups, as text.
-    fn criterion(&self, basis: GroupBasis, n_threads: usize) -> String {
-        let k = n_threads / 3;
-        match (basis, self.config.grouping()) {
-            (GroupBasis::Queues, Grouping::Threshold { th_sq, th_ref }) => {
-                format!("thresholds {th_sq} and {th_ref}")
+    /// Returns the criterion of the groups, for the reasons.
+    fn criterion(&self, basis: GroupBasis, n_threads: usize) -> ReasonValues {
+        let word = match (basis, self.config.grouping()) {
+            (GroupBasis::Queues, Grouping::Threshold { .. }) => "thresholds",
+            (GroupBasis::Queues, Grouping::Rank) => "rank",
+            (_, Grouping::Threshold { .. }) => "traffic-thresholds",
+            (_, Grouping::Rank) => "traffic-rank",
+        };
+        let mut values: ReasonValues = vec![("criterion", word.into())];
+        match self.config.grouping() {
+            Grouping::Threshold { th_sq, th_ref } => {
+                values.extend([("th_sq", th_sq.into()), ("th_ref", th_ref.into())]);
             }
-            (GroupBasis::Queues, Grouping::Rank) => {
+            Grouping::Rank => {
                 let minimum = u128::from(self.sq_max) * u128::from(self.config.min_share.0);
-                let minimum = minimum / u128::from(MILLION);
-                format!(
-                    "ranked among {n_threads} threads, {k} per group, at least {minimum} for Group 1"
-                )
-            }
-            (_, grouping) => {
-                let first =
-                    format!("thresholds {} MB and {}", self.config.bandwidth, self.ratio_text());
-                match grouping {
-                    Grouping::Threshold { th_ref, .. } => format!("{first}, then {th_ref}"),
-                    Grouping::Rank => {
-                        format!("{first}, then ranked among {n_threads} threads, {k} in Group 2")
-                    }
-                }
+                let minimum = u64::try_from(minimum / u128::from(MILLION)).unwrap_or(u64::MAX);
+                let (n_threads, k) = (n_threads as u64, n_threads as u64 / 3);
+                values.extend([("n_ranked", n_threads.into()), ("n_per_group", k.into())]);
+                values.push(("sq_rank_min", minimum.into()));
             }
         }
+        if basis != GroupBasis::Queues {
+            values.push(("th_traffic", self.config.bandwidth.into()));
+            values.push(("th_ratio", self.ratio_text().into()));
+        }
+        values
     }
 
     fn ratio_text(&self) -> String {
@@ -321,7 +327,7 @@ fn majority(
     rows: &[ThreadRates],
     votes: &[Option<ContentionGroup>],
     basis: GroupBasis,
-    criterion: &str,
+    criterion: &[(&'static str, ReasonValue)],
 ) -> Option<(ContentionGroup, GroupCounters)> {
     let n_of =
         |group: ContentionGroup| votes.iter().filter(|&&vote| vote == Some(group)).count() as u64;
@@ -332,23 +338,19 @@ fn majority(
         rows.iter().filter_map(value).fold(0, u64::saturating_add)
     };
     let (queue_full, refs) = (sum(|row| row.queue_full), sum(|row| row.refs));
-    let queues = match basis {
-        GroupBasis::Queues => format!("{queue_full} queue-full cycles"),
-        GroupBasis::Bandwidth | GroupBasis::Nothing => {
-            let traffic = sum(|row| row.traffic.map(|(bandwidth, _)| bandwidth));
-            let ratio = rows.iter().filter_map(|row| row.traffic).map(|(_, ratio)| ratio).max();
-            let ratio = placement::permille_text(ratio.unwrap_or(0) / 1000);
-            format!(
-                "{traffic} MB of cache misses, up to {ratio} prefetches per miss or misses per 1000 instructions,"
-            )
-        }
-    };
-    let text = format!(
-        "{queues} and {refs} references to the last-level cache per second of CPU time; {criterion}"
-    );
+    let mut values = criterion.to_vec();
+    values.push(("references", refs.into()));
+    if basis == GroupBasis::Queues {
+        values.push(("queue_full", queue_full.into()));
+    } else {
+        let ratio = rows.iter().filter_map(|row| row.traffic).map(|(_, ratio)| ratio).max();
+        let ratio = placement::permille_text(ratio.unwrap_or(0) / 1000);
+        let traffic = sum(|row| row.traffic.map(|(bandwidth, _)| bandwidth));
+        values.extend([("traffic", traffic.into()), ("ratio", ratio.into())]);
+    }
     let n_threads = votes.iter().flatten().count() as u64;
     (n_votes != 0).then_some((
         group,
-        GroupCounters { queue_full, text, group: Some(group), n_votes, n_threads },
+        GroupCounters { queue_full, values, group: Some(group), n_votes, n_threads },
     ))
 }

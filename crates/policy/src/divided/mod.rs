@@ -221,10 +221,11 @@ fn with_group(reason: Reason, grouped: &GroupedJob<'_>) -> Reason {
         (true, 1) => None,
         (true, _) => Some("most"),
     };
-    reason
+    let reason = reason
         .with("group", word)
         .with_some("vote", vote)
         .with("n_votes", counters.n_votes)
-        .with("n_voters", counters.n_threads)
-        .with("counters", counters.text.clone())
+        .with("n_voters", counters.n_threads);
+    let values = counters.values.iter();
+    values.fold(reason, |reason, (name, value)| reason.with(name, value.clone()))
 }

@@ -96,11 +96,13 @@ fn free(snapshot: &Snapshot<'_>, node: NodeId) -> Option<Bytes> {
 
 /// Returns the reason of the migration.
 pub(crate) fn reason(change: NodeChange, job: &JobView<'_>) -> Reason {
-    let from = change.from.map_or("several nodes".to_owned(), |from| format!("node {}", from.0));
+    let label = |node: NodeId| format!("node {}", node.0);
+    let origin = if change.from.is_some() { "node" } else { "several" };
     let size =
         job.memory.map(|memory| memory.private_bytes_to_move(change.from, change.to).to_string());
     Reason::new(MEMORY_MOVES_WITH_JOB)
-        .with("from", from)
-        .with("to", format!("node {}", change.to.0))
+        .with("origin", origin)
+        .with_some("from", change.from.map(label))
+        .with("to", label(change.to))
         .with_some("size", size)
 }

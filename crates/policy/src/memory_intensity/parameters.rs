@@ -73,5 +73,5 @@ reasons! {
         "the job used {used} % of the CPU time of its threads ({n_threads}) in the last interval, less than {limit} %: the kernel schedules it";
     /// Pages follow a job to another node.
     MEMORY_MOVES_WITH_JOB = "memory-moves-with-job":
-        "the job migrates from {from} to {to}, and its private pages[ ({size})] with it";
+        "the job migrates from [origin=node: {from}][origin=several: several nodes] to {to}, and its private pages[ ({size})] with it";
 }

@@ -63,28 +63,51 @@ params! {
     }
 }
 
+/// The home of a job and its source.
+macro_rules! home {
+    () => {
+        concat!(
+            "[home_source=memory: {home} (which has {on_node} of its {total})]",
+            "[home_source=declared: {home} (its declared memory node)]",
+            "[home_source=start: {home} (where it started)]",
+            "[home_source=even: any node (no node has more than {on_node} of its {total})]",
+            "[home_source=no-pages: any node (it has no pages yet)]",
+        )
+    };
+}
+
+/// The source of the remote penalty of a job.
+macro_rules! penalty_source {
+    () => {
+        concat!(
+            "[penalty_source=no-home: it has no home][penalty_source=counted: as counted]",
+            "[penalty_source=declared: as declared][penalty_source=unknown: unknown]",
+        )
+    };
+}
+
 reasons! {
     /// The home has free slots.
     HOME_FREE = "home-free":
-        "[some of the job's CPUs ({lost}) became unusable: ]its home is {home}, {domain} had {free} of {slots} slots free when the job was placed, and its remote penalty is {penalty} ({penalty_by}); {cpus} had the fewest jobs there";
+        concat!("[some of the job's CPUs ({lost}) became unusable: ]its home is ", home!(), ", {domain} had {free} of {slots} slots free when the job was placed, and its remote penalty is {penalty} (", penalty_source!(), "); {cpus} had the fewest jobs there");
     /// The home is full.
     HOME_FULL = "home-full":
-        "[some of the job's CPUs ({lost}) became unusable: ]its home is {home}, which had no free slot when the job was placed (remote penalty {penalty}, {penalty_by}); {domain} was the least occupied of the others ({taken} of {slots} slots); {cpus} had the fewest jobs there";
+        concat!("[some of the job's CPUs ({lost}) became unusable: ]its home is ", home!(), ", which had no free slot when the job was placed (remote penalty {penalty}, ", penalty_source!(), "); {domain} was the least occupied of the others ({taken} of {slots} slots); {cpus} had the fewest jobs there");
     /// The job has no home.
     NO_HOME = "no-home":
-        "[some of the job's CPUs ({lost}) became unusable: ]its home is {home}; {domain} was the least occupied ({taken} of {slots} slots); {cpus} had the fewest jobs there";
+        concat!("[some of the job's CPUs ({lost}) became unusable: ]its home is ", home!(), "; {domain} was the least occupied ({taken} of {slots} slots); {cpus} had the fewest jobs there");
     /// The job has no home and keeps its domain.
     STAYS_THERE = "stays-there":
-        "its home is {home}, so the job stays on {domain}; {cpus} had the fewest jobs there";
+        concat!("its home is ", home!(), ", so the job stays on {domain}; {cpus} had the fewest jobs there");
     /// No domain has a free slot.
     NO_FREE_SLOT = "no-free-slot":
-        "[some of the job's CPUs ({lost}) became unusable: ]no slot was free when the job was placed (remote penalty {penalty}, {penalty_by}; home {home}); {domain} was the least occupied of the domains that it may use ({taken} of {slots} slots); {cpus} had the fewest jobs there";
+        concat!("[some of the job's CPUs ({lost}) became unusable: ]no slot was free when the job was placed (remote penalty {penalty}, ", penalty_source!(), "; home ", home!(), "); {domain} was the least occupied of the domains that it may use ({taken} of {slots} slots); {cpus} had the fewest jobs there");
     /// The job migrates from the processor with the largest pressure.
     PRESSURE_UNEVEN = "pressure-uneven":
-        "{from} had a pressure of {pressure_from} misses per 1000 instructions and {to} {pressure_to}, a difference of more than {d_min}; this job has the lowest remote penalty ({penalty}, {penalty_by}; home {home}; at most {penalty_max} is accepted) of the jobs on {from} whose migration lowers the larger pressure: with its {mpki} on {to}[ and the {other_mpki} of {other} on {from}], {left_from} and {left_to} remain; {cpus} had the fewest jobs on {domain}";
+        concat!("{from} had a pressure of {pressure_from} misses per 1000 instructions and {to} {pressure_to}, a difference of more than {d_min}; this job has the lowest remote penalty ({penalty}, ", penalty_source!(), "; home ", home!(), "; at most {penalty_max} is accepted) of the jobs on {from} whose migration lowers the larger pressure: with its {mpki} on {to}[ and the {other_mpki} of {other} on {from}], {left_from} and {left_to} remain; {cpus} had the fewest jobs on {domain}");
     /// The job swaps with a job that migrates.
     PRESSURE_SWAPPED = "pressure-swapped":
-        "{from} had a pressure of {pressure_from} misses per 1000 instructions and {to} {pressure_to}, a difference of more than {d_min}, and {to} had no free slot: {other} ({other_mpki}) migrates there, and this job ({mpki}), which has the fewest misses of the movable jobs there (remote penalty {penalty}, {penalty_by}; home {home}; at most {penalty_max} is accepted), migrates to {from}; {left_from} and {left_to} remain; {cpus} had the fewest jobs on {domain}";
+        concat!("{from} had a pressure of {pressure_from} misses per 1000 instructions and {to} {pressure_to}, a difference of more than {d_min}, and {to} had no free slot: {other} ({other_mpki}) migrates there, and this job ({mpki}), which has the fewest misses of the movable jobs there (remote penalty {penalty}, ", penalty_source!(), "; home ", home!(), "; at most {penalty_max} is accepted), migrates to {from}; {left_from} and {left_to} remain; {cpus} had the fewest jobs on {domain}");
     /// Note: misses are unknown.
     PRESSURE_UNKNOWN = "pressure-unknown":
         "cache misses per instruction are neither counted nor declared by a profile: jobs stay on the node of their memory, independent of the pressure on its cache";

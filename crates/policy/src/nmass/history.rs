@@ -80,7 +80,8 @@ pub(super) enum HomeSource {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Penalty {
     pub permille: u64,
-    pub by: &'static str,
+    /// Word for the reasons.
+    pub source: &'static str,
 }
 
 impl RecentEvents {
@@ -206,16 +207,16 @@ impl Histories {
     /// Returns the remote penalty of a job; 1 without a home.
     pub fn penalty(&self, job: &JobView<'_>, home: &Home) -> Penalty {
         if home.node.is_none() {
-            return Penalty { permille: 1000, by: "it has no home" };
+            return Penalty { permille: 1000, source: "no-home" };
         }
         if let Some(permille) = self.by_job.get(job.job.id).and_then(|history| history.penalty) {
-            return Penalty { permille, by: "as counted" };
+            return Penalty { permille, source: "counted" };
         }
         match &job.job.sensitivity {
             Some(sensitivity) => {
-                Penalty { permille: 1000 + u64::from(sensitivity.remote()), by: "as declared" }
+                Penalty { permille: 1000 + u64::from(sensitivity.remote()), source: "declared" }
             }
-            None => Penalty { permille: 1000, by: "unknown" },
+            None => Penalty { permille: 1000, source: "unknown" },
         }
     }
 

@@ -30,7 +30,7 @@ mod declaration;
 mod history;
 mod mapping;
 
-use base::{CpuSet, Nanos};
+use base::{Bytes, CpuSet, Nanos};
 use sched::{Action, Cause, CounterEvent, JobState, Plan, Reason, ReasonCode, Snapshot};
 
 use crate::notes::{MachineNotes, OWN_CORE, RateFailures};
@@ -185,10 +185,9 @@ impl NmassReasons<'_, '_> {
 
     fn with_home(&self, code: ReasonCode, job_idx: usize) -> Reason {
         let NmassJob { home, penalty, .. } = &self.jobs[job_idx];
-        Reason::new(code)
-            .with("home", home_text(home))
+        with_home_source(Reason::new(code), home)
             .with("penalty", permille_text(penalty.permille))
-            .with("penalty_by", penalty.by.to_owned())
+            .with("penalty_source", penalty.source)
     }
 
     fn pressure(&self, job_idx: usize, migration: &PressureMigration) -> Reason {
@@ -218,18 +217,18 @@ impl NmassReasons<'_, '_> {
     }
 }
 
-/// Returns the home and its source, as text.
-fn home_text(home: &Home) -> String {
-    let node = home.node.map_or("any node".to_owned(), |node| format!("node {}", node.0));
+/// Adds the home of a job and the source of the home.
+fn with_home_source(reason: Reason, home: &Home) -> Reason {
+    let reason = reason.with_some("home", home.node.map(|node| format!("node {}", node.0)));
+    let with_bytes = |source: &'static str, on_node: Bytes, total: Bytes| {
+        let reason = reason.clone().with("home_source", source);
+        reason.with("on_node", on_node.to_string()).with("total", total.to_string())
+    };
     match home.source {
-        HomeSource::Memory { on_node, total } => {
-            format!("{node} (which has {on_node} of its {total})")
-        }
-        HomeSource::Declared => format!("{node} (its declared memory node)"),
-        HomeSource::Start => format!("{node} (where it started)"),
-        HomeSource::Even { most, total } => {
-            format!("{node} (no node has more than {most} of its {total})")
-        }
-        HomeSource::NoPages => format!("{node} (it has no pages yet)"),
+        HomeSource::Memory { on_node, total } => with_bytes("memory", on_node, total),
+        HomeSource::Even { most, total } => with_bytes("even", most, total),
+        HomeSource::Declared => reason.with("home_source", "declared"),
+        HomeSource::Start => reason.with("home_source", "start"),
+        HomeSource::NoPages => reason.with("home_source", "no-pages"),
     }
 }

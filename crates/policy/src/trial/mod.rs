@@ -23,8 +23,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use base::{JobId, Nanos};
 use sched::{
-    Action, Cause, JobState, LoadSource, Plan, Policy, Reason, ReasonCode, Request, Snapshot,
-    Target, reasons,
+    Action, ActionKind, Cause, JobState, LoadSource, Plan, Policy, Reason, ReasonCode, Request,
+    Snapshot, Target, reasons,
 };
 use topology::DomainChoice;
 
@@ -32,16 +32,31 @@ use intervals::{ComparedJobs, JobRun, MeasuredInterval};
 use load_notes::LoadNotes;
 use verdict::{Comparison, TrialVerdict};
 
+/// The metric of a trial after a text; nothing if no metric was measured.
+macro_rules! metric {
+    ($before:literal) => {
+        concat!(
+            "[metric=instructions: ",
+            $before,
+            "millions of instructions per second of CPU time][metric=wait: ",
+            $before,
+            "the share of wait time][metric=imbalance: ",
+            $before,
+            "the excess of the largest load over the mean]",
+        )
+    };
+}
+
 reasons! {
     /// Note: a metric improved.
     JUDGED_BETTER = "judged-better":
-        "{metric} changed from {before} to {after} after {n_moves} migrations, more than noise ({tolerance})[, for the jobs that ran during the whole measurement ({others})]: the migrations improved performance";
+        concat!(metric!(""), " changed from {before} to {after} after {n_moves} migrations, more than noise ({tolerance})[others=changed: , for the jobs that ran during the whole measurement ({n_ended} others ended, {n_started} started)]: the migrations improved performance");
     /// Note and release: a metric got worse.
     JUDGED_WORSE = "judged-worse":
-        "{metric} changed from {before} to {after} after {n_moves} migrations, more than noise ({tolerance})[, for the jobs that ran during the whole measurement ({others})]: the migrations reduced performance, so all jobs are released and none migrates for {rest}";
+        concat!(metric!(""), " changed from {before} to {after} after {n_moves} migrations, more than noise ({tolerance})[others=changed: , for the jobs that ran during the whole measurement ({n_ended} others ended, {n_started} started)]: the migrations reduced performance, so all jobs are released and none migrates for {rest}");
     /// Note and release: several trials in a row were inconclusive.
     JUDGED_NO_BETTER = "judged-no-better":
-        "{n_tries} trials in a row had no measurable effect[; in the last one {metric} changed from {before} to {after} after {n_moves} migrations, not more than noise ({tolerance})][, for the jobs that ran during the whole measurement ({others})]: all jobs are released and none migrates for {rest}";
+        concat!("{n_tries} trials in a row had no measurable effect", metric!("; in the last one "), "[ changed from {before} to {after} after {n_moves} migrations, not more than noise ({tolerance})][others=changed: , for the jobs that ran during the whole measurement ({n_ended} others ended, {n_started} started)]: all jobs are released and none migrates for {rest}");
     /// Note: a trial has no result.
     NOT_JUDGED = "not-judged":
         "the effect of {n_moves} migrations is unknown, because all migrated jobs ended or no metric of the others was measured: inconclusive, {n_tries} of {n_max} times until all jobs are released";
@@ -80,14 +95,7 @@ struct Trials {
     n_tries: u64,
     n_setbacks: u32,
     /// Last report of each request.
-    reported_at: BTreeMap<(JobId, RequestKind), Nanos>,
-}
-
-/// Kind of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum RequestKind {
-    Place,
-    Memory,
+    reported_at: BTreeMap<(JobId, ActionKind), Nanos>,
 }
 
 /// Phase of a trial.
@@ -111,7 +119,7 @@ struct Trial {
     /// Intervals of this phase so far.
     n_intervals: u64,
     /// Migrated jobs, and jobs whose pages migrate.
-    moved: BTreeSet<(JobRun, RequestKind)>,
+    moved: BTreeSet<(JobRun, ActionKind)>,
 }
 
 /// Result of a trial.
@@ -127,16 +135,16 @@ impl Trial {
             || self.moved.iter().any(|(run, _)| intervals::is_running(snapshot, *run))
     }
 
-    fn add(&mut self, request: (JobRun, RequestKind)) {
+    fn add(&mut self, request: (JobRun, ActionKind)) {
         self.n_moves += 1;
         self.moved.insert(request);
     }
 
     /// Returns whether a request is the first for the pages of a job that this trial migrated.
-    fn is_followed_by(&self, (run, kind): (JobRun, RequestKind)) -> bool {
-        kind == RequestKind::Memory
-            && self.moved.contains(&(run, RequestKind::Place))
-            && !self.moved.contains(&(run, RequestKind::Memory))
+    fn is_followed_by(&self, (run, kind): (JobRun, ActionKind)) -> bool {
+        kind == ActionKind::Pages
+            && self.moved.contains(&(run, ActionKind::Cpus))
+            && !self.moved.contains(&(run, ActionKind::Pages))
     }
 }
 
@@ -315,7 +323,7 @@ impl Trials {
         }
     }
 
-    /// Reports requests that are not carried out, at most once a minute for the CPUs and the pages of each job.
+    /// Reports requests that are not carried out, at most once a minute for each kind of action of a job.
     fn report_only(&mut self, snapshot: &Snapshot<'_>, requests: Vec<Request>, plan: &mut Plan) {
         self.reported_at.retain(|(job, _), _| snapshot.job(*job).is_some());
         for request in requests {
@@ -374,31 +382,28 @@ fn is_start(snapshot: &Snapshot<'_>, request: &Request) -> bool {
     snapshot.job(job).is_some_and(|job| job.state == JobState::Due)
 }
 
-/// Returns the job and the kind of a request; `None`: the job or task is unknown.
-fn kind_of(snapshot: &Snapshot<'_>, request: &Request) -> Option<(JobRun, RequestKind)> {
+/// Returns the job and the kind of the action of a request; `None`: the job or task is unknown.
+fn kind_of(snapshot: &Snapshot<'_>, request: &Request) -> Option<(JobRun, ActionKind)> {
     let job = match request.target {
         Target::Job(job) => job,
         Target::Task(task) => snapshot.tasks.iter().find(|view| view.task == task)?.job,
     };
-    let kind = match request.action {
-        Action::MovePages { .. } => RequestKind::Memory,
-        _ => RequestKind::Place,
-    };
-    Some((intervals::run_of(snapshot.job(job)?), kind))
+    Some((intervals::run_of(snapshot.job(job)?), request.action.kind()))
 }
 
 fn result_reason(code: ReasonCode, result: &TrialResult, n_moves: u64) -> Reason {
     let reason = Reason::new(code).with("n_moves", n_moves);
     let TrialResult::Measured(comparison, jobs) = result else { return reason };
     let reason = reason
-        .with("metric", comparison.metric.to_string())
+        .with("metric", comparison.metric.word())
         .with("before", comparison.before)
         .with("after", comparison.after)
         .with("tolerance", comparison.tolerance);
     match jobs {
         ComparedJobs { n_ended: 0, n_started: 0, .. } => reason,
         ComparedJobs { n_ended, n_started, .. } => {
-            reason.with("others", format!("{n_ended} others ended, {n_started} started"))
+            let reason = reason.with("others", "changed");
+            reason.with("n_ended", *n_ended as u64).with("n_started", *n_started as u64)
         }
     }
 }

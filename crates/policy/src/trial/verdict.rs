@@ -9,8 +9,6 @@
 //! errors (from the median absolute deviation, scaled for normal noise) of the noisier side, and larger than a minimum
 //! relevant difference. If one metric gets worse, an improvement of another metric is ignored.
 
-use std::fmt;
-
 /// Metrics of the effect of migrations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum TrialMetric {
@@ -27,6 +25,15 @@ impl TrialMetric {
     pub(super) const ALL: [TrialMetric; 3] =
         [TrialMetric::Instructions, TrialMetric::Waiting, TrialMetric::Imbalance];
 
+    /// Returns the word for the reasons.
+    pub(super) fn word(self) -> &'static str {
+        match self {
+            TrialMetric::Instructions => "instructions",
+            TrialMetric::Waiting => "wait",
+            TrialMetric::Imbalance => "imbalance",
+        }
+    }
+
     fn is_better_if_larger(self) -> bool {
         self == TrialMetric::Instructions
     }
@@ -39,16 +46,6 @@ impl TrialMetric {
             TrialMetric::Waiting => 0.02,
             TrialMetric::Imbalance => 0.05,
         }
-    }
-}
-
-impl fmt::Display for TrialMetric {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            TrialMetric::Instructions => "millions of instructions per second of CPU time",
-            TrialMetric::Waiting => "the share of wait time",
-            TrialMetric::Imbalance => "the excess of the largest load over the mean",
-        })
     }
 }
 

@@ -255,7 +255,7 @@ reasons! {
         "memory=follow has no effect: jobs are placed on {level} domains, and pages follow only if domains are nodes";
     /// Note: loads come from declared classes.
     LOADS_DECLARED = "loads-declared":
-        "memory counters are not readable: the load of a domain is the sum of declared class times CPU time over its tasks";
+        "in the last interval, loads were counted neither by memory controllers nor as cache misses of all tasks: the load of a domain is the sum of declared class times CPU time over its tasks";
     /// Note: loads come from the counters of tasks.
     LOADS_ARE_MISSES = "loads-are-misses":
         "memory controller counters are not readable: the load of a domain is the sum of the cache misses of its tasks";

@@ -195,9 +195,11 @@ impl Notes {
         if self.machine.add(snapshot, plan) && placement::can_place(snapshot) && cannot_follow {
             plan.note(Reason::new(MEMORY_CANNOT_FOLLOW).with("level", level.to_string()));
         }
-        // Between two polls, the tier may be the tier of expected loads.
-        if snapshot.turn.causes.contains(&Cause::Interval) && self.tier != Some(snapshot.loads.tier)
-        {
+        // Between two polls, the tier may be the tier of expected loads. Before a job runs, no counter has a value.
+        let has_tier = snapshot.turn.causes.contains(&Cause::Interval)
+            && (snapshot.loads.tier == SignalTier::Bandwidth
+                || snapshot.jobs.iter().any(|job| job.state == JobState::Running));
+        if has_tier && self.tier != Some(snapshot.loads.tier) {
             self.tier = Some(snapshot.loads.tier);
             add_tier(config, snapshot.loads.tier, plan);
         }

@@ -1,8 +1,8 @@
 //! The note about unknown loads, adapted to attached processes.
 //!
-//! A policy adds this note in its first turn. In a run, jobs exist in that turn. `watch` attaches processes later: the
-//! note would refer to no job, and would describe starts, which do not occur. The note is therefore delayed until
-//! processes are attached and their loads were unknown for some intervals. The delayed note includes the remedy.
+//! A policy adds this note in the first interval with a running job. After `watch` attaches a process, its counters have
+//! no value yet, and the note would describe starts, which do not occur. The note is therefore delayed until the loads
+//! of attached processes were unknown for some intervals. The delayed note includes the remedy.
 
 use sched::{Cause, Plan, Reason, SignalTier, Snapshot};
 
@@ -33,7 +33,7 @@ impl LoadNotes {
         }
         let is_unknown = snapshot.loads.tier == SignalTier::None && !snapshot.jobs.is_empty();
         self.n_unknown = if is_unknown { self.n_unknown + 1 } else { 0 };
-        if self.is_pending && self.n_unknown == UNKNOWN_INTERVALS {
+        if self.is_pending && UNKNOWN_INTERVALS <= self.n_unknown {
             self.is_pending = false;
             plan.note(Reason::new(NOTHING_IS_MOVED));
         }

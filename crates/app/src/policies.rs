@@ -76,6 +76,9 @@ fn meaning(param: &Param) -> String {
     if !param.no_effect_with.is_empty() {
         text.push_str(&format!(" Rejected with {}.", param.no_effect_with.join(", or with ")));
     }
+    if let Some(upper) = param.below {
+        text.push_str(&format!(" Below {upper}."));
+    }
     if let Some(Requirement { value, params }) = param.requires {
         let condition = value.map_or("Requires".to_owned(), |value| format!("{value} requires"));
         text.push_str(&format!(" {condition} {}.", params.join(" and ")));
@@ -107,6 +110,7 @@ fn policy_json(policy: &PolicyInfo) -> Value {
             "help": param.help,
             "origin": param.origin.name(),
             "no_effect_with": param.no_effect_with,
+            "below": param.below,
             "requires": requires,
             "unavailable": unavailable,
         })

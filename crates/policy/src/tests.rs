@@ -139,8 +139,13 @@ fn pairs_of_values_without_effect_are_rejected() {
     for info in registry() {
         let has_no_effect = |key: &str, pairs: &str| {
             let spec = format!("{}[{pairs}]", info.name);
-            let no_effect =
-                |error| matches!(error, PolicyError::NoEffect { key: of, .. } if key == of);
+            let no_effect = |error| match error {
+                PolicyError::NoEffect { key: of, .. } => key == of,
+                PolicyError::NotBelow { key: lower, upper_key, .. } => {
+                    [lower, upper_key].contains(&key)
+                }
+                _ => false,
+            };
             Params::parse(info, &spec).err().is_some_and(no_effect)
         };
         let texts = |param: &Param| {
@@ -231,6 +236,11 @@ fn declarations_are_complete_and_consistent() {
             for (key, _, value) in param.no_effect_with.iter().flat_map(|all| terms(all)) {
                 let other = info.param(key);
                 assert!(other.is_some_and(|other| other.values.accepts(value)), "{}", param.name);
+            }
+            if let Some(upper) = param.below {
+                let is_integer = |of: &Param| matches!(of.values, Values::Integer { .. });
+                let are_integers = is_integer(param) && info.param(upper).is_some_and(is_integer);
+                assert!(are_integers, "{}: below {upper}", param.name);
             }
             for required in param.requires.iter().flat_map(|requirement| requirement.params) {
                 assert!(info.param(required).is_some(), "{}: {required}", param.name);

@@ -8,30 +8,7 @@
 //!               └─► sentence templates in the header of a journal
 //! ```
 //!
-//! An example of a small policy. The file of the policy contains this declaration and `impl Rules`:
-//!
-//! ```ignore
-//! reasons! {
-//!     /// The job starts on the domain with the fewest jobs.
-//!     FEWEST = "fewest": "{domain} had the fewest jobs";
-//! }
-//!
-//! params! {
-//!     struct Config from PARAMS {
-//!         limit: u64 [Values::integer("jobs", 1, 1000)] = "8", "maximum number of jobs per domain";
-//!     }
-//! }
-//!
-//! pub(crate) const INFO: PolicyInfo = PolicyInfo {
-//!     name: "fewest",
-//!     summary: "Starts each job on the domain with the fewest jobs.",
-//!     source: "common practice",
-//!     signals: &[],
-//!     params: &[&[DOMAINS, INTERVAL], PARAMS],
-//!     reasons: &[notes::REASONS, REASONS],
-//!     rules: Some(|params, _seed| Box::new(Fewest { config: Config::new(params) })),
-//! };
-//! ```
+//! `docs/extending.md` contains a complete policy as an example; a test compiles and runs it.
 
 use base::Nanos;
 use sched::{LoadSource, Plan, Policy, ReasonCode, Snapshot, Wake};
@@ -174,6 +151,9 @@ pub struct Param {
     /// by ` and `. A term with the key of the parameter itself restricts the condition to the values that match the
     /// term.
     pub no_effect_with: &'static [&'static str],
+    /// The parameter that limits this parameter: the value is smaller than the value of that parameter. Both are whole
+    /// numbers.
+    pub below: Option<&'static str>,
     /// Parameters that this parameter requires.
     pub requires: Option<Requirement>,
     /// Published value that no host supports, and the missing prerequisite.
@@ -224,6 +204,7 @@ impl Param {
             help,
             origin: DefaultSource::Chosen,
             no_effect_with: &[],
+            below: None,
             requires: None,
             unavailable: None,
         }
@@ -242,6 +223,11 @@ impl Param {
     /// Sets the conditions under which the parameter has no effect; see [`Param::no_effect_with`].
     pub(crate) const fn no_effect_with(self, conditions: &'static [&'static str]) -> Self {
         Param { no_effect_with: conditions, ..self }
+    }
+
+    /// Sets the parameter that limits this parameter; see [`Param::below`].
+    pub(crate) const fn below(self, upper: &'static str) -> Self {
+        Param { below: Some(upper), ..self }
     }
 
     /// Sets the parameters that a value, or every value except the default, requires.

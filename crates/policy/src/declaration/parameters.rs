@@ -5,7 +5,7 @@
 
 use base::suggest::did_you_mean;
 
-use super::{Param, ParamValue, PolicyInfo};
+use super::{Param, ParamValue, PolicyInfo, parse_integer};
 
 /// An error in a text that names a policy and its parameters.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -13,6 +13,8 @@ use super::{Param, ParamValue, PolicyInfo};
 pub enum PolicyError {
     #[error("{0:?} is not a policy: write a name, or a name with parameters as in {EXAMPLE}")]
     Malformed(String),
+    #[error("{found:?} has parameters; write only the name {name}")]
+    NotAName { found: String, name: String },
     #[error("there is no policy {found:?}; {}", did_you_mean(found, known.iter().copied()))]
     UnknownPolicy { found: String, known: Vec<&'static str> },
     #[error(
@@ -34,6 +36,16 @@ pub enum PolicyError {
         "policy {policy}: {setting} has no effect with {conditions}: change one of them or omit {key}"
     )]
     NoEffect { policy: &'static str, key: &'static str, setting: String, conditions: String },
+    #[error(
+        "policy {policy}: {key}={lower} is not below {upper_key}={upper}: decrease {key} or increase {upper_key}"
+    )]
+    NotBelow {
+        policy: &'static str,
+        key: &'static str,
+        lower: String,
+        upper_key: &'static str,
+        upper: String,
+    },
     #[error("policy {policy}: {setting} also requires {missing}")]
     MissingParameter { policy: &'static str, setting: String, missing: String },
     #[error("policy {policy}: {key} is given twice, keep one")]
@@ -47,7 +59,20 @@ impl PolicyError {
         if let PolicyError::UnknownPolicy { known, .. } = &mut self {
             known.push(name);
         }
-        self
+        self.or_not_a_name()
+    }
+
+    /// Returns [`PolicyError::NotAName`] if the unknown name is a known name with parameters.
+    fn or_not_a_name(self) -> Self {
+        match &self {
+            PolicyError::UnknownPolicy { found, known } => match found.split_once('[') {
+                Some((name, _)) if known.contains(&name) => {
+                    PolicyError::NotAName { found: found.clone(), name: name.to_owned() }
+                }
+                _ => self,
+            },
+            _ => self,
+        }
     }
 }
 
@@ -123,6 +148,7 @@ impl<'a> Params<'a> {
         }
         params.check_effects()?;
         params.check_requirements()?;
+        params.check_order()?;
         Ok(params)
     }
 
@@ -172,6 +198,24 @@ impl<'a> Params<'a> {
         Ok(())
     }
 
+    /// Rejects a parameter that is not below the parameter that limits it.
+    fn check_order(&self) -> Result<(), PolicyError> {
+        for param in self.info.params() {
+            let Some(upper_key) = param.below else { continue };
+            let (lower, upper) = (self.text(param.name), self.text(upper_key));
+            if parse_integer(upper) <= parse_integer(lower) {
+                return Err(PolicyError::NotBelow {
+                    policy: self.info.name,
+                    key: param.name,
+                    lower: lower.to_owned(),
+                    upper_key,
+                    upper: upper.to_owned(),
+                });
+            }
+        }
+        Ok(())
+    }
+
     /// Returns whether the text contains a parameter.
     pub fn is_explicit(&self, key: &str) -> bool {
         self.explicit.iter().any(|(name, _)| *name == key)
@@ -214,5 +258,5 @@ pub(crate) fn terms(condition: &str) -> impl Iterator<Item = (&str, bool, &str)>
 /// Returns the error for an unknown policy.
 pub(crate) fn unknown_policy(found: &str) -> PolicyError {
     let known = crate::registry().iter().map(|info| info.name).collect();
-    PolicyError::UnknownPolicy { found: found.to_owned(), known }
+    PolicyError::UnknownPolicy { found: found.to_owned(), known }.or_not_a_name()
 }

@@ -37,6 +37,10 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
 };
 
 const UP_TO_A_MINUTE: Values = Values::Time(Nanos::ZERO, Nanos::from_secs(60));
+/// Ratios of gain to cost. With 0, neither the cost nor the slope would have an effect.
+const RATIO: Values = Values::Decimal { unit: "", min: 1000, max: 1000 * MILLION };
+/// Slopes. With 0, no migration would have a gain.
+const SLOPE: Values = Values::Decimal { unit: "", min: 1000, max: MILLION };
 
 params! {
     /// The configuration of DFS.
@@ -72,9 +76,9 @@ params! {
             node, while less than 90 % of them are there and more than 1.2 times their size is free there"
             .no_effect_with(&["memory=follow and domains=llc", "memory=follow and domains=core"]);
         /// Minimum ratio of gain to cost; `None`: gain and cost are not estimated.
-        gain: Option<Millionths> [Values::Or("off", &Values::decimal("", 1000))] = "off", "extension: minimum ratio of \
+        gain: Option<Millionths> [Values::Or("off", &RATIO)] = "off", "extension: minimum ratio of \
             gain to cost for a migration; gain: time left × share of the load × slope, cost: pages × page_migration + refill";
-        slope: Millionths [Values::decimal("", 1)] = "0.2", "share of its time that a job with all the load of an \
+        slope: Millionths [SLOPE] = "0.2", "share of its time that a job with all the load of an \
             overloaded domain loses (guessed)".no_effect_with(&["gain=off"]);
         page_migration: Nanos [UP_TO_A_MINUTE] = "2us", "cost of migrating a page, until 256 pages have been measured \
             (guessed)".no_effect_with(&["gain=off", "memory=stay", "domains=llc", "domains=core"]);

@@ -304,7 +304,7 @@ mod tests {
         expect![[r#"
             /run/evenkeel/a.undo: all processes of the record have exited
             /run/evenkeel/a.undo: nothing to restore in it: every setting is already restored
-            /run/evenkeel/a.undo: kept: a part of it cannot be read
+            /run/evenkeel/a.undo: kept: a part of the record cannot be read
             /run/evenkeel/a.undo: line 2 and 2 further lines are damaged: settings recorded there may still be changed; check them, then remove the file
         "#]]
         .assert_eq(&to_text(&restored, false));

@@ -7,8 +7,8 @@
 //!   ESC [31m  ─► \u001b[31m        the escape of JSON and TOML strings: escaped JSON has the same value
 //! ```
 
-/// The characters with the property Default_Ignorable_Code_Point of Unicode 16.0 (DerivedCoreProperties.txt): a terminal
-/// shows them as nothing, so that two different names look the same.
+/// The characters with the property Default_Ignorable_Code_Point of Unicode 16.0 (DerivedCoreProperties.txt). A terminal
+/// does not display them, so that two different names can be displayed equally.
 const DEFAULT_IGNORABLE: [(char, char); 17] = [
     ('\u{ad}', '\u{ad}'),
     ('\u{34f}', '\u{34f}'),

@@ -56,7 +56,7 @@ pub fn shell_word(path: &Path) -> String {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-./=:,+@%".contains(byte);
     match std::str::from_utf8(bytes) {
         Ok(text) if !text.is_empty() && bytes.iter().all(is_plain) => text.to_owned(),
-        Ok(text) if !text.chars().any(char::is_control) => {
+        Ok(text) if text.chars().all(base::is_printable) => {
             format!("'{}'", text.replace('\'', "'\\''"))
         }
         _ => {
@@ -75,6 +75,7 @@ mod tests {
         assert_eq!(shell_word(Path::new("a b")), "'a b'");
         assert_eq!(shell_word(Path::new("it's")), r"'it'\''s'");
         assert_eq!(shell_word(Path::new("a\nb")), r"$'\x61\x0a\x62'");
+        assert_eq!(shell_word(Path::new("a\u{202e}")), r"$'\x61\xe2\x80\xae'");
     }
 
     #[test]

@@ -4,8 +4,8 @@ use base::{CpuSet, JobId, Nanos};
 use program::Job;
 use sched::{
     Action, ActivePageMigration, Cause, JobEvent, JobMemory, NumaSettings, Outcome, OutcomeResult,
-    Plan, Policy, Reason, RejectCause, Rejection, Request, Sample, Snapshot, Target, TierOverride,
-    Tiers, Turn, UnmanagedCause,
+    Plan, Policy, Reason, RejectCause, Rejection, Request, Sample, Snapshot, Target, TaskView,
+    TierOverride, Tiers, Turn, UnmanagedCause,
 };
 use topology::{Domains, Machine};
 
@@ -106,6 +106,11 @@ impl Engine {
     /// Returns the tiers of the values of the last interval.
     pub fn tiers(&self) -> &Tiers {
         self.signals.tiers()
+    }
+
+    /// Returns the tasks with their deltas of the last interval.
+    pub fn tasks(&self) -> &[TaskView] {
+        self.tasks.views()
     }
 
     /// Returns the machine at the start of the run.

@@ -28,7 +28,8 @@ pub use run::{LoadBasisChanges, RunError, RunSummary, run};
 
 use base::{JobId, Nanos};
 use sched::{
-    Action, DomainLoads, Outcome, Plan, Rejection, Request, Sample, SignalTier, Tiers, Turn,
+    Action, DomainLoads, Outcome, Plan, Rejection, Request, Sample, SignalTier, TaskView, Tiers,
+    Turn,
 };
 use topology::Level;
 
@@ -65,6 +66,9 @@ pub struct TurnRecord<'a> {
     pub turn: &'a Turn,
     /// The sample of the host.
     pub sample: &'a Sample,
+    /// Tasks with their deltas of the last interval, as in the snapshot of the policy. Empty in a turn that was read
+    /// from a journal and not replayed.
+    pub tasks: &'a [TaskView],
     /// Load of each domain; only in interval turns.
     pub loads: Option<&'a LoadSample>,
     /// Level and tier of the loads, in the first turn and in turns in which one of them changed but no loads were

@@ -107,6 +107,7 @@ fn one_turn<H: Host>(
     let record = TurnRecord {
         turn,
         sample: &sample,
+        tasks: engine.tasks(),
         loads: step.loads.as_ref(),
         load_basis: changes.changed_basis(engine, &step),
         signals: changes.changed_tiers(engine),

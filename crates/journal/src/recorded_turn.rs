@@ -30,6 +30,7 @@ impl RecordedTurn {
         TurnRecord {
             turn: &self.turn,
             sample: &self.sample,
+            tasks: &[],
             loads: self.loads.as_ref(),
             load_basis: self.load_basis,
             signals: self.signals,

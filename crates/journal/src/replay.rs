@@ -81,6 +81,7 @@ pub fn replay(
         engine.record_outcomes(&recorded.outcomes);
         summary.count(&recorded, &step);
         let record = TurnRecord {
+            tasks: engine.tasks(),
             loads: step.loads.as_ref(),
             load_basis: changes.changed_basis(engine, &step),
             signals: changes.changed_tiers(engine),

@@ -261,7 +261,7 @@ fn measure_with_counters(
     let mut stop = StopSignals::block()?;
     let until = Instant::now() + Duration::from(args.limit);
     progress(args, &format!("counting {} until it exits or --limit is reached", target.name));
-    let (totals, run) = counters::run(target, chosen, until, &mut stop)?;
+    let (intervals, run) = counters::run(target, chosen, until, &mut stop)?;
     drop(stop);
     let mut notes = RunNotes { assumed: machine.assumed.clone(), ..RunNotes::default() };
     notes.add_counted(&run);
@@ -269,7 +269,7 @@ fn measure_with_counters(
         notes
             .push(format!("{unused} has no effect: counters were used instead of the cache model"));
     }
-    let profile = assemble::from_counters(target, &totals, &run, &machine)
+    let profile = assemble::from_counters(target, &intervals, &run, &machine)
         .ok_or_else(|| anyhow!("no instruction was counted; use --engine cache-model"))?;
     notes.add_missing(&profile, target);
     publish(args, &profile, None, &notes, output)

@@ -90,6 +90,7 @@ impl TurnBuilder {
         TurnRecord {
             turn: &self.turn,
             sample: &self.sample,
+            tasks: &[],
             loads: self.loads.as_ref(),
             load_basis: None,
             signals: None,

@@ -12,7 +12,6 @@
 //! therefore count once. In the steady part no job starts or ends. DI and DINO, which have a window of ten seconds,
 //! have reacted to the starts.
 //!
-//! Counters are converted to growth by the engine ([`engine::deltas_since_start`]).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +20,7 @@ use std::io;
 use base::{CpuId, JobId, Nanos, NodeId, TaskId};
 use engine::{Sink, TurnRecord};
 use program::Job;
-use sched::{Action, CounterDeltas, CounterEvent, Counters, JobEvent, OutcomeResult, Target};
+use sched::{Action, CounterEvent, JobEvent, OutcomeResult, Target, TaskView};
 use topology::Machine;
 
 use super::interval_of;
@@ -181,8 +180,8 @@ pub(super) struct RunObserver {
     has_job_ended: bool,
     last_request: BTreeMap<JobId, NodeId>,
     placed: BTreeSet<JobId>,
-    /// CPU time and counters of each task at the end of the last interval.
-    tasks: BTreeMap<TaskId, (Nanos, Counters)>,
+    /// Tasks that existed at the end of the last interval.
+    tasks: BTreeSet<TaskId>,
     cache_of_job: BTreeMap<JobId, usize>,
     /// Queue-full events and LLC references per second of CPU time.
     rates: [Vec<f64>; 2],
@@ -206,7 +205,7 @@ impl RunObserver {
             has_job_ended: false,
             last_request: BTreeMap::new(),
             placed: BTreeSet::new(),
-            tasks: BTreeMap::new(),
+            tasks: BTreeSet::new(),
             cache_of_job: BTreeMap::new(),
             rates: Default::default(),
         }
@@ -249,33 +248,24 @@ impl RunObserver {
         counts
     }
 
-    /// Returns the growth of the counters of each task in this interval, with its job and CPU time. `None` in its first
-    /// interval.
-    fn deltas(&mut self, record: &TurnRecord<'_>) -> Vec<(JobId, Option<Nanos>, CounterDeltas)> {
-        let delta = |task: &sched::TaskSample| {
-            let before = self.tasks.insert(task.task, (task.cpu_time, task.counters));
-            let (cpu_time, counters) = before.unwrap_or_default();
-            let grown = engine::deltas_since_start(&task.counters, &counters);
-            (task.job, before.map(|_| task.cpu_time.saturating_sub(cpu_time)), grown)
-        };
-        record.sample.tasks.iter().map(delta).collect()
-    }
-
     /// Adds the rates of tasks, from their second period on.
-    fn add_rates(&mut self, deltas: &[(JobId, Option<Nanos>, CounterDeltas)]) {
-        for (_, cpu_time, counters) in deltas {
-            let Some(seconds) = cpu_time.filter(|time| RATE_CPU_TIME_MIN < *time) else { continue };
-            let rate = |event| counters.get(event).unwrap_or(0) as f64 / seconds.as_secs_f64();
+    fn add_rates(&mut self, tasks: &[TaskView]) {
+        let has_rate =
+            |task: &&TaskView| self.tasks.contains(&task.task) && RATE_CPU_TIME_MIN < task.cpu_time;
+        for task in tasks.iter().filter(has_rate) {
+            let count = |event| task.counters.get(event).unwrap_or(0) as f64;
+            let rate = |event| count(event) / task.cpu_time.as_secs_f64();
             self.rates[0].push(rate(CounterEvent::QueueFull));
             self.rates[1].push(rate(CounterEvent::LlcReferences));
         }
+        self.tasks = tasks.iter().map(|task| task.task).collect();
     }
 
     /// Ranks jobs by their misses in this interval alone, rounded as in the released code of DIO, and assigns the ranks
     /// to caches. Returns the number of jobs whose cache changes.
-    fn count_undamped(&mut self, deltas: &[(JobId, Option<Nanos>, CounterDeltas)]) -> u64 {
+    fn count_undamped(&mut self, tasks: &[TaskView]) -> u64 {
         let mut by_job: BTreeMap<JobId, (u64, u64)> = BTreeMap::new();
-        for (job, _, counters) in deltas {
+        for TaskView { job, counters, .. } in tasks {
             let counts =
                 counters.get(CounterEvent::LlcMisses).zip(counters.get(CounterEvent::Instructions));
             let Some((misses, instructions)) = counts else { continue };
@@ -333,9 +323,8 @@ impl Sink for RunObserver {
         let mut counts = self.count_actions(record);
         self.read_ends(record);
         if record.loads.is_some() {
-            let deltas = self.deltas(record);
-            self.add_rates(&deltas);
-            counts.n_undamped = self.count_undamped(&deltas);
+            self.add_rates(record.tasks);
+            counts.n_undamped = self.count_undamped(record.tasks);
             self.count_nodes_of_group_1(record);
         }
         self.observation.whole.add(&counts);
@@ -374,6 +363,7 @@ mod tests {
         let record = TurnRecord {
             turn: &turn,
             sample: &Sample::default(),
+            tasks: &[],
             loads: None,
             load_basis: None,
             signals: None,

@@ -11,11 +11,12 @@
 use base::Nanos;
 use program::Class;
 use program::profile::{Phase, Profile, ProfileValue, ValueSource};
+use sched::CounterDeltas;
 
 use super::MeasuredProgram;
 use super::machine_parameters::MachineParameters;
 use super::program_run::{ProgramRun, StopCause};
-use crate::counter_phases::{self, CounterTotals};
+use crate::counter_phases;
 use crate::{Window, phase_from_windows, split_phases};
 
 /// Values of the whole run that the windows do not contain.
@@ -64,21 +65,21 @@ pub fn from_windows(
     Some(profile)
 }
 
-/// Builds the profile of a run with hardware counters. Returns `None` if no instruction was counted.
+/// Builds the profile of a run from the counter deltas of its intervals. Returns `None` if no instruction was counted.
 pub fn from_counters(
     target: &MeasuredProgram,
-    totals: &[CounterTotals],
+    intervals: &[CounterDeltas],
     run: &ProgramRun,
     machine: &MachineParameters,
 ) -> Option<Profile> {
-    let cpu_time = totals.last()?.cpu_time;
+    let cpu_time = counter_phases::cpu_time(intervals);
     let mut profile = Profile {
         name: target.name.clone(),
         build_id: target.build_id.clone(),
         tool: format!("evenkeel {}, counters", env!("CARGO_PKG_VERSION")),
         command: target.command(),
         cpu_time: (run.stop_cause == StopCause::Exited).then_some(cpu_time),
-        phases: counter_phases::phases(totals, Some(machine.llc)),
+        phases: counter_phases::phases(intervals, Some(machine.llc)),
         ..Profile::default()
     };
     if profile.phases.is_empty() {

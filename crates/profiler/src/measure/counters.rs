@@ -7,22 +7,19 @@
 //!
 //! The counters cover every instruction of the program, plus a few thousand of the shell.
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::time::Instant;
 
 use anyhow::bail;
-use base::Nanos;
 use linux::collectors;
 use linux::perf::{self, CounterScope, PmuGroups};
 use linux::source::Live;
 use linux::stop_signals::StopSignals;
 use linux::tasks::TaskGroups;
-use sched::{CounterEvent, Counters};
+use sched::{CounterDeltas, CounterEvent, Counters};
 
 use super::MeasuredProgram;
 use super::program_run::{self, ExecSpec, Observer, ProgramRun, StopCause};
-use crate::counter_phases::CounterTotals;
 
 /// Selects the task counters that this CPU supports.
 ///
@@ -50,7 +47,8 @@ pub fn choose() -> Result<Vec<PmuGroups>, String> {
     Err(open_error.or(absent).unwrap_or_else(|| "instructions are not counted".to_owned()))
 }
 
-/// Runs the program and samples its counters until it exits or the time limit is reached.
+/// Runs the program and samples its counters until it exits or the time limit is reached. Returns the deltas of each
+/// interval.
 ///
 /// # Errors
 /// The program or its counters cannot be started.
@@ -59,7 +57,7 @@ pub fn run(
     chosen: Vec<PmuGroups>,
     until: Instant,
     stop: &mut StopSignals,
-) -> anyhow::Result<(Vec<CounterTotals>, ProgramRun)> {
+) -> anyhow::Result<(Vec<CounterDeltas>, ProgramRun)> {
     let words = ["sh", "-c", "kill -STOP $$; exec \"$@\"", "sh"].map(OsString::from);
     let path = target.path.clone().into_os_string();
     let args = words.into_iter().chain([path]).chain(target.args.iter().cloned()).collect();
@@ -67,10 +65,10 @@ pub fn run(
     let spec = ExecSpec { program: "/bin/sh".into(), args, input, inherited_fd: None };
     let mut sampler = CounterSampler { chosen, ..CounterSampler::default() };
     let run = program_run::run_observed(&spec, until, stop, &mut sampler)?;
-    if run.stop_cause == StopCause::Interrupted && sampler.totals.len() < 2 {
+    if run.stop_cause == StopCause::Interrupted && sampler.intervals.is_empty() {
         bail!("stopped before anything was counted");
     }
-    Ok((sampler.totals, run))
+    Ok((sampler.intervals, run))
 }
 
 /// Observer that samples the counters of a running program.
@@ -80,8 +78,7 @@ struct CounterSampler {
     source: Live,
     groups: TaskGroups,
     last: Counters,
-    sums: BTreeMap<CounterEvent, u64>,
-    totals: Vec<CounterTotals>,
+    intervals: Vec<CounterDeltas>,
 }
 
 impl Observer for CounterSampler {
@@ -96,7 +93,7 @@ impl Observer for CounterSampler {
                 )
             }
             None => {
-                self.sample();
+                self.last = self.groups.read(&mut self.source);
                 Ok(())
             }
         }
@@ -109,24 +106,8 @@ impl Observer for CounterSampler {
         if !engine::deltas_between(&now, &self.last).uncounted().is_empty() {
             return;
         }
-        for (event, grown) in engine::deltas_since_start(&now, &self.last).iter() {
-            *self.sums.entry(event).or_default() += grown;
-        }
+        self.intervals.push(engine::deltas_since_start(&now, &self.last));
         self.last = now;
-        self.totals.push(totals(&self.sums));
-    }
-}
-
-fn totals(sums: &BTreeMap<CounterEvent, u64>) -> CounterTotals {
-    let value = |event| sums.get(&event).copied();
-    let count = |event| value(event).map(|n| n as f64);
-    CounterTotals {
-        cpu_time: Nanos(value(CounterEvent::TaskClock).unwrap_or(0)),
-        cycles: count(CounterEvent::Cycles),
-        instructions: count(CounterEvent::Instructions),
-        llc_references: count(CounterEvent::LlcReferences),
-        llc_misses: count(CounterEvent::LlcMisses),
-        memory_stalls: count(CounterEvent::MemoryStalls),
     }
 }
 
@@ -156,13 +137,15 @@ mod tests {
         let until = Instant::now() + Duration::from_secs(120);
         let mut stop = StopSignals::block().expect("signals are blocked");
         let chosen = vec![perf::software(flags)];
-        let (totals, run) = super::run(&target, chosen, until, &mut stop).expect("it starts");
+        let (intervals, run) = super::run(&target, chosen, until, &mut stop).expect("it starts");
         assert_eq!(run.reaped.status, linux::child_exit::ChildStatus::Exited(4));
-        assert!(2 <= totals.len());
-        assert!(totals.windows(2).all(|pair| pair[0].cpu_time <= pair[1].cpu_time));
         let used = run.reaped.user + run.reaped.system;
-        let counted = totals[totals.len() - 1].cpu_time;
+        let counted = crate::counter_phases::cpu_time(&intervals);
         assert!(used.0 / 2 < counted.0, "{counted} of {used}");
-        assert_eq!(totals[0].instructions, None, "an event that was not opened is absent");
+        assert_eq!(
+            intervals[0].get(CounterEvent::Instructions),
+            None,
+            "an event that was not opened is absent"
+        );
     }
 }

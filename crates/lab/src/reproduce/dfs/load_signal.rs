@@ -17,12 +17,12 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::io;
 
-use base::{CpuId, JobId, Nanos, TaskId};
+use base::{CpuId, JobId, Nanos};
 use engine::{Sink, TurnRecord};
 use program::{Class, Job};
 use report::format::{fixed, or_absent};
 use report::study::{RuleReading, StudyValue};
-use sched::{Action, CounterEvent, Counters, JobEvent, Target};
+use sched::{Action, CounterEvent, JobEvent, Target, TaskView};
 use topology::Machine;
 
 use super::super::finding::{BOTH_READINGS, judged_claim, with_values};
@@ -40,7 +40,6 @@ const TIME_DIFFERENCE_MAX: f64 = 0.005;
 struct Agreement {
     node_of: BTreeMap<CpuId, usize>,
     jobs: BTreeMap<JobId, JobPlacement>,
-    tasks: BTreeMap<TaskId, TaskMisses>,
     /// Number of polls after a move in which the program does not move again.
     cooldown: u64,
     /// Number of polls so far.
@@ -70,24 +69,9 @@ struct JobPlacement {
     moved_at: Option<u64>,
 }
 
-/// LLC misses of a task since the last poll.
-#[derive(Clone, Copy)]
-struct TaskMisses {
-    job: JobId,
-    /// Node on which the task runs.
-    node: usize,
-    /// Counters of the last sample.
-    counters: Counters,
-    /// Counters of the last sample at a poll.
-    at_poll: Counters,
-}
-
-impl TaskMisses {
-    /// Returns the LLC misses since the last poll.
-    fn since_poll(&self) -> u64 {
-        let deltas = engine::deltas_since_start(&self.counters, &self.at_poll);
-        deltas.get(CounterEvent::LlcMisses).unwrap_or(0)
-    }
+/// Returns the LLC misses of a task since the last poll.
+fn misses(task: &TaskView) -> u64 {
+    task.counters.get(CounterEvent::LlcMisses).unwrap_or(0)
 }
 
 impl Agreement {
@@ -103,25 +87,13 @@ impl Agreement {
         Agreement {
             node_of: node_of.collect(),
             jobs: jobs.iter().map(|job| (job.id, state(job))).collect(),
-            tasks: BTreeMap::new(),
             cooldown,
             poll: 0,
             counts: PollCounts::default(),
         }
     }
 
-    fn read_sample(&mut self, record: &TurnRecord<'_>) {
-        for task in &record.sample.tasks {
-            let node = task.last_cpu.and_then(|cpu| self.node_of.get(&cpu)).copied();
-            let Some(node) = node else { continue };
-            let known = self.tasks.get(&task.task);
-            let at_poll = known.map_or(Counters::NONE, |known| known.at_poll);
-            let (job, counters) = (task.job, task.counters);
-            self.tasks.insert(task.task, TaskMisses { job, node, counters, at_poll });
-        }
-        for task in &record.sample.exited {
-            self.tasks.remove(task);
-        }
+    fn read_ends(&mut self, record: &TurnRecord<'_>) {
         for event in &record.sample.jobs {
             let JobEvent::Ended(job, _) = event else { continue };
             if let Some(state) = self.jobs.get_mut(job) {
@@ -162,10 +134,9 @@ impl Agreement {
         self.movable(node).max_by_key(order).map(|(job, _)| job)
     }
 
-    fn victim_by_misses(&self, node: usize) -> Option<JobId> {
-        let misses = |job: JobId| -> u64 {
-            self.tasks.values().filter(|task| task.job == job).map(|task| task.since_poll()).sum()
-        };
+    fn victim_by_misses(&self, node: usize, tasks: &[TaskView]) -> Option<JobId> {
+        let misses =
+            |job: JobId| -> u64 { tasks.iter().filter(|task| task.job == job).map(misses).sum() };
         let order = |(job, state): &(JobId, &JobPlacement)| {
             (misses(*job), state.class, state.started, Reverse(*job))
         };
@@ -174,15 +145,16 @@ impl Agreement {
 
     fn compare(&mut self, controllers: &[u64], record: &TurnRecord<'_>) {
         let mut cores = vec![0u64; controllers.len()];
-        for task in self.tasks.values() {
-            if let Some(load) = cores.get_mut(task.node) {
-                *load += task.since_poll();
+        for task in record.tasks {
+            let node = task.last_cpu.and_then(|cpu| self.node_of.get(&cpu));
+            if let Some(load) = node.and_then(|node| cores.get_mut(*node)) {
+                *load += misses(task);
             }
         }
         let (Some(one), Some(other)) = (busiest(controllers), busiest(&cores)) else { return };
         let victim = self.victim_by_class(one);
         let same_victim = victim == self.victim_by_class(other);
-        let same_by_misses = victim == self.victim_by_misses(one);
+        let same_by_misses = victim == self.victim_by_misses(one, record.tasks);
         let counts = &mut self.counts;
         counts.n_polls += 1;
         counts.n_same_node += usize::from(one == other);
@@ -205,11 +177,10 @@ fn busiest(loads: &[u64]) -> Option<usize> {
 
 impl Sink for Agreement {
     fn record(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
-        self.read_sample(record);
+        self.read_ends(record);
         if let Some(loads) = record.loads {
             self.poll += 1;
             self.compare(&loads.loads.loads, record);
-            self.tasks.values_mut().for_each(|task| task.at_poll = task.counters);
         }
         self.read_plan(record);
         Ok(())

@@ -27,9 +27,9 @@ use crate::input;
 /// Compute thresholds for the policy `divided` from runs of single programs on one machine
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Read these journals of runs on the machine, or their directories, in which each program ran alone. At least one
-    /// program with many and one with few queue-full cycles, and one with many and one with few LLC references, are
-    /// required
+    /// Read these journals, or the journals in these directories: runs on one machine in which each program ran alone.
+    /// The programs must include one with many and one with few queue-full cycles, and one with many and one with few
+    /// LLC references
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<PathBuf>,
     /// Print JSON: the thresholds, the adjacent values, and each program (docs/report-fields.md)

@@ -1,4 +1,4 @@
-//! `evenkeel record`: records kernel data about a machine and some processes, byte by byte.
+//! `evenkeel record`: records the unchanged bytes of kernel data about a machine and some processes.
 //!
 //! `evenkeel replay` reads the stream with the same readers and the same engine as a live run, and prints the values
 //! that evenkeel derives on that machine.

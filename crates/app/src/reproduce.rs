@@ -57,7 +57,8 @@ pub fn main(args: &Args) -> CommandResult {
         return Ok(());
     }
     if let Some(file) = &args.html {
-        // The check fails before hours of runs. An existing page is not replaced until the new page is complete.
+        // The file is checked before the runs, which may take hours. An existing page is not replaced until the new
+        // page is complete.
         check_writable(file).or_usage_error()?;
     }
     let stop = StopFlag::default();

@@ -124,8 +124,8 @@ record! {
         max_resident_bytes: Option<u64>, "Memory", Bytes, "Largest maximum resident set of the processes of the job.";
         n_migrations: Option<u64>, "Migrations", Count, "Number of CPU migrations of the sampled tasks of the job, by the kernel or by evenkeel.";
         counters: Vec<CounterRow>, "Counters", Plain, "Counter values. Page faults and context switches exist for every job that ended; other events exist if hardware counters ran. For an attached program the values cover the time in which it was managed.";
-        ipc: Option<f64>, "Instructions per cycle", Plain, "Instructions per cycle; absent if one of both events was not counted.";
-        mpki: Option<f64>, "LLC misses per 1000 instructions", Plain, "Last-level cache misses per 1000 instructions; absent if one of both events was not counted.";
+        ipc: Option<f64>, "Instructions per cycle", Plain, "Instructions per cycle; absent unless both events were counted.";
+        mpki: Option<f64>, "LLC misses per 1000 instructions", Plain, "Last-level cache misses per 1000 instructions; absent unless both events were counted.";
         traffic_bytes: Option<u64>, "Traffic", Bytes, "Bytes between the last-level caches and memory, counted by a resctrl monitoring group; absent without such a group.";
         n_moves: u64, "Moves", Count, "Number of moves of the job.";
         n_page_migrations: u64, "Page migrations", Count, "Number of completed page migrations.";
@@ -135,7 +135,7 @@ record! {
         memory_sampled_permille: Option<u32>, "Sampled", Plain, "Inspected share of the memory of the job, in permille. Below 1000 the values are scaled up.";
         n_starts: u64, "Starts", Count, "Number of starts.";
         n_remaining: u64, "Remaining processes", Count, "Processes of the job that were running when its main process ended. They receive SIGTERM, then SIGKILL; a process of another user may survive.";
-        slowdown: Option<f64>, "Slowdown", Plain, "Time together divided by time alone; absent until the program was measured alone.";
+        slowdown: Option<f64>, "Slowdown", Plain, "Run time together with others divided by run time alone; only in reports of a comparison that measured the job alone.";
         start_cpus: Option<String>, "Started on", CpuList, "CPUs that the job was bound to at its last start.";
         start_requested_cpus: Option<String>, "Requested", CpuList, "CPUs that the policy requested, if not all of them were usable.";
         start_reason: Option<String>, "Start reason", Plain, "Reason of the policy for the CPUs of the last start; absent in a replay.";

@@ -1,7 +1,7 @@
 //! Comparison with real programs. The runs follow one another and alternate between the policies.
 //!
 //! Each run is a run of `evenkeel run`, with its own directory, journal and report below the directory of the
-//! comparison. With `--solo` each job also runs alone before the first run, and the report contains slowdowns.
+//! comparison. With `--solo` each job also runs alone before the first run, and the comparison contains slowdowns.
 
 use std::collections::BTreeMap;
 use std::fs;

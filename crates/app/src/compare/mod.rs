@@ -5,7 +5,7 @@
 //!      ─► reports of single runs ─► compare.json · compare.html · runs.csv · summary.csv ─► tables
 //! ```
 //!
-//! Every error of the command is reported before the first run.
+//! All usage errors are reported before the first run.
 
 mod files;
 mod live;

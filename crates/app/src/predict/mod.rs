@@ -37,7 +37,7 @@ pub struct Args {
     /// workloads/data/corun/solo.csv; may be repeated
     #[arg(long, value_name = "FILE[,FILE…]", value_delimiter = ',', required = true)]
     programs: Vec<PathBuf>,
-    /// Run these programs together, each on its own core; a name may be repeated
+    /// Predict these programs together, each on its own core, without running them; a name may be repeated
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
     /// Also find the best assignment to N LLC domains

@@ -11,7 +11,7 @@ use crate::input;
 /// Options for memory sampling and page migration.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct MemoryArgs {
-    /// Sample the memory of programs per node every few seconds (auto: on machines with several nodes)
+    /// Read the memory of each job by node (auto: if several nodes have memory)
     #[arg(long, value_enum, default_value_t = MemoryByNode::Auto)]
     memory_by_node: MemoryByNode,
     /// Limit the memory that all page migrations together move per second

@@ -149,8 +149,8 @@ record! {
     /// Traffic of the memory controllers of a node.
     ControllerRow {
         node: Option<u32>, "Node", Plain, "The node; absent on a machine without NUMA nodes.";
-        read_bytes: f64, "Read", Bytes, "Bytes read from its memory.";
-        written_bytes: f64, "Written", Bytes, "Bytes written to its memory.";
+        read_bytes: f64, "Read", Bytes, "Bytes read from the memory of the node.";
+        written_bytes: f64, "Written", Bytes, "Bytes written to the memory of the node.";
         bytes_per_s: f64, "Load", BytesPerSecond, "Reads and writes divided by the makespan.";
     }
 }

@@ -37,7 +37,7 @@ pub struct Args {
     /// End a run after this many seconds without convergence
     #[arg(long, default_value_t = 60)]
     timeout: u64,
-    /// Set the seconds that placement must stay converged, and the time measured after it
+    /// Set the time in seconds that the placement must stay converged, and that is measured afterwards
     #[arg(long, default_value_t = 5)]
     stay: u64,
     /// Set the policy of watch
@@ -93,10 +93,10 @@ fn measure(args: &Args) -> anyhow::Result<()> {
     println!("{N_CPUS} programs of {} MiB on {N_CPUS} CPUs and {N_NODES} nodes", args.size_mib);
     println!("watch with the policy {}; numad scans every second", args.policy);
     println!(
-        "median (lowest to highest) of {} rounds, alternating; without convergence, MiB moved are the",
+        "median (lowest to highest) of {} rounds, alternating; without convergence, MiB migrated are the",
         args.rounds.max(1)
     );
-    println!("total; moved after it: maximum of a round; node changes and local memory: medians");
+    println!("total; migrated later: maximum of a round; node changes and local memory: medians");
     let mut all: [Vec<Convergence>; 4] = Default::default();
     for _ in 0..args.rounds.max(1) {
         for (mechanism, outcomes) in MECHANISMS.into_iter().zip(&mut all) {
@@ -104,12 +104,12 @@ fn measure(args: &Args) -> anyhow::Result<()> {
         }
     }
     println!(
-        "{:<15} {:>9} {:>20} {:>22} {:>9} {:>12} {:>8}",
+        "{:<15} {:>9} {:>20} {:>23} {:>9} {:>12} {:>8}",
         "mechanism",
         "converged",
         "after s",
-        "MiB moved until then",
-        "after it",
+        "MiB migrated until then",
+        "later",
         "node changes",
         "local"
     );
@@ -134,7 +134,7 @@ fn row(mechanism: Mechanism, outcomes: &[Convergence]) {
         false => format!("{:.1}", MedianRange::of(converged)),
     };
     println!(
-        "{:<15} {n_converged:>9} {after:>20} {:>22} {:>9.0} {:>12.0} {:>7.0}%",
+        "{:<15} {n_converged:>9} {after:>20} {:>23} {:>9.0} {:>12.0} {:>7.0}%",
         mechanism.name(),
         format!("{:.0}", spread(|outcome| outcome.moved_mib)),
         spread(|outcome| outcome.after_mib).high,

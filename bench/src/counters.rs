@@ -53,7 +53,7 @@ pub fn main() -> anyhow::Result<()> {
     println!("| operation | ns: median (low to high) of {ROUNDS} rounds | target |");
     println!("| --- | --- | --- |");
     println!("| a counter sample: group of 4 software events | {:.0} | 500 |", pairs.b());
-    println!("| its `read()` alone | {:.0} | |", MedianRange::of(reads));
+    println!("| the `read()` of the sample alone | {:.0} | |", MedianRange::of(reads));
     println!("| one read of schedstat | {:.0} | |", MedianRange::of(files));
     println!("| the cheapest system call | {:.0} | |", pairs.a());
     let ratio = MedianRange::of(pairs.ratios());

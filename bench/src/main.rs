@@ -113,7 +113,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns the benchmarks that need neither a guest nor other packages, with their defaults.
+/// Runs the benchmarks that need neither a guest nor other packages, with their defaults.
 fn all() -> anyhow::Result<()> {
     physics::main()?;
     turn::dfs()?;

@@ -234,7 +234,7 @@ fn simulate(n_cores: usize, per_core: usize, lengths: &[Length]) -> anyhow::Resu
     (0..n_lanes).for_each(|job| start(&mut fluid, job));
     let mut n_left = lengths.len();
     while 0 < n_left {
-        let at = fluid.next_event().context("no event is left, but jobs are")?;
+        let at = fluid.next_event().context("no event is left, but jobs are running")?;
         fluid.advance(at);
         for (when, notice) in fluid.take_notices() {
             let HostNotice::JobEnded { job, .. } = notice else { continue };

@@ -1,8 +1,8 @@
 //! Speed of the simulator: events and simulated job seconds per second of CPU time.
 //!
 //! ```text
-//!   jobs   100, 10,000, 1,000,000       each takes about a second alone; the number of concurrent jobs
-//!   cores  8, 64, 1,024                 keeps the machine busy, with at most four per core
+//!   jobs   100, 10,000, 1,000,000       each takes about a second alone
+//!   cores  8, 64, 1,024                 two to four concurrent jobs per core
 //! ```
 //!
 //! The benchmark runs the fluid model directly, without a policy or a journal. Each point runs in a separate process,
@@ -107,7 +107,7 @@ fn simulate(n_jobs: usize, n_cores: usize, contention: bool) -> anyhow::Result<F
         running += 1;
     }
     while 0 < running {
-        let at = fluid.next_event().context("no event is left, but jobs are")?;
+        let at = fluid.next_event().context("no event is left, but jobs are running")?;
         fluid.advance(at);
         for (_, notice) in fluid.take_notices() {
             let HostNotice::JobEnded { job, .. } = notice else { continue };

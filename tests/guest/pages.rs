@@ -158,9 +158,9 @@ fn moved_to_3(pid: u32, reserve_permille: u16) -> ProcessMigrationTotals {
     totals
 }
 
-/// Migrates 4 MiB, which are four batches of `move_pages`. One call must therefore be `migrate_pages` of the whole
-/// process. The job is a shell, because the evenkeel executable alone can have 16 MiB of resident files, which is the
-/// limit for one call.
+/// Migrates 4 MiB. `move_pages` needs several calls for 4 MiB, because its first call has 256 pages. A migration by one
+/// call is therefore a call of `migrate_pages` for the whole process. The job is a shell, because the evenkeel executable
+/// alone can have 16 MiB of resident files, which is the limit for one call.
 fn whole() {
     let _no_balancing = KernelSetting::no_balancing();
     let _no_huge_pages = KernelSetting::no_huge_pages();

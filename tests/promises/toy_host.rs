@@ -36,7 +36,7 @@ struct Running {
     used: Nanos,
     waited: Nanos,
     n_migrations: u64,
-    /// Start time of the task, in numbers of starts.
+    /// Number of this start on the host, from 1; used as the start time of the task.
     start_number: u64,
 }
 

@@ -151,7 +151,7 @@ fn memory_by_node_is_sampled_without_act_and_a_missing_permission_is_reported_on
 }
 
 #[test]
-fn bound_excluded_real_time_and_otherwise_managed_processes_are_not_managed() {
+fn processes_that_are_bound_excluded_real_time_or_managed_by_another_evenkeel_are_not_managed() {
     let Some((all, last)) = two_cpus() else { return };
     let first: CpuSet = all.first().into_iter().collect();
     let bound = Process::busy();

@@ -25,7 +25,7 @@ impl Dir {
         dir
     }
 
-    /// Creates a directory inside another directory, whose drop removes both.
+    /// Creates a directory inside another directory. Each directory is removed when it is dropped.
     pub fn inside(parent: &Path) -> Self {
         let dir = tempfile::Builder::new().disable_cleanup(true).tempdir_in(parent);
         Dir(dir.expect("a temporary directory"))

@@ -19,7 +19,7 @@ use crate::dir::Dir;
 use crate::process::{Process, signal, until, until_or, wait_for};
 use crate::tool;
 
-/// A policy that migrates the only job with a class: a single program loads only one core.
+/// A policy that also migrates the only job with a load: a single program loads only one core.
 pub const MIGRATES_ONLY_JOB: &str = "dfs[interval=100ms,domains=core,only_job=move,cooldown=0]";
 
 /// An `evenkeel run` of a workload file. Drop kills the run and its jobs.

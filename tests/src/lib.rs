@@ -7,7 +7,7 @@
 //!   evenkeel      `evenkeel run` and `evenkeel watch` as processes
 //!   live_run      a run in this process, turn by turn          (LaunchHost)
 //!   watch_run     a watch in this process, turn by turn        (AttachHost)
-//!   directory, process, cgroup    resources that are removed when they are dropped
+//!   dir, process, cgroup          resources that are removed when they are dropped
 //!   transcript    rejected commands and their error lines, as data files
 //! ```
 #![allow(missing_docs, reason = "the names of these helpers and of the tests describe them")]

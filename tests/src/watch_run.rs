@@ -1,4 +1,4 @@
-//! A watch in which the test takes each turn. The guest tests use this watch too.
+//! A watch whose turns are executed one by one by the test. The guest tests use this watch too.
 //!
 //! ```text
 //!   host.wait ─► sample ─► engine.step ─► host.apply        one turn; its results are stored

@@ -6,7 +6,7 @@ record! {
     /// The report of a run.
     Report {
         format: u32, "Format", Plain, "Version of this format.";
-        tool: String, "Made by", Plain, "Version of evenkeel that ran the jobs.";
+        tool: String, "Version", Plain, "Version of evenkeel that ran the jobs.";
         run: Run, "Run", Plain, "The run as a whole.";
         totals: Totals, "Totals", Plain, "Sums over all jobs.";
         machine: MachineSummary, "Machine", Plain, "The machine at the start of the run.";
@@ -129,7 +129,7 @@ record! {
         traffic_bytes: Option<u64>, "Traffic", Bytes, "Bytes between the last-level caches and memory, counted by a resctrl monitoring group; absent without such a group.";
         n_moves: u64, "Moves", Count, "Number of moves of the job.";
         n_page_migrations: u64, "Page migrations", Count, "Number of completed page migrations.";
-        pages_requested_bytes: u64, "Memory to migrate", Bytes, "Bytes on the source nodes that the page migrations found.";
+        pages_requested_bytes: u64, "Memory to migrate", Bytes, "Bytes that the page migrations found on their source nodes.";
         pages_moved_bytes: u64, "Memory migrated", Bytes, "Bytes of the page migrations that were on the target node afterwards.";
         memory: Vec<NodeMemoryRow>, "Memory by node", Plain, "Memory per node at the last sample, all processes together; empty if it was not sampled.";
         memory_sampled_permille: Option<u32>, "Sampled", Plain, "Inspected share of the memory of the job, in permille. Below 1000 the values are scaled up.";

@@ -1,7 +1,7 @@
 //! Elements that all HTML pages share: the document, cards, notices, facts and tiles.
 //!
 //! A page is one self-contained file: no network access, no fonts, no other files. Its content security policy forbids
-//! all loads, and also scripts if the page has no scripts.
+//! loading other files, and also scripts if the page has no scripts.
 
 /// The logo: a ship on water.
 const LOGO: &str = r#"<svg width="26" height="26" viewBox="0 0 26 26" aria-hidden="true"><path d="M3.5 12h19c-.6 4.3-4.300 7-9.500 7s-8.900-2.700-9.500-7z" fill="currentColor"/><path d="M12.200 3v7.500H5.800z M14 5.200v5.300h4.900z" fill="currentColor" opacity=".55"/><path d="M2.500 22.500c2 0 2-1 4.200-1s2.200 1 4.200 1 2-1 4.200-1 2.200 1 4.200 1 2-1 4.200-1" fill="none" stroke="currentColor" stroke-width="1.500" stroke-linecap="round" opacity=".7"/></svg>"#;

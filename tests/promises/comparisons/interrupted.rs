@@ -9,7 +9,7 @@ use tests::tool;
 
 use super::Comparisons;
 
-/// A workload that takes long enough to be interrupted.
+/// Arguments of a comparison that takes long enough to be interrupted.
 const WORDS: &str = "small.toml -p linux,dfs,spread --seeds 400 --machine m.toml --timelines none";
 
 fn n_lines(dir: &Dir, out: &str) -> usize {
@@ -103,7 +103,7 @@ fn an_interrupted_live_run_is_discarded_and_repeated() {
     assert_eq!(dir.json("limited")["summary"][0]["n_excluded"], 1);
 }
 
-/// Returns a workload that runs for months, with more jobs than CPUs.
+/// Writes a workload that runs for months, with more jobs than CPUs.
 fn months(dir: &Comparisons) {
     let text = dir.read("profiles/hungry.profile.toml").replace("3e8", "3e15");
     dir.write("profiles/months.profile.toml", text.replace("\"hungry\"", "\"months\""));

@@ -25,7 +25,7 @@ fn page_fault_run(every: u64, shell: &str) -> Option<LiveRun> {
     Some(run)
 }
 
-/// Returns the number of interval turns, and whether an overflow caused a turn.
+/// Returns the time of each interval turn, and whether a counter overflow caused the turn.
 fn interval_turns(run: &LiveRun) -> Vec<(Nanos, bool)> {
     let turns = run.turns.iter().map(|turn| &turn.turn);
     turns

@@ -75,12 +75,12 @@ pub fn check(root: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<Fault>> {
     Ok(faults)
 }
 
-/// Checks one manifest with its development dependencies: a test that needs a higher layer belongs into `tests/`.
+/// Checks one manifest with its development dependencies: a test that needs a higher layer belongs in `tests/`.
 fn check_crate(dir: &str, manifest: &toml::Table) -> Vec<Fault> {
     let mut faults = Vec::new();
     let name = manifest.get("package").and_then(|p| p.get("name")).and_then(|n| n.as_str());
     if name != Some(dir) {
-        faults.push(format!("crates/{dir}: the crate's name must be the directory's"));
+        faults.push(format!("crates/{dir}: the crate must have the name of its directory"));
     }
     let Some(layer) = layer_of(dir) else {
         faults.push(format!("crates/{dir} has no layer: add it to xtask/src/tidy/layers.rs"));
@@ -187,6 +187,6 @@ mod tests {
     fn a_crate_without_a_layer_or_with_another_name_is_a_fault() {
         assert!(check("attic", "")[0].contains("no layer"));
         let renamed = "package.name = 'x'\nlints.workspace = true".parse().expect("a manifest");
-        assert!(check_crate("base", &renamed)[0].contains("name must be the directory's"));
+        assert!(check_crate("base", &renamed)[0].contains("must have the name of its directory"));
     }
 }

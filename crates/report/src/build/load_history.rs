@@ -103,7 +103,7 @@ impl LoadSeriesSums {
         (first, self.spans.last().map_or(first, |(_, to)| *to))
     }
 
-    /// Returns the begin, the end and the sums of each point, with one entry per domain.
+    /// Returns the start, the end and the sums of each point, with one entry per domain.
     pub fn points(&self) -> impl Iterator<Item = ((Nanos, Nanos), &[LoadSums])> {
         self.spans.iter().copied().zip(self.sums.chunks(self.numbers.len().max(1)))
     }

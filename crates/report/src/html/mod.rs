@@ -5,8 +5,8 @@
 //!                  drawn by scripts from JSON in the page           complete without scripts
 //! ```
 //!
-//! The content security policy of the page forbids all loads. All text from a workload is escaped here
-//! or set by `textContent` in the scripts.
+//! The content security policy of the page forbids loading other files. All text from a workload is escaped here or set
+//! by `textContent` in the scripts.
 
 mod charts;
 mod data;

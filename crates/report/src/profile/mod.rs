@@ -87,7 +87,7 @@ fn head(
         tile("Covered", &value(covered), &below("of the instructions of the run")),
         tile("Windows", &windows.len().to_string(), &below("measured")),
         tile("Lines reused", &value(reused), &below("within a window, after at least 64 others")),
-        tile("Unit of work", &value(work), &below("data lines per iteration")),
+        tile("Iteration", &value(work), &below("data lines of the innermost loop")),
     ];
     let notes: String = notes.iter().map(|note| callout("", "Note", note)).collect();
     let command = format!("<li class=\"chip mono\">{}</li>", escape(&profile.command.join(" ")));

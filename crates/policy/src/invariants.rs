@@ -183,7 +183,7 @@ fn random_draws_every_cpu_eventually() {
     assert_eq!(cpus.len(), 8);
 }
 
-/// Checks each request to place a job.
+/// Passes each request to place a job to `check`.
 fn watch(
     (machine, policy): (&str, &str),
     script: &str,

@@ -27,13 +27,13 @@ reasons! {
         "automatic NUMA balancing is enabled and may undo the placement; disable it with sysctl kernel.numa_balancing=0";
     /// Interleaved memory has no home node.
     INTERLEAVED_BY_DEFAULT = "interleaved-by-default":
-        "this process interleaves its memory over nodes, and its jobs inherit that: placement near memory has no effect";
+        "this process interleaves its memory over nodes, and its jobs inherit this memory policy: placement near memory has no effect";
     /// Memory policies are applied only if domains are nodes.
     MEMORY_NOT_BOUND = "memory-not-bound":
         "jobs are placed on {level} domains, and memory is bound only where domains are nodes: pages stay on the node of their first touch";
-    /// Loads are unknown; jobs are spread by domain number.
+    /// Loads are unknown; jobs are spread evenly over the domains.
     LOADS_UNKNOWN = "loads-unknown":
-        "no memory counter is readable and no job has a class: all loads count as 0, jobs are spread by domain number at start, and none migrates";
+        "no memory counter is readable and no job has a class: all loads count as 0, jobs are spread evenly over the domains at start, and none migrates";
     /// Loads are unknown; jobs start on the first domain.
     LOADS_UNKNOWN_LOWEST = "loads-unknown-lowest":
         "no memory counter is readable and no job has a class: all loads count as 0, every job starts on the usable domain with the lowest number, and none migrates";

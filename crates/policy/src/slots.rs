@@ -57,7 +57,8 @@ struct SlotCount {
 }
 
 impl<'s> PlacementJobs<'s> {
-    /// Divides the jobs of a snapshot into movable and fixed jobs. A job that may use no usable CPU is in neither list.
+    /// Divides the jobs of a snapshot into movable and fixed jobs. A movable job that may use no CPU of a domain is in
+    /// neither list.
     pub fn of(snapshot: &'s Snapshot<'_>) -> Self {
         let mut jobs = PlacementJobs::default();
         for job in snapshot.jobs {

@@ -145,7 +145,7 @@ impl World for PolicyWorld {
                 self.numa_settings.numa_balancing = rest.contains("balancing");
                 self.numa_settings.interleaves = rest.contains("interleaving");
             }
-            _ => panic!("{word} is no setting"),
+            _ => panic!("{word} is not a setting"),
         }
     }
 
@@ -197,7 +197,7 @@ impl World for PolicyWorld {
                 job.active_migration =
                     Some(ActivePageMigration { target, from: None, to, limit, since: at });
             }
-            Event::Other(word, _) => panic!("{word} is no event"),
+            Event::Other(word, _) => panic!("{word} is not an event"),
         }
         None
     }
@@ -291,7 +291,7 @@ impl PolicyWorld {
             match CounterEvent::of_name(key) {
                 Some(event) => counters = counters.with(event, parse(value)),
                 None if key == "in" => time = parse(value),
-                None => panic!("{key} is no counter"),
+                None => panic!("{key} is not a counter"),
             }
         }
         let job = self.job(name);
@@ -563,5 +563,5 @@ fn node_view(node: &str, mib: &str) -> NodeView {
 
 fn tier(name: &str) -> SignalTier {
     let named = SignalTier::ALL.into_iter().find(|tier| tier.to_string() == name);
-    named.unwrap_or_else(|| panic!("{name} is no signal tier"))
+    named.unwrap_or_else(|| panic!("{name} is not a signal tier"))
 }

@@ -95,8 +95,8 @@ fn with_a_complete_profile_no_policy_lacks_a_signal() {
     }
 }
 
-/// Returns an accepted text with a parameter after `reading`, and with the fewest values of other parameters without
-/// which the parameter is rejected because it has no effect.
+/// Returns an accepted text that sets a parameter, after `reading`. Values of other parameters are added only if the
+/// parameter is rejected without them.
 fn with_effect(info: &PolicyInfo, reading: &str, param: &Param, value: &str) -> String {
     let others = info.params().filter(|other| ![param.name, "reading"].contains(&other.name));
     let setting = |other: &Param, value| format!(",{}={value}", other.name);
@@ -131,8 +131,8 @@ fn sample_values(values: &Values) -> Vec<String> {
 }
 
 /// Lists the values of each parameter that are rejected because they have no effect: alone, and in combination with one
-/// value of another parameter. A new parameter or value should change the list. If it does not, its declaration needs a
-/// review.
+/// value of another parameter. A new parameter or value usually changes the list. If the list stays equal, the
+/// declaration of the parameter needs a review.
 #[test]
 fn pairs_of_values_without_effect_are_rejected() {
     let mut text = String::new();

@@ -35,9 +35,9 @@ params! {
     pub(super) struct Config from PARAMS {
         devil: Rate = "15", "misses above which a thread is a devil".published().below("strong");
         strong: Rate = "100", "misses above which a thread is a strong devil (guessed)";
-        quiet: Rate = "20", "LLC accesses below which a thread that is no devil is a turtle (guessed)"
+        quiet: Rate = "20", "LLC accesses below which a thread that is not a devil is a turtle (guessed)"
             .below("rabbit");
-        rabbit: Rate = "80", "LLC accesses above which a thread that is no devil is a rabbit; between both limits \
+        rabbit: Rate = "80", "LLC accesses above which a thread that is not a devil is a rabbit; between both limits \
             the thread is a sheep (guessed)";
         pairs: u64 [Values::integer("", 0, 1000)] = "1", "number of random pairs of threads per interval that are \
             swapped if that lowers the sum of their penalties";

@@ -189,7 +189,8 @@ impl DefaultSource {
 }
 
 impl Param {
-    /// Creates a parameter with the same default in every reading. The origin of the default is evenkeel.
+    /// Creates a parameter with the same default in every reading. The source of the default is
+    /// [`DefaultSource::Chosen`].
     pub const fn new(
         name: &'static str,
         values: Values,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   counted     on the machine, of every task                   run, watch
-//!   declared    by the class of a job or by its profile         if nothing is counted; replay, simulation
+//!   declared    by the class of a job or by its profile         for values that are not counted
 //! ```
 //!
 //! Every declaration lists its signals. [`missing`] checks a job that has only declared values, and returns

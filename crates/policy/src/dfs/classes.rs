@@ -6,8 +6,8 @@
 //!                      a job changes its class after 4 polls in a row with the same result
 //! ```
 //!
-//! Misses and declared classes are per millisecond of CPU time, so a sleeping job keeps its class. A job whose misses
-//! are not counted keeps its declared class.
+//! Misses and declared classes are per millisecond of CPU time, so a sleeping job keeps its class. A job keeps its
+//! class while its misses are not counted.
 
 use program::Class;
 use sched::{CounterEvent, JobState, JobView, PerJob, SignalTier, Snapshot};
@@ -66,7 +66,7 @@ impl Classes {
         }
     }
 
-    /// Resets a job that restarts to its declared class.
+    /// Discards the counted misses of a job that starts: the job has its declared class again.
     pub fn reset(&mut self, job: &JobView<'_>) {
         *self.by_job.get_or_default(job.job.id) = MissHistory::default();
     }

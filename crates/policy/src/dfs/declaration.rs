@@ -21,7 +21,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
     signals: &[RequiredSignal {
         signal: Signal::Loads,
         if_missing: IfMissing::Degrades(
-            "jobs are spread by domain number at start, and none migrates",
+            "jobs are spread evenly over the domains at start, and none migrates",
         ),
     }],
     params: &[

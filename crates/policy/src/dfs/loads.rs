@@ -5,7 +5,7 @@
 //!   ExpectedLoads   load used = load measured
 //!                             - load of a job on CPUs that became unusable since        (placed again)
 //!                             + mean load of the class of each job started since        (started, placed again)
-//!   JobCounts       jobs per domain and CPU: the `pid_set` of the published scheduler
+//!   JobDistribution jobs per domain and CPU: the `pid_set` of the published scheduler
 //! ```
 //!
 //! Measurements are discarded if the level of the domains or the signal tier changes; another tier has another unit.

@@ -51,7 +51,7 @@ use page_following::FollowTarget;
 #[derive(Debug)]
 struct Dfs {
     config: Config,
-    /// Number of interval turns so far.
+    /// Number of polls so far, including polls that the host skipped.
     n_polls: u64,
     /// Number of polls in a row with unreadable counters.
     n_failures: u64,
@@ -179,8 +179,8 @@ impl Dfs {
     }
 }
 
-/// Notes about the sources of loads and classes. A note is added when its condition holds, and again after the
-/// condition changed.
+/// Notes about the sources of loads and classes. A note about the machine or the signal tier is added when the
+/// condition changes; the note about jobs without a class is added once per run.
 #[derive(Debug, Default)]
 struct Notes {
     machine: MachineNotes,
@@ -195,7 +195,8 @@ impl Notes {
         if self.machine.add(snapshot, plan) && placement::can_place(snapshot) && cannot_follow {
             plan.note(Reason::new(MEMORY_CANNOT_FOLLOW).with("level", level.to_string()));
         }
-        // Between two polls, the tier may be the tier of expected loads. Before a job runs, no counter has a value.
+        // Before the first poll, and after a change of the domain level, the tier is the tier that the next interval is
+        // expected to have. Before a job runs, no counter has a value.
         let has_tier = snapshot.turn.causes.contains(&Cause::Interval)
             && (snapshot.loads.tier == SignalTier::Bandwidth
                 || snapshot.jobs.iter().any(|job| job.state == JobState::Running));

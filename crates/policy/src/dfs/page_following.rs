@@ -1,7 +1,7 @@
 //! Pages follow a job that migrated (`memory=follow`).
 //!
 //! ```text
-//!   at the migration, and every `cooldown` polls after it while the job stays on its new node:
+//!   at the migration, and every `cooldown` polls after a request while the job stays on its new node:
 //!     if less than 90 % of its pages are on the node,
 //!     and the free memory of the node > 1.2 × the memory of the job:
 //!     request the migration of the other pages

@@ -53,11 +53,11 @@ params! {
     pub(super) struct Config from PARAMS {
         // The default is `DEVIL_HORIZON` of Clavis.
         devil: Rate [Values::integer("misses per 10000 instructions", 1, 10_000)] = "15",
-            "a thread with more misses is a devil; a thread with unknown misses counts as one at this limit".published();
+            "misses above which a thread is a devil; a thread with unknown misses is assigned this rate".published();
         oversubscribed: Oversubscribed = "share", "with more threads than CPUs: threads share CPUs as evenly as \
             possible, or threads without a free CPU keep their placement".paper("leave");
-        keep: KeepCpu = "cpu", "a thread that stays in its cache keeps its CPU, or gets the first free one like all \
-            others".paper("none");
+        keep: KeepCpu = "cpu", "a thread that stays in its cache keeps its CPU, or gets the first free CPU, as \
+            all other threads".paper("none");
     }
 }
 

@@ -34,7 +34,7 @@ params! {
             pages that did not migrate are requested again; none: pages stay"
             .unavailable("partial", "the addresses of memory accesses, which are not sampled");
         keep: KeepSlot = "cache", "cache: a thread keeps its CPU if the new assignment has a slot of its class in the \
-            same cache; core: only if the slot is on the same core and neither class changed".paper("core");
+            same cache; core: only if the slot is on the same core and the classes of thread and core did not change".paper("core");
     }
 }
 

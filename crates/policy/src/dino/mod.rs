@@ -9,7 +9,8 @@
 //!   pages     migrate to the node of the thread                                     [`page_migrations`]
 //! ```
 //!
-//! If all jobs are turtles, or there is only one thread, the plan is empty, because there is no contention to reduce.
+//! If no job is new, and all jobs are turtles or there is only one thread, no slots are assigned, because there is no
+//! contention to reduce.
 //!
 //! A job that starts between two intervals counts as a devil and gets a free slot of the map for a devil. No other job
 //! migrates in that turn. Pages of a job whose threads are on several nodes do not migrate. [`crate::memory_intensity`]
@@ -144,7 +145,8 @@ impl Dino {
         }
     }
 
-    /// Returns whether contention is possible: at least two threads, and not only turtles.
+    /// Returns whether slots must be assigned: a job is new, or contention is possible (at least two threads, and not
+    /// only turtles).
     fn needs_assignment(&self, of_jobs: &[(&JobView<'_>, Utilization)], n_threads: usize) -> bool {
         let causes_none = |(job, utilization): &(&JobView<'_>, Utilization)| match utilization {
             Utilization::New => false,
@@ -175,8 +177,8 @@ impl Dino {
         current.take(slots.n_for(job)).collect()
     }
 
-    /// Assigns slots to jobs without slots, between two intervals: free slots of their class in the map, else the slots
-    /// with the fewest threads. All other jobs keep their slots.
+    /// Assigns slots to jobs without slots, between two intervals: free slots of their class in the map, else free
+    /// slots of any class, else the CPUs with the fewest threads. All other jobs keep their slots.
     fn assign_new(
         &mut self,
         snapshot: &Snapshot<'_>,

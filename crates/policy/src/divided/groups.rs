@@ -70,7 +70,7 @@ struct GroupHistory {
 /// Values of a reason, by name.
 type ReasonValues = Vec<(&'static str, ReasonValue)>;
 
-/// Values of the last period from which the group of a job was derived.
+/// Counters of a job in the last period with counted events, and the group derived from them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct GroupCounters {
     /// Queue-full cycles of all threads.
@@ -179,7 +179,7 @@ impl Groups {
         }
     }
 
-    /// Returns the group of each thread; `None`: no event of the thread was counted.
+    /// Returns the group of each thread; `None`: the queue-full cycles of the thread were not counted.
     fn by_queues(&mut self, rows: &[ThreadRates]) -> Vec<Option<ContentionGroup>> {
         let max = rows.iter().filter_map(|row| row.queue_full).max().unwrap_or(0);
         self.sq_max = self.sq_max.max(max);
@@ -211,7 +211,7 @@ impl Groups {
         self.with_second(rows, &known, &first)
     }
 
-    /// Divides the threads outside Group 1 into Groups 2 and 3.
+    /// Returns the group of each known thread: Group 1 for the threads in `first`, else Group 2 or 3.
     fn with_second(
         &self,
         rows: &[ThreadRates],
@@ -276,7 +276,7 @@ impl Groups {
         (self.config.ratio.0 as f64 / MILLION as f64).to_string()
     }
 
-    /// Adds notes about groups without queue-full cycles. Each note is added once.
+    /// Adds a note if groups are not based on queue-full cycles, at the first use and after a change of the basis.
     fn add_note(&mut self, basis: GroupBasis, has_run: bool, plan: &mut Plan) {
         if !has_run || self.noted.replace(basis) == Some(basis) {
             return;

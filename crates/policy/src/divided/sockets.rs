@@ -4,7 +4,7 @@
 //!   n1, n2, n3 threads of each group, K sockets
 //!   n1 > 0, n2 > 0      A = the first sockets with slots for n1, at least one and never all; B = the others
 //!                         1 ─► A     2 ─► B     3 ─► B, then A               (cases 1 and 3)
-//!                         2 without a free slot ─► the socket of A with the fewest queue-full cycles
+//!                         2 without a free slot ─► the socket of A with the job that has the fewest queue-full cycles
 //!                         1 without a free slot ─► the socket of B with the fewest 2
 //!   n1 > 0, n2 = 0      1 evenly over all, 3 on free slots                   (case 2)
 //!   n1 = 0              all evenly over all

@@ -23,8 +23,8 @@
 //! ```
 //!
 //! If more than half of a job's CPUs have been outside home for `t_rehome`, the cluster of most of its CPUs becomes its
-//! home. The home of a job whose memory the workload binds to one node is always that node, and pages with a declared
-//! memory policy never migrate.
+//! home. If the workload declares the memory policy `bind` or `preferred` with one node for a job, this node is always
+//! the home of the job. Pages with a declared memory policy never migrate.
 //!
 //! A cluster of the source is a node (or a cache, by `domains`), a processor is a CPU, and a process is a job, so that
 //! a placement also applies to children that start later. A job gets as many CPUs as it has threads. With more threads

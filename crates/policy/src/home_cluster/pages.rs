@@ -66,7 +66,7 @@ impl HomeCluster {
         plan.request(job.job.id, Action::MemoryPolicy(MemoryPolicy::Preferred(nodes)), reason);
     }
 
-    /// Requests page migrations home.
+    /// Requests the migration of the pending pages of each job to the home of the job.
     pub(super) fn move_pages(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
         if snapshot.domains.level() != Level::Node {
             return;

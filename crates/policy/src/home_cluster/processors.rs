@@ -87,7 +87,8 @@ impl CpuGroup {
         CpuGroup { cpus, n_shared, n_outside }
     }
 
-    /// Returns whether these CPUs are better than other CPUs: fewer threads share a CPU, or more CPUs are at home.
+    /// Returns whether these CPUs are better than other CPUs: fewer threads share a CPU or, if as many threads share a
+    /// CPU, fewer CPUs are outside home.
     pub fn is_better(&self, config: &Config, than: &CpuGroup) -> bool {
         let outside = |group: &CpuGroup| match config.processors {
             Processors::Home => group.n_outside,

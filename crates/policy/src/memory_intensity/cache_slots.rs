@@ -136,8 +136,9 @@ impl CacheSlots {
         cpus.into_iter().find(|cpu| allowed.contains(*cpu) && !job_cpus.contains(*cpu))
     }
 
-    /// Returns each cache that has a CPU for a thread, with the CPU that has the fewest threads (ties: the first in the
-    /// list) and the number of threads on this CPU.
+    /// Returns the best CPU for a thread in each cache: the CPU with the fewest threads; ties: the first in the list.
+    /// Caches in which this CPU has more threads than in another cache are omitted. Each entry has the cache, the CPU
+    /// and the number of threads on the CPU.
     pub fn possible(
         &self,
         allowed: &CpuSet,

@@ -38,7 +38,7 @@ use parameters::{BusyTime, Common, NOT_BUSY};
 
 /// Minimum utilization of the CPUs of a job, in percent; the value of Clavis 6.5.5.
 const USED_PERCENT_MIN: u64 = 90;
-/// A job that ran for less than this fraction of an interval (a tenth) is not classified. Guessed.
+/// A job that started less than this fraction of an interval ago (a tenth) counts as busy. Guessed.
 const RUN_SHARE_MIN: u64 = 10;
 
 /// Whether a job gets slots.
@@ -83,7 +83,8 @@ fn utilization(
     }
 }
 
-/// Returns the share of slot time that a job used, in percent; `None`: the job ran for less than the minimum share.
+/// Returns the share of the time of its slots that a job used, in percent; `None`: the job started too late in the
+/// interval.
 fn used_percent(
     snapshot: &Snapshot<'_>,
     job: &JobView<'_>,

@@ -1,7 +1,8 @@
 //! Migration of a job's pages when the job changes its node.
 //!
-//! All private pages migrate from the old node to the new node. The migration requires that all threads of the job were
-//! on one node and are now on one other node. A job with threads on several nodes uses memory of all these nodes.
+//! All private pages migrate to the new node: from the old node or, if the threads were on several nodes, from all
+//! other nodes. The migration requires that all threads of the job are now on one node, because a job with threads on
+//! several nodes uses memory of all these nodes.
 //!
 //! If the target has less free memory than the job has pages, only as many pages migrate as fit. The job migrates in
 //! any case.

@@ -52,7 +52,7 @@ struct JobActivity {
 }
 
 /// Jobs that ran during both measurements, and the numbers of jobs that ended and of jobs that started. A job that
-/// started and ended counts twice.
+/// started and ended is in both numbers.
 pub(super) struct ComparedJobs {
     throughout: BTreeSet<JobRun>,
     pub n_ended: usize,

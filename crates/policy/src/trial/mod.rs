@@ -11,7 +11,8 @@
 //! The wrapper is for attached processes, which evenkeel did not start. The metrics are in [`verdict`], the compared
 //! jobs in [`intervals`]. While pages migrate, nothing is measured, because the migration itself slows jobs down. Pages
 //! that follow a migrated job belong to the trial of the job. A trial is inconclusive if all migrated jobs ended, or if
-//! no metric is available. Without `--act`, requests are only reported, at most once a minute per job.
+//! no metric is available. Without `--act`, requests are only reported, at most once a minute for each job and kind of
+//! action.
 //!
 //! Times are intervals of the wrapped policy.
 
@@ -72,7 +73,7 @@ reasons! {
 const N_MEASURED: usize = 8;
 /// Number of intervals in which a trial passes migrations.
 const N_MOVING: u64 = 4;
-/// Maximum number of migrations of one trial.
+/// Maximum number of migrations of one trial. Page migrations that follow a migrated job may exceed this number.
 const MOVES_MAX: u64 = 8;
 /// Number of intervals after migrations that are not measured: they include the cost of the migrations.
 const N_UNMEASURED: u64 = 1;
@@ -81,7 +82,7 @@ const TRIES_MAX: u64 = 3;
 /// The first and the longest back-off.
 const BACK_OFF_FIRST: Nanos = Nanos::from_secs(60);
 const BACK_OFF_MAX: Nanos = Nanos::from_secs(3600);
-/// Minimum time between two reports of a request of a job that is not carried out.
+/// Minimum time between two reports of requests for one job and kind of action, if requests are only reported.
 const REPORT_EVERY: Nanos = Nanos::from_secs(60);
 
 /// A wrapper around a policy, whose migrations are tried and measured.
@@ -94,7 +95,7 @@ struct Trials {
     phase: TrialPhase,
     n_tries: u64,
     n_setbacks: u32,
-    /// Last report of each request.
+    /// Time of the last report, by job and kind of action.
     reported_at: BTreeMap<(JobId, ActionKind), Nanos>,
 }
 
@@ -129,7 +130,7 @@ enum TrialResult {
 }
 
 impl Trial {
-    /// Returns whether a migrated job still runs.
+    /// Returns whether a migrated job still runs, or no job has migrated yet.
     fn has_running_job(&self, snapshot: &Snapshot<'_>) -> bool {
         self.moved.is_empty()
             || self.moved.iter().any(|(run, _)| intervals::is_running(snapshot, *run))
@@ -150,7 +151,7 @@ impl Trial {
 
 /// Wraps a policy for attached processes: its migrations are tried a few at a time, measured, and reverted if they do
 /// not improve performance. Without `acts` no request is carried out, and requests are reported at most once a minute
-/// per job.
+/// for each job and kind of action.
 pub fn with_trials(policy: Box<dyn Policy>, acts: bool) -> Box<dyn Policy> {
     Box::new(Trials::new(policy, acts))
 }
@@ -191,7 +192,7 @@ impl Trials {
         self.advance()
     }
 
-    /// Discards the intervals after the migrations.
+    /// Discards the measured intervals.
     fn restart_measurement(&mut self) {
         self.intervals.clear();
         if let TrialPhase::After(trial) = &mut self.phase {

@@ -22,9 +22,9 @@ pub struct RunMetrics {
     pub makespan: Nanos,
     /// Start and end of every job, by number.
     pub jobs: Vec<JobTimes>,
-    /// Task migrations between CPUs.
+    /// Number of task migrations between CPUs.
     pub n_migrations: u64,
-    /// Placements of running jobs or tasks by the policy.
+    /// Number of moves: placements of running jobs or tasks by the policy.
     pub n_moves: u64,
     /// Bytes of memory that migrated to another node.
     pub pages_moved_bytes: u64,
@@ -151,7 +151,8 @@ impl MetricsRecorder {
         self.metrics.error.get_or_insert(error.to_owned());
     }
 
-    /// Adds the traffic of a controller since the first sample, whose values were counted before the run.
+    /// Stores the traffic of a controller since the first sample. The values of the first sample were counted before
+    /// the run.
     fn record_node(&mut self, node: &NodeSample) {
         let (Some(read), Some(written)) =
             (node.read_bytes.map(|r| r.value), node.written_bytes.map(|r| r.value))

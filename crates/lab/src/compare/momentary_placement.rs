@@ -22,7 +22,7 @@ use sched::{Action, Cause, JobView, Plan, Policy, Reason, ReasonCode, Snapshot, 
 /// Maximum number of assignments for an exhaustive search. With more assignments, a heuristic search is used.
 const ASSIGNMENTS_MAX: usize = 4096;
 /// Minimum relative reduction of the sum of slowdowns by a change. Smaller differences are within the error of the
-/// solver, and would move programs back and forth.
+/// solver, and would move jobs back and forth.
 const GAIN_MIN: f64 = 0.005;
 /// Maximum number of sweeps over all moves and swaps.
 const SWEEPS_MAX: usize = 8;

@@ -5,8 +5,8 @@
 //! ```
 //!
 //! The result of a run depends only on its key, and not on other runs. The caller receives each result when its run has
-//! finished, and [`RunEvent::Tick`] ten times a second, so that the caller can print the progress and check for
-//! signals.
+//! finished, and [`RunEvent::Tick`] after 100 ms without a result, so that the caller can print the progress and check
+//! for signals.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};

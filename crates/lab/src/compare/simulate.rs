@@ -100,7 +100,7 @@ impl SimBench {
         Ok(SimBench { setting, hardware, workloads })
     }
 
-    /// Returns the assumptions about the machine, a sentence each.
+    /// Returns a phrase for each assumed value of the machine.
     pub fn assumed(&self) -> &[String] {
         self.hardware.assumed()
     }

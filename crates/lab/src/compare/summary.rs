@@ -241,7 +241,7 @@ fn notes(cells: &Cells<'_>, summary: &[SummaryRow], about: &SummaryContext<'_>) 
 fn unfinished(cells: &Cells<'_>) -> Option<String> {
     let (n, n_done) = (cells.plan.n_runs(), cells.runs().count());
     (n_done < n).then(|| {
-        format!("Interrupted: {n_done} of {n} runs are done; the same command with the same directory resumes.")
+        format!("Interrupted: {n_done} of {n} runs are done; the same command with the same directory resumes the comparison.")
     })
 }
 
@@ -254,7 +254,7 @@ fn too_few_seeds(cells: &Cells<'_>) -> Option<String> {
             n => format!("{n} policies"),
         };
         format!(
-            "{n_seeds} {} too few for a verdict: all of them can have the same sign by chance. With {policies} besides the baseline use {needed} or more.",
+            "{n_seeds} {} too few for a verdict: all differences can have the same sign by chance. With {policies} besides the baseline use {needed} or more.",
             if n_seeds == 1 { "seed is" } else { "seeds are" }
         )
     })

@@ -19,7 +19,7 @@
 //! | `n_same_sign` | gains for which every seed has the sign of the mean |
 //! | `same_sign` | of one gain: the number of seeds with the sign of the mean |
 //! | `best` | the workload with the largest gain |
-//! | `seconds`, `moves`, `response`, `gib` | means over the runs: makespan, placements of running jobs, seconds of a job, GiB migrated |
+//! | `seconds`, `moves`, `response`, `gib` | means over the runs: makespan, moves, seconds of a job, GiB migrated |
 //! | `deviation`, `variation` | over the seeds, of each job's time: mean standard deviation in s, median coefficient of variation in %; `base_…` of the baseline |
 //! | `n_jobs`, `n_smaller_deviation`, `n_smaller_variation` | number of jobs; number of jobs with a smaller standard deviation, or coefficient of variation, than with the baseline |
 //! | `n_runs`, `n_placed`, `n_requested` | finished runs; in all of them: placements of running jobs, requests to migrate pages |
@@ -139,7 +139,7 @@ impl<'a> Evaluator<'a> {
         Ok(testbed)
     }
 
-    /// Returns a text with bindings, and with `{limits}` and `{turtles}` of its testbed.
+    /// Replaces bindings, and `{limits}` and `{turtles}` of the testbed, in a text by their values.
     pub fn filled(&self, text: &str, bindings: &Bindings) -> Result<String, ReproduceError> {
         let mut text = filled(text, bindings);
         for name in ["{limits}", "{turtles}"] {
@@ -320,7 +320,7 @@ impl<'a> Evaluator<'a> {
         })
     }
 
-    /// Returns all finished runs of the policy on the workloads.
+    /// Returns the values that `of` returns for the runs of the policy on each workload.
     fn all_runs<T>(
         &self,
         bindings: &Bindings,

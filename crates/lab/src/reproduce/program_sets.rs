@@ -1,11 +1,12 @@
 //! Workloads of SPEC CPU2006 programs, drawn with a fixed seed.
 //!
 //! The workloads of the papers on contention are not published in full. The workloads here are drawn from all SPEC
-//! CPU2006 programs with a shipped profile. A set contains a program at most once. No draw was selected by its result.
+//! CPU2006 programs with a shipped profile. A set contains a program at most once, except the sets of turtles
+//! (always-turtle), for which fewer than eight programs qualify. No draw was selected by its result.
 //!
 //! | kind | drawn from |
 //! |---|---|
-//! | any | all programs |
+//! | unrestricted | all programs |
 //! | mixed | half of the set devils, half turtles, alternating |
 //! | memory-hungry | devils only |
 //! | always-turtle | programs that are turtles also with half of an equal share of the cache |
@@ -24,7 +25,7 @@ use crate::shipped::{self, ProfileDraw};
 pub(super) const N_PROGRAMS: usize = 8;
 /// Limit between turtle and devil, LLC misses per 1000 instructions. Cited: Clavis, 15 per 10 000.
 const DEVIL_MPKI: f64 = 1.5;
-/// Seed of the first set. The value is arbitrary and was never changed.
+/// Base of the seeds: a set has the seed 1000 × this value + its number. The value is arbitrary and was never changed.
 const SEED: u64 = 2011;
 
 /// Programs from which a set is drawn.

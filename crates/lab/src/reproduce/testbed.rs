@@ -231,7 +231,7 @@ impl Testbed {
                     "phase-amplitude" => equal.phase_amplitude = number(),
                     "programs" => equal.n_programs = whole(value) as usize,
                     "first-node" => equal.n_on_first_node = Some(whole(value) as usize),
-                    "penalty" => {} // Measured by `measure_penalties`.
+                    "penalty" => {} // Measured by `measured_penalties`.
                     _ => panic!("{variation}: no such variation"),
                 }
             }
@@ -436,7 +436,7 @@ const N_ARRIVALS: u32 = 32;
 /// Limit of the threads of an arriving job: more than a cluster has CPUs (4), so that some threads run outside their
 /// cluster.
 const THREADS_MAX: u64 = 6;
-/// Seed of the first `arrivals` workload.
+/// Base of the seeds: an `arrivals` workload has the seed this value + its number.
 const ARRIVALS_SEED: u64 = 2000;
 
 /// Returns the jobs of `arrivals LOAD NUMBER`, with one to six threads each. The jobs start at random times in an

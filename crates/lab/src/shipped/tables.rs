@@ -34,7 +34,7 @@ pub(super) struct PublishedProgram {
     pub stall_share: Option<f64>,
     /// Run time in seconds.
     pub runtime_s: Option<f64>,
-    /// Length of the fitted miss-ratio curve: 20 MiB ÷ s.
+    /// 20 MiB divided by the length s of the fitted miss-ratio curve.
     pub c_over_s: Option<f64>,
 }
 

@@ -126,7 +126,7 @@ fn too_few_seeds_give_no_verdict_and_a_note() {
         expect![[r#"
             linux n=3 out=0 mean=10.000 median=10.000 ratio=1.000 (-) p=- holm=- - oracle=- slow=5.000 unfair=1.000
             test n=3 out=0 mean=5.000 median=5.000 ratio=0.500 (0.500-0.500) p=0.250 holm=0.250 inconclusive oracle=- slow=2.500 unfair=1.000
-            note: 3 seeds are too few for a verdict: all of them can have the same sign by chance. With one policy besides the baseline use 6 or more.
+            note: 3 seeds are too few for a verdict: all differences can have the same sign by chance. With one policy besides the baseline use 6 or more.
         "#]],
     );
 }
@@ -141,7 +141,7 @@ fn failed_and_unfinished_runs_are_excluded_and_only_pairs_are_compared() {
         expect![[r#"
             linux n=8 out=1 mean=10.000 median=10.000 ratio=1.000 (-) p=- holm=- - oracle=- slow=5.000 unfair=1.000
             test n=7 out=1 mean=9.000 median=9.000 ratio=0.900 (0.900-0.900) p=0.031 holm=0.031 better oracle=- slow=4.500 unfair=1.000
-            note: Interrupted: 17 of 18 runs are done; the same command with the same directory resumes.
+            note: Interrupted: 17 of 18 runs are done; the same command with the same directory resumes the comparison.
             note: 2 runs are excluded from all metrics; the first is test on w with seed 2: it failed.
             note: Some ratios include fewer runs than the means: only seeds that the baseline finished too are paired.
         "#]],

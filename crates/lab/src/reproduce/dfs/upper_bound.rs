@@ -1,7 +1,7 @@
 //! Upper bound of the gain of any scheduler, and the utilization of the memory controllers.
 //!
 //! ```text
-//!   default     ├──────────────────────────────────────────────┤ makespan
+//!   linux       ├──────────────────────────────────────────────┤ makespan
 //!   job 1       ├─ alone ─┤
 //!   job 2             ├──── alone ────┤
 //!   job n                          start ├── alone ──┤           no job ends before start + alone

@@ -1,7 +1,8 @@
 //! Figures 2 to 6: counters of each program alone, and the reuse of cache lines.
 //!
 //! A profile contains no addresses, but its miss-ratio curve is the cumulative histogram of reuse distances: an access
-//! hits a cache of a size if its line was accessed before with at most this much data in between.
+//! hits a cache of a given size if its line was accessed before, and at most this amount of other data was accessed
+//! since then.
 
 use base::Bytes;
 use report::format::fixed;
@@ -79,7 +80,7 @@ const ZERO_MAX: f64 = 0.1;
 /// Smallest difference of two fractions that counts as a difference. Chosen before the first run.
 const DIFFERENCE_MIN: f64 = 0.1;
 
-/// Fraction of accesses with at most a reuse distance, by program, then by distance.
+/// Fraction of the accesses whose reuse distance is at most each of [`MIB`], by program, then by distance.
 struct Reuse {
     within: Vec<[f64; MIB.len()]>,
 }

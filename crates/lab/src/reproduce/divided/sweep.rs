@@ -22,8 +22,8 @@ use crate::stats::mean;
 const N: usize = 8;
 /// Numbers of aggressors.
 const NUMBERS: std::ops::RangeInclusive<usize> = 1..=6;
-/// Minimum speedup of a fixed placement that is better. A fixed placement has no random variation, so it has no
-/// confidence interval. Chosen before the first run.
+/// Minimum speedup for which isolation counts as better with a fixed placement. A fixed placement has no random
+/// variation, so it has no confidence interval. Chosen before the first run.
 const SPEEDUP_MIN: f64 = 1.005;
 
 /// Returns the eight programs, aggressors first.
@@ -52,14 +52,14 @@ fn better_fixed(socket: &Socket) -> Vec<bool> {
         .collect()
 }
 
-/// Returns whether spreading is better with one or two aggressors, and isolation with some larger number.
+/// Returns whether isolation is not better with one and with two aggressors, and is better with some larger number.
 fn is_as_published(is_better: &[bool]) -> bool {
     !is_better[0] && !is_better[1] && is_better.contains(&true)
 }
 
 fn claim_text(method: &str) -> String {
     format!(
-        "{method}: isolation is not better with one or two aggressors, and is with some larger number"
+        "{method}: isolation is not better with one or two aggressors, and is better with some larger number"
     )
 }
 

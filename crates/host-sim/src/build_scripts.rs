@@ -1,7 +1,8 @@
 //! Converts jobs with profiles to scripts.
 //!
 //! A job without a profile cannot be simulated. If a profile lacks a value, the error names the value. Missing values
-//! are not assumed, with one exception: without first-level misses, the accesses to the last-level cache are used.
+//! are not assumed, with two exceptions: without first-level misses, the accesses to the last-level cache are used;
+//! without a footprint, the job allocates no memory.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -87,8 +88,8 @@ const RUN_TIME_MAX_UNLIMITED: Nanos = Nanos::from_secs(100 * 86_400);
 /// Maximum simulated run time with a time limit, 100 years.
 const RUN_TIME_MAX: Nanos = Nanos::from_secs(36_525 * 86_400);
 
-/// Checks the run time of each job alone. The maximum is 100 days. With a time limit of the run, and for jobs with
-/// `stop_after` or `restart`, it is 100 years.
+/// Checks the start time plus the run time alone of each job. The maximum is 100 days. With a time limit of the run,
+/// and for jobs with `stop_after` or `restart`, it is 100 years.
 ///
 /// # Errors
 /// Returns an error for the first job that runs too long.

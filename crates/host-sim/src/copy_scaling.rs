@@ -29,7 +29,7 @@ pub const MEMORY_CYCLES: f64 = 200.0;
 const HIT_CYCLES: f64 = 40.0;
 /// Bandwidth of the memory that the copies share, in bytes per second. Fitted; the largest value in the data is 58e9.
 const BANDWIDTH: f64 = 80e9;
-/// Highest utilization for which the queueing formula is used.
+/// Maximum utilization in the queueing formula; larger values are replaced by the maximum.
 const USE_MAX: f64 = 0.98;
 /// Minimum number of misses per 1000 instructions for which the measured bytes per miss are reliable.
 const RELIABLE_MPKI_MIN: f64 = 0.3;

@@ -43,8 +43,9 @@ pub struct CsvError {
 impl<'a> CsvTable<'a> {
     /// Parses a table. `file` is used only in errors.
     ///
-    /// # Errors Returns an error if the header is missing, if two columns have the same name, or if a row and the
-    /// header have different numbers of cells.
+    /// # Errors
+    /// Returns an error if the header is missing, if two columns have the same name, or if a row and the header have
+    /// different numbers of cells.
     pub fn read(text: &'a str, file: &'a str) -> Result<Self, CsvError> {
         let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
         let error_at =

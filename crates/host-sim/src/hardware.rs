@@ -139,7 +139,7 @@ impl Hardware {
         hardware
     }
 
-    /// Returns a sentence for each assumed value.
+    /// Returns a phrase for each assumed value.
     pub fn assumed(&self) -> &[String] {
         &self.assumed
     }

@@ -186,7 +186,7 @@ impl SimHost {
     /// scripts.
     ///
     /// # Errors
-    /// Returns an error if the kernel has no model.
+    /// Returns an error if the kernel has no model or lacks NUMA balancing that is enabled, or if a job runs too long.
     pub fn with_scripts(
         machine: &Machine,
         hardware: Arc<Hardware>,
@@ -247,7 +247,7 @@ impl SimHost {
         nodes.map(|(idx, node)| (node.id, self.fluid.lines(idx).map(bytes))).collect()
     }
 
-    /// Returns a sentence for each assumed value of the machine.
+    /// Returns a phrase for each assumed value of the machine.
     pub fn assumed(&self) -> &[String] {
         self.fluid.hardware().assumed()
     }

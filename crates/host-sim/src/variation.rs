@@ -10,9 +10,9 @@
 //! | `counters` | relative increments of counters | 0.01 | V. M. Weaver, S. A. McKee, "Can Hardware Performance Counters Be Trusted?", IISWC 2008: runs differ by up to 1.07 % |
 //! | `pages` | the share of each node that is in use at the start, from 0 to this share | off | measured: 2 to 26 % of the nodes of 1 GiB of a guest, `xtask bench kernel` |
 //!
-//! The values of a job depend only on the seed, the number of the job and its thread. They do not depend on the
-//! policy, so that runs of several policies with equal seeds can be compared. The value `off` (or 0) disables the
-//! variation of a key.
+//! The start delay and the lengths of a job depend only on the seed and on the numbers of the job, thread and phase,
+//! not on the policy, so that runs of several policies with equal seeds can be compared. Sleeps, counter noise and
+//! choices of CPUs are drawn in the order of their use. The value `off` (or 0) disables the variation of a key.
 
 use base::{KeyValue, KeyValueError, Nanos, Rng, key_values};
 

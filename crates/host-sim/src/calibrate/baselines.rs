@@ -154,7 +154,8 @@ fn best_rate(measurements: &CoRunData) -> Baseline {
     Baseline::ServiceTime(best.map_or(measurements.machine.peak, |(rate, _)| rate))
 }
 
-/// Utilization above which the queueing formula is not used. Selected for the smallest error of this baseline.
+/// Maximum utilization in the queueing formula; larger values are replaced by the maximum. Selected for the smallest
+/// error of this baseline.
 const USE_MAX: f64 = 0.94;
 /// Minimum relative change of misses over a curve; smaller changes do not determine the cost of a miss.
 const MISS_CHANGE_MIN: f64 = 0.05;

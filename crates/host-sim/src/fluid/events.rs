@@ -43,7 +43,7 @@ impl EventQueue {
         EventQueue { firsts: vec![(NEVER, 0); 2 * n_leaves], ..EventQueue::default() }
     }
 
-    /// Reschedules the end of the first segment on a CPU. `None` means that the CPU has no task.
+    /// Reschedules the end of the first segment on a CPU; `None`: no segment ends.
     pub fn set_cpu(&mut self, cpu: usize, at: Option<u64>) {
         let mut node = self.firsts.len() / 2 + cpu;
         self.firsts[node] = (at.unwrap_or(NEVER), cpu);

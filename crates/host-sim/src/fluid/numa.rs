@@ -15,10 +15,11 @@
 //! - A page without a recorded access migrates at its first NUMA hinting fault. Since Linux 4.20, every page migrates
 //!   at its first fault in the first four scans of a job. In later scans, a page migrates after two consecutive
 //!   accesses from the same node.
-//! - The time between scans is CPU time of the job. Every scan increases the period by three tenths, because the
-//!   memory is private to one task (in Linux 4.2, the change depends on the local share and may be negative). The
-//!   period doubles if all memory was remote. When a task leaves the node of its memory, the period is reset to the
-//!   minimum (since Linux 4.20). Every chunk delays the next chunk by 32 times its own duration.
+//! - The time between scans is CPU time of the job. Every scan increases the period by three tenths, because the memory
+//!   is private to one task (in Linux 4.2, the change depends on the local share and may be negative). The period
+//!   doubles if all memory was remote, or if pages did not fit on their target node. When a task leaves the node of its
+//!   memory, the period is reset to the minimum (since Linux 4.20). Every chunk delays the next chunk by 32 times its
+//!   own duration.
 //! - Jobs with a memory policy are excluded, because such policies do not enable NUMA balancing (`vma_policy_mof`).
 //!   The option of Linux 5.12 that enables it for a memory policy is not modelled.
 //!

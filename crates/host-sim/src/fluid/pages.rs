@@ -39,7 +39,7 @@ pub struct JobPageMigration {
     pub job: usize,
     /// Share of the job's pages that are busy and do not migrate, in permille.
     pub busy_permille: u64,
-    /// The source node; `None`: all nodes.
+    /// The source node; `None`: all nodes except the target.
     pub from: Option<usize>,
     /// The target node.
     pub to: usize,
@@ -66,8 +66,8 @@ pub struct JobPageMigration {
 pub(super) struct MemoryState {
     size: Vec<u64>,
     free: Vec<u64>,
-    /// Memory that the kernel and the page cache use at the start of the run, in bytes. It is reclaimed when no node
-    /// has free memory.
+    /// Memory that the kernel and the page cache use at the start of the run, in bytes. It is reclaimed for an
+    /// allocation if no permitted node has free memory, and for page migrations to the node.
     reclaimable: Vec<u64>,
     jobs: JobMap<JobPageCounts>,
     queue: VecDeque<JobPageMigration>,

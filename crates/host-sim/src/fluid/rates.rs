@@ -8,8 +8,9 @@
 //!   of changed speed       new latency, and new speeds of all their users
 //! ```
 //!
-//! Changes within [`RELATIVE_PRECISION`] are ignored, so that the cost of an event depends on the number of affected rates. Errors
-//! do not accumulate, because the current demand is always compared with the demand for which the latency was solved.
+//! Changes within [`RELATIVE_PRECISION`] are ignored, so that the cost of an event depends on the number of affected
+//! rates. Errors do not accumulate, because the current demand is always compared with the demand for which the latency
+//! was solved.
 
 use super::tasks::{TOUCH_RATE, TaskActivity, TaskCounts, queue_full};
 use super::virtual_time::SoloSpeed;
@@ -50,11 +51,11 @@ pub(super) struct Solver {
     occupancies: Vec<f64>,
     demands: Vec<ClientDemand>,
     channel_loads: Vec<(usize, f64)>,
-    /// Used without contention: tasks that arrived on a CPU or started a phase, and CPUs with SMT siblings that may
-    /// have become busy or idle.
+    /// Only without contention: tasks that arrived on a CPU or started a phase.
     pub unsolved: Vec<usize>,
     /// Recent solutions for programs that run alone on a CPU.
     pub solo_speeds: Vec<SoloSpeed>,
+    /// Only without contention: CPUs with SMT siblings that may have become busy or idle.
     pub touched_cpus: Vec<usize>,
 }
 

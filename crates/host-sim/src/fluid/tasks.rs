@@ -41,7 +41,7 @@ pub struct Task {
     pub(super) touch_left: f64,
     /// Whether the task was touching new memory when its segment was computed.
     pub(super) was_touching: bool,
-    /// CPU time in nanoseconds that the task loses to a cold cache or to page migration.
+    /// CPU time in nanoseconds that the task loses to a cold cache or to NUMA balancing.
     pub(super) lost_ns: f64,
     /// Lines read per nanosecond of the lost CPU time.
     pub(super) lost_lines_per_ns: f64,

@@ -11,9 +11,9 @@
 //!                    a    b         c   …   progress of a task = (served now - served then) × its weight
 //! ```
 //!
-//! An event updates and solves only the tasks that it affects, not all tasks of the CPU. A task is not queued while
-//! it touches new memory or loses CPU time (to a cold cache or page migration): it is updated together with its CPU.
-//! With contention, no task is queued. The clock is the virtual time of A. K. Parekh and R. G. Gallager, "A
+//! An event updates and solves only the tasks that it affects, not all tasks of the CPU. A task is not queued while it
+//! touches new memory or loses CPU time to a cold cache or to NUMA balancing. Such a task is updated together with its
+//! CPU. With contention, no task is queued. The clock is the virtual time of A. K. Parekh and R. G. Gallager, "A
 //! Generalized Processor Sharing Approach to Flow Control in Integrated Services Networks", IEEE/ACM Transactions on
 //! Networking, 1993.
 

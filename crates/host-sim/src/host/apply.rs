@@ -56,7 +56,7 @@ impl SimHost {
         outcomes.extend(memory.map(|policy| done(Some(Action::MemoryPolicy(policy)), 1)));
     }
 
-    /// Returns the CPUs that the keys of the job's line allow.
+    /// Returns the CPUs that the keys `cpus` and `nodes` of a job allow; `None`: all CPUs.
     fn own_cpus(&self, job: &Job) -> Option<Arc<Vec<bool>>> {
         let is_limited = job.cpus.is_some() || job.nodes.is_some();
         is_limited.then(|| Arc::new(may_use(job, self.fluid.hardware())))

@@ -32,7 +32,7 @@ impl Default for Capabilities {
 /// Width of the controllers' counters in bits.
 const COUNTER_BITS: u8 = 64;
 
-/// Values in the last sample. A sample contains only changed values.
+/// Values in the last sample. A sample omits tasks and memory with unchanged values.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LastReported {
     tasks: BTreeMap<TaskId, ReportedCounts>,

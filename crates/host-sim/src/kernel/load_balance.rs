@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   machine: nodes ── node: caches ── cache: CPUs
-//!        each level balances at its own interval; a newly idle CPU balances immediately, nearest level first
+//!        an attempt balances all levels, widest first; a newly idle CPU balances immediately, nearest level first
 //! ```
 
 use super::cpu_selection::{numa_imbalance, numa_imbalance_limit};

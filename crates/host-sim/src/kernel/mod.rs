@@ -4,7 +4,7 @@
 //!   fork, exec    selects the idlest group of each scheduling domain, then its idlest CPU
 //!   wake-up       selects the previous CPU if it is idle, else an idle CPU of the same LLC domain
 //!   newly idle    pulls a waiting task from the busiest CPU, nearest domain first
-//!   periodic      every domain balances the number of running tasks at its own interval
+//!   periodic      all domains balance the number of runnable tasks at one interval
 //!   busy CPUs     balance too, so that different tasks share a CPU over time
 //!   NUMA          (cpu_selection.rs, fluid/numa.rs) pages migrate to tasks, and tasks to pages
 //! ```
@@ -92,7 +92,7 @@ struct DomainCounts {
 }
 
 impl RunnableCounts {
-    /// Returns run queues without tasks.
+    /// Returns the counts of empty run queues.
     fn new(hardware: &Hardware) -> Self {
         let sum =
             |cpus: usize| DomainCounts { n_runnable: 0, n_idle: cpus as u32, n_cpus: cpus as u32 };

@@ -1,9 +1,9 @@
 //! Occupancy of a shared cache by each program.
 //!
-//! A program inserts lines into the cache at the rate of its misses. Its miss rate decreases as its occupancy
-//! increases. In an LRU cache, all lines have the same residence time `T`. The occupancy of a program is therefore
-//! the amount that the program fills in the time `T`, starting with an empty cache. `T` is the time in which all
-//! programs together fill the cache:
+//! A program inserts lines into the cache at the rate of its misses. The miss rate of a program decreases as the
+//! occupancy of the program increases. In an LRU cache, all lines have the same residence time `T`. The occupancy of a
+//! program is therefore the amount that the program fills in the time `T`, starting with an empty cache. `T` is the
+//! time in which all programs together fill the cache:
 //!
 //! ```text
 //!   size │            ╭─── a        d size / d t = misses(size) per instruction ÷ time per instruction
@@ -58,8 +58,9 @@ impl FillStep {
         [FillStep { width, ..*self }, FillStep { begin: self.begin + width, width }]
     }
 
-    /// Returns whether the misses decrease to zero before the middle of the step. In a large cache, the working set
-    /// of a small program fits into one step; without refinement, the program would never occupy this step.
+    /// Returns whether the misses decrease by more than [`MISS_RATIO_MAX`] in the first half of the step. In a large
+    /// cache, the working set of a small program fits into one step; without refinement, the program would never occupy
+    /// this step.
     fn hides_a_knee(&self, character: &MissCurve) -> bool {
         let misses = |bytes| character.at(bytes).misses;
         ALL_MISS < self.width && misses(self.middle()) * MISS_RATIO_MAX < misses(self.begin)

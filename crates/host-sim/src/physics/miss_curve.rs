@@ -67,9 +67,10 @@ impl MissCurve {
     /// Returns a curve from points in any order, and from the values without a cache, which are all accesses beyond
     /// the private caches.
     ///
-    /// # Errors Returns an error if there are no points, if a value is invalid, if two points have the same size, or
-    /// if misses increase with the size by more than a tenth plus 0.1. The tolerance exists because measurements of
-    /// small miss rates are noisy.
+    /// # Errors
+    /// Returns an error if there are no points, if a value is invalid, if two points have the same size, or if misses
+    /// increase with the size by more than a tenth plus 0.1. The tolerance exists because measurements of small miss
+    /// rates are noisy.
     pub fn new(mut rows: Vec<MissPoint>, none: MissPoint) -> Result<Self, MissCurveError> {
         rows.iter().chain([&none]).try_for_each(check)?;
         rows.sort_by(|one, other| one.bytes.total_cmp(&other.bytes));

@@ -1,8 +1,9 @@
 //! The guard: checks the requests of a policy before the host applies them.
 //!
-//! A request is approved if its target is running and managed, if it changes a setting, and if its CPUs or nodes are
-//! usable. If only a part of a request is possible, the guard narrows the request to that part. All other requests
-//! are rejected with a cause and a message. The journal records narrowed and rejected requests.
+//! A request is approved if the target is due or running, and managed, if the request changes a setting, and if the
+//! CPUs or nodes of the request are usable. If only a part of a request is possible, the guard narrows the request to
+//! that part. All other requests are rejected with a cause and a message. The journal records narrowed and rejected
+//! requests.
 
 use std::collections::BTreeSet;
 

@@ -119,7 +119,7 @@ impl World for EngineWorld {
                 self.denied.retain(|(denied, _)| *denied != target);
             }
             "job" | "unattached" | "show" | "signals" | "domains" | "interval" | "limits" => {}
-            _ => panic!("{word} is no setting"),
+            _ => panic!("{word} is not a setting"),
         }
     }
 
@@ -269,7 +269,7 @@ impl EngineWorld {
             }
             "note" => self.script.borrow_mut().plan.note(reason(rest)),
             "abort" => self.script.borrow_mut().plan.abort = Some(reason("counters-unreadable")),
-            _ => panic!("{word} is no event"),
+            _ => panic!("{word} is not an event"),
         }
     }
 

@@ -11,7 +11,7 @@ use crate::{Class, Profile, Sensitivity};
 /// The jobs of one file, in start order. Jobs with equal starts keep the order of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Workload {
-    /// The name in the file. Without one: the name of the file.
+    /// The name in the file; if the file has no name, derived from the name of the file.
     pub name: String,
     /// The directory of the file. Relative paths are resolved against this directory.
     pub dir: PathBuf,

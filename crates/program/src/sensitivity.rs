@@ -12,7 +12,7 @@
 
 use crate::Class;
 
-/// The largest slowdown that can be declared: 100 times the run time alone.
+/// The largest slowdown that can be declared: an additional time of 100 times the run time alone.
 pub const SLOWDOWN_MAX_PERMILLE: u32 = 100_000;
 
 /// Slowdowns of a program, in permille of its run time alone.

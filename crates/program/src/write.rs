@@ -144,8 +144,7 @@ pub fn to_classic(workload: &Workload) -> Result<String, WriteError> {
     Ok(text)
 }
 
-/// Returns program and arguments of a job without other values. If the job has another value, returns its
-/// description.
+/// Returns the program and the arguments of a job. The error describes a value that the classic format cannot contain.
 fn program_and_args(job: &Job) -> Result<(&Path, &[String]), &'static str> {
     let (program, args) = match &job.command {
         Command::Program { program, args } => (program, args),

@@ -45,7 +45,7 @@ pub struct MemoryAccess {
     /// Unloaded latency of one cache line in nanoseconds.
     pub latency_ns: Option<SourcedValue>,
     /// Peak bandwidth of all CPUs of `from` together in bytes per second: channels × width × transfer rate. Programs
-    /// reach a lower bandwidth, by a factor of the memory channel model.
+    /// reach a lower bandwidth; the simulator has a factor for the difference.
     pub bandwidth_bytes_per_s: Option<SourcedValue>,
 }
 

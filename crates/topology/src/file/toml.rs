@@ -117,7 +117,8 @@ fn list_and_keys(part: &str) -> Option<(&'static str, Vec<(&'static str, u32)>)>
     lists.into_iter().find_map(|(kind, list)| Some((list, vec![("id", number(kind, part)?)])))
 }
 
-/// Writes a machine. [`parse_toml`] reads the same machine from the text.
+/// Writes a machine, without the attributes of core kinds and without the kernel. [`parse_toml`] reads all other values
+/// unchanged from the text.
 pub fn to_toml(machine: &Machine) -> String {
     let file = MachineFile::from(machine);
     let mut text =

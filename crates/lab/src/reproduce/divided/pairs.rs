@@ -175,7 +175,8 @@ pub(super) fn hit_ratios(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> 
     let middle = HitRatiosNextToGroup1::of(&socket("xeon-2x4", ProfileDraw::Middle)?);
     let drawn: Vec<HitRatiosNextToGroup1> =
         sockets(pool)?.iter().map(HitRatiosNextToGroup1::of).collect();
-    let title = "hits in % of the references, by the number of programs of Group 1 next to the program";
+    let title =
+        "hits in % of the references, by the number of programs of Group 1 next to the program";
     let mut hits =
         FindingTable::new(title, &HIT_RATIO_HEADS).units(&["%"]).drawn(ChartKind::Intervals);
     let mut references = FindingTable::new("references per second, millions", &HIT_RATIO_HEADS)

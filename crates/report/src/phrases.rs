@@ -121,7 +121,7 @@ fn page_migration_end_phrase(end: PageMigrationEnd) -> &'static str {
     match end {
         PageMigrationEnd::Done => "",
         PageMigrationEnd::Limit => "; stopped at the requested limit",
-        PageMigrationEnd::Budget => "; stopped at the time limit",
+        PageMigrationEnd::TimeLimit => "; stopped at the time limit",
         PageMigrationEnd::Full => "; stopped because the target node is full",
         PageMigrationEnd::Exited => "; stopped because the job ended",
         PageMigrationEnd::Stopped => "; stopped with the run",

@@ -119,8 +119,8 @@ impl JobMemory {
         sum(self.nodes.iter().map(NodeMemory::private_bytes))
     }
 
-    /// Returns the private memory that a migration to `to` would include: the memory on `from`. If `from` is `None`,
-    /// it is the memory on all nodes except `to`.
+    /// Returns the private memory that a migration to `to` would include: the memory on `from`, or, if `from` is
+    /// `None`, the memory on all nodes except `to`.
     pub fn private_bytes_to_move(&self, from: Option<NodeId>, to: NodeId) -> Bytes {
         let is_source = |node: NodeId| node != to && from.is_none_or(|from| from == node);
         sum(self
@@ -186,7 +186,8 @@ pub struct CompletedPageMigration {
     pub detail: String,
 }
 
-/// Bytes that did not migrate, by the status that the kernel returned for each page.
+/// Bytes that did not migrate, by cause. Most causes are a status that the kernel returned for the
+/// page.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FailedPages {
     /// The page was in use (EBUSY).
@@ -206,12 +207,12 @@ pub struct FailedPages {
 }
 
 impl FailedPages {
-    /// Returns the sum over all statuses.
+    /// Returns the sum over all causes.
     pub fn total(&self) -> Bytes {
         sum(self.named().map(|(_, bytes)| bytes))
     }
 
-    /// Returns the bytes of each status with its name in journals and reports.
+    /// Returns the bytes of each cause, with the name of the cause in journals and reports.
     pub fn named(&self) -> [(&'static str, Bytes); 7] {
         [
             ("busy", self.busy),
@@ -234,7 +235,7 @@ named_enum! {
         /// The limit was reached, and pages remained on the source nodes.
         Limit "limit",
         /// The maximum duration of a migration was reached.
-        Budget "budget",
+        TimeLimit "time-limit",
         /// The target node has no free memory.
         Full "full",
         /// All processes of the target exited, or executed another program.

@@ -180,7 +180,7 @@ impl Work {
             self.config.options.page_migration_time_max < at.saturating_sub(migrator.started());
         let after = self.now();
         let ended = match ended {
-            None if is_too_long => Some(migrator.stop(PageMigrationEnd::Budget, after)),
+            None if is_too_long => Some(migrator.stop(PageMigrationEnd::TimeLimit, after)),
             Some(ended) => Some(CompletedPageMigration {
                 duration: after.saturating_sub(migrator.started()),
                 ..ended

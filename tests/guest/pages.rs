@@ -5,7 +5,7 @@ use std::path::Path;
 
 use base::{Bytes, NodeId};
 use linux::pages::{
-    MigratableMemory, PageMigrationRequest, PageMigrationStop, ProcessMigrationTotals,
+    LiveProcessMemory, PageMigrationRequest, PageMigrationStop, ProcessMigrationTotals,
     ProcessPageMigrator,
 };
 use sched::{Action, CompletedPageMigration, OutcomeResult, PageMigrationEnd};
@@ -147,12 +147,12 @@ fn fill_3(free_mib: u64) -> (LiveRun, u32) {
 }
 
 fn moved_to_3(pid: u32, reserve_permille: u16) -> ProcessMigrationTotals {
-    let process = MigratableMemory::open(pid, start_time_ticks(pid), reserve_permille)
+    let process = LiveProcessMemory::open(pid, start_time_ticks(pid), reserve_permille)
         .expect("the process exists");
     let request = PageMigrationRequest { from: Some(NodeId(0)), to: NodeId(3), limit: u64::MAX };
-    let mut mover =
+    let mut migrator =
         ProcessPageMigrator::new(process, request, &[]).expect("mappings of the process");
-    let totals = (0..100_000).find_map(|_| mover.step()).expect("an end");
+    let totals = (0..100_000).find_map(|_| migrator.step()).expect("an end");
     println!("{totals:?}");
     assert_eq!(totals.requested, totals.moved + totals.failed.total() + totals.not_attempted);
     totals

@@ -2,12 +2,12 @@
 //!
 //! | source | condition | cost |
 //! |---|---|---|
-//! | events | the kernel reports every fork, exec and exit (proc connector); needs `CAP_NET_ADMIN` outside of containers | one read per turn |
+//! | events | the kernel reports every fork, exec and exit (proc connector); requires `CAP_NET_ADMIN` and the initial PID and user namespaces | one read per turn |
 //! | cgroups | only cgroups are selected: `cgroup.procs`, every two seconds | one read per cgroup |
 //! | pids | otherwise: the PIDs since the last poll are read if the last PID of the kernel (`/proc/loadavg`) has changed | one read per turn, and two per new PID |
 //!
-//! Events and new PIDs can miss processes. With these sources, /proc is therefore scanned after lost events, after too
-//! many new PIDs, and every minute (with events: every ten minutes).
+//! The sources `events` and `pids` can miss processes. With these sources, /proc is therefore scanned after lost
+//! events, after too many new PIDs, and every minute (with events: every ten minutes).
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -7,9 +7,9 @@
 //!   released ─► children and descendants with an assigned mask are restored, repeatedly for at least one second
 //! ```
 //!
-//! This module records discovered children. Other descendants are searched when their ancestor is released, and in
-//! every turn of the next second: a fork in progress at the release is not visible yet, and the new child has the
-//! earlier mask. On a busy machine a fork can take longer than an interval.
+//! This module records discovered children. Other descendants are searched when their ancestor is released, and
+//! then in every interval for at least one second: a fork in progress at the release is not visible yet, and the
+//! new child inherits the assigned mask. On a busy machine a fork can take longer than an interval.
 //!
 //! A process that started before the first placement of its ancestor has no assigned mask. A mask that evenkeel did not
 //! assign was set by another program.
@@ -129,7 +129,8 @@ impl InheritedMasks {
         self.released.iter().map(|(_, ancestor)| ancestor.process.tid)
     }
 
-    /// Restores a job and its descendants. Returns the number of threads of the job that changed.
+    /// Restores the affinity of a job and of its descendants. Returns the number of threads of the
+    /// job that changed.
     pub(super) fn release(
         &mut self,
         session: &mut Session,

@@ -52,8 +52,8 @@ pub use status::{ExcludedProcesses, ExclusionReason, ManagedProcess, WatchStatus
 use crate::LiveError;
 use crate::errors::with_causes;
 use crate::session::{
-    JobAffinities, JobSource, MemoryConfig, Session, SessionConfig, Ticks, UndoRecord, UsableCpus,
-    Wakeup, Wakeups, outcome, while_forks_are_hidden,
+    IntervalEnds, JobAffinities, JobSource, MemoryConfig, Session, SessionConfig, UndoRecord,
+    UsableCpus, Wakeup, Wakeups, outcome, while_forks_are_hidden,
 };
 use discovery::Discovery;
 use inherited::InheritedMasks;
@@ -81,7 +81,7 @@ const ALL_EXITED: &str = "the selected processes and their children have exited:
 pub struct AttachHost {
     session: Session,
     tracker: Tracker,
-    ticks: Ticks,
+    interval_ends: IntervalEnds,
     end: WatchEnd,
     was_stopped: bool,
     status: Rc<RefCell<WatchStatus>>,
@@ -97,7 +97,7 @@ pub struct AttachHost {
 enum WatchEnd {
     No,
     Requested,
-    /// All jobs are detached, and a turn has reported this.
+    /// All jobs are detached and reported.
     Reported,
 }
 
@@ -106,7 +106,8 @@ impl AttachHost {
     /// new processes. A watch that may act restores the changes of killed runs; no other setting is changed.
     ///
     /// # Errors
-    /// Nothing is selected, a selected PID does not exist, or a required source is not available.
+    /// Nothing is selected, a selected PID does not exist, a required kernel interface is
+    /// not available, or the undo record cannot be created.
     pub fn new(machine: &Machine, options: AttachOptions) -> Result<Self, AttachError> {
         if options.selection.is_empty() {
             return Err(AttachError::NothingSelected);
@@ -174,7 +175,7 @@ impl AttachHost {
                 idle_after: options.idle_after,
                 now: Nanos::ZERO,
             },
-            ticks: Ticks::new(options.interval),
+            interval_ends: IntervalEnds::new(options.interval),
             end: WatchEnd::No,
             was_stopped: false,
             status: Rc::default(),
@@ -241,7 +242,7 @@ impl AttachHost {
                     self.tracker.handle_exit(&mut self.session, pid);
                 }
                 Wakeup::Helper => self.session.take_memory_results(),
-                Wakeup::Overflow => {} // A watch has interval turns at every tick.
+                Wakeup::Overflow => {} // The turns of a watch do not depend on overflows.
             }
         }
         self.session.recycle(woken);
@@ -273,10 +274,10 @@ impl AttachHost {
             self.session.turn.causes.insert(Cause::Stopping);
             return;
         }
-        if self.end == WatchEnd::Reported || now < self.ticks.next() && !is_first {
+        if self.end == WatchEnd::Reported || now < self.interval_ends.next() && !is_first {
             return;
         }
-        self.ticks.skip_to(now);
+        self.interval_ends.skip_to(now);
         self.update_cpus(now);
         self.tracker.update(&mut self.session, now);
         let pending = &self.session.turn.pending;
@@ -312,7 +313,7 @@ impl AttachHost {
 
     /// Returns the time of the next scheduled event. New processes are discovered once per interval, even without jobs.
     fn next_deadline(&self) -> Nanos {
-        let next = self.ticks.next();
+        let next = self.interval_ends.next();
         self.options.time_limit.map_or(next, |limit| next.min(limit))
     }
 

@@ -36,7 +36,7 @@ pub(super) struct Tracker {
 }
 
 impl Tracker {
-    /// Discovers processes, and samples due processes.
+    /// Discovers processes, and samples the processes with a due sample.
     pub(super) fn update(&mut self, session: &mut Session, now: Nanos) {
         self.inherited.release_late_children(session, &self.jobs, now);
         self.discover(session, now);

@@ -1,4 +1,4 @@
-//! Builds the program to start from a job of the workload.
+//! Builds the spawn request of a job: program, environment, standard files and limits.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::OpenOptions;
@@ -22,8 +22,9 @@ use super::LaunchOptions;
 use super::programs::{absolute, check_kind, file_name, find_program};
 use crate::errors::kernel_message;
 
-/// Nice value of evenkeel, if the kernel permits it. With the same nice value as a thousand busy jobs, evenkeel would
-/// get a thousandth of a CPU. Jobs keep the inherited value.
+/// Nice value of evenkeel if the kernel permits it and the nice value of the jobs is 0 or more. Below 0, evenkeel has
+/// a nice value 10 below that of the jobs. With the same nice value as a thousand busy jobs, evenkeel would get a
+/// thousandth of a CPU. Jobs keep the inherited value.
 const OWN_NICE: i32 = -10;
 const NICE_MIN: i32 = -20;
 
@@ -60,8 +61,8 @@ pub(super) struct Binding {
 }
 
 impl LaunchContext {
-    /// Creates the context of a run. Raises the priority of the calling thread if the options request it and the kernel
-    /// permits it.
+    /// Creates the context of a run. Raises the priority of the calling thread if `takes_priority` is set and the
+    /// kernel permits the change.
     pub(super) fn new(
         workload: &Workload,
         options: &LaunchOptions,
@@ -207,8 +208,8 @@ fn own_executable() -> PathBuf {
     named.unwrap_or_else(|| "/proc/self/exe".into())
 }
 
-/// If the options request it and the kernel permits it, raises the priority of this thread. Returns the nice value of
-/// jobs.
+/// Raises the priority of this thread if `takes_priority` is set and the kernel permits the change. Returns the nice
+/// value of jobs; `None` if the priority was not raised.
 fn raise_priority(options: &LaunchOptions) -> Option<i32> {
     let inherited = system::own_nice();
     let own = own_nice(inherited);

@@ -1,14 +1,14 @@
 //! Interval turns that wait for a counter overflow, for policies that request them.
 //!
 //! ```text
-//!   tick      |     |     |     |     |  …  |     multiples of the interval, over two seconds
-//!   overflow     ×           ×
-//!   turn      |     |           |           |     the tick after an overflow, or after two seconds
+//!   interval end  |     |     |     |     |  …  |     multiples of the interval, over two seconds
+//!   overflow         ×           ×
+//!   turn          |     |           |           |     first interval end after an overflow, or after two seconds
 //! ```
 //!
 //! If permitted, the counters count whole CPUs, including other programs and evenkeel. Otherwise the counters count
 //! each known thread of the jobs; a new thread is counted from the next turn on. If the kernel rejects a counter later,
-//! the loop falls back to a turn at every tick.
+//! the loop falls back to a turn at every interval end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -20,7 +20,7 @@ use linux::source::{Live, text};
 use linux::tasks::{DescriptorReservation, TaskReader};
 use sched::{CounterEvent, Wake};
 
-use crate::session::{Session, Ticks, Wakeups};
+use crate::session::{IntervalEnds, Session, Wakeups};
 
 /// Maximum time between two interval turns.
 pub(super) const TURN_EVERY_MAX: Nanos = Nanos::from_secs(2);
@@ -33,7 +33,7 @@ pub(super) struct Overflow {
     targets: CountedTargets,
     /// Whether the ring buffers have to be read before the loop waits.
     is_unread: bool,
-    /// The first tick after an overflow, if a counter overflowed.
+    /// The first interval end after an overflow, if a counter overflowed.
     due: Option<Nanos>,
     /// Time of the last interval turn.
     last_turn: Nanos,
@@ -49,10 +49,11 @@ enum CountedTargets {
 }
 
 impl Overflow {
-    /// Opens the counters that a policy requests. Returns `None` if the policy requests a turn at every tick.
+    /// Opens the counters that a policy requests. Returns `None` if the policy requests a turn at every
+    /// interval end.
     ///
     /// # Errors
-    /// The reason for the fallback to a turn at every tick.
+    /// The reason for the fallback to a turn at every interval end.
     pub(super) fn open(
         wake: Wake,
         cpus: &CpuSet,
@@ -129,8 +130,8 @@ impl Overflow {
     }
 
     /// Returns the time of the next interval turn if no counter overflows earlier.
-    pub(super) fn next_tick(&self, ticks: &Ticks) -> Nanos {
-        self.due.unwrap_or_else(|| ticks.at_or_before(self.last_turn + TURN_EVERY_MAX))
+    pub(super) fn next_interval_end(&self, interval_ends: &IntervalEnds) -> Nanos {
+        self.due.unwrap_or_else(|| interval_ends.at_or_before(self.last_turn + TURN_EVERY_MAX))
     }
 
     fn woken(&mut self, wakeups: &Wakeups) -> io::Result<()> {
@@ -142,11 +143,11 @@ impl Overflow {
         self.counters.rearm().and(wakeups.watch_overflows(&self.counters))
     }
 
-    /// Makes the next tick due if a counter has overflowed.
-    fn check(&mut self, now: Nanos, ticks: &Ticks) {
+    /// Makes the next interval end due if a counter has overflowed.
+    fn check(&mut self, now: Nanos, interval_ends: &IntervalEnds) {
         let is_unread = std::mem::take(&mut self.is_unread);
         if is_unread && self.due.is_none() && self.counters.any_overflowed() {
-            self.due = Some(ticks.at_or_after(now));
+            self.due = Some(interval_ends.at_or_after(now));
         }
     }
 
@@ -227,55 +228,58 @@ impl Overflow {
     }
 }
 
-/// Schedule of interval turns: at every tick, or at the first tick after an overflow.
+/// Schedule of interval turns: at every interval end, or at the first interval end after an
+/// overflow.
 pub(super) struct IntervalTurns {
-    /// Ticks of the interval. `None` if the policy has no interval.
-    ticks: Option<Ticks>,
-    /// Counters of overflows. `None` if there is a turn at every tick.
+    /// Interval ends; `None` if the policy has no interval.
+    interval_ends: Option<IntervalEnds>,
+    /// Counters of overflows; `None` if there is a turn at every interval end.
     pub(super) overflow: Option<Overflow>,
-    /// Whether ticks are skipped: the last sample contained no load data, and the plan is quiescent.
+    /// Whether interval ends are skipped: the last sample contained no load data, and the plan is
+    /// quiescent.
     is_quiescent: bool,
-    /// Time of the next turn if ticks are skipped and no thread is due earlier.
+    /// Time of the next turn if interval ends are skipped and no thread is due earlier.
     quiescent_until: Nanos,
 }
 
 impl IntervalTurns {
     pub(super) fn new(interval: Option<Nanos>, overflow: Option<Overflow>) -> Self {
-        let (ticks, quiescent_until) = (interval.map(Ticks::new), TURN_EVERY_MAX);
-        IntervalTurns { ticks, overflow, is_quiescent: false, quiescent_until }
+        let (interval_ends, quiescent_until) = (interval.map(IntervalEnds::new), TURN_EVERY_MAX);
+        IntervalTurns { interval_ends, overflow, is_quiescent: false, quiescent_until }
     }
 
     /// Returns the time of the next interval turn while jobs run.
     ///
-    /// If no thread ran since the last turn and the policy is quiescent, ticks are skipped until a thread has to be
-    /// sampled again. With overflows, ticks are skipped until a counter overflows. In both cases [`TURN_EVERY_MAX`] is
-    /// the limit.
+    /// If no thread ran since the last turn and the policy is quiescent, interval ends are skipped until a thread has
+    /// to be sampled again. With overflows, interval ends are skipped until a counter overflows. In both cases
+    /// [`TURN_EVERY_MAX`] is the limit.
     pub(super) fn next(&self, tasks: &TaskReader) -> Option<Nanos> {
-        let ticks = self.ticks.as_ref()?;
+        let interval_ends = self.interval_ends.as_ref()?;
         if let Some(overflow) = &self.overflow {
-            return Some(overflow.next_tick(ticks));
+            return Some(overflow.next_interval_end(interval_ends));
         }
         if !self.is_quiescent {
-            return Some(ticks.next());
+            return Some(interval_ends.next());
         }
         let sample_at = tasks.next_sample_at().unwrap_or(self.quiescent_until);
-        Some(ticks.around(sample_at.min(self.quiescent_until)))
+        Some(interval_ends.around(sample_at.min(self.quiescent_until)))
     }
 
-    /// Returns `None` if no interval turn is due, otherwise whether an overflow is the cause. Skips missed ticks.
+    /// Returns `None` if no interval turn is due, otherwise whether an overflow is the cause. Skips missed
+    /// interval ends.
     pub(super) fn take_due(
         &mut self,
         now: Nanos,
         any_running: bool,
         tasks: &TaskReader,
     ) -> Option<bool> {
-        if let (Some(overflow), Some(ticks)) = (&mut self.overflow, &self.ticks) {
-            overflow.check(now, ticks);
+        if let (Some(overflow), Some(interval_ends)) = (&mut self.overflow, &self.interval_ends) {
+            overflow.check(now, interval_ends);
         }
-        let is_due = any_running && self.next(tasks).is_some_and(|tick| tick <= now);
-        let ticks = self.ticks.as_mut()?;
+        let is_due = any_running && self.next(tasks).is_some_and(|end| end <= now);
+        let interval_ends = self.interval_ends.as_mut()?;
         if is_due || !any_running {
-            ticks.skip_to(now);
+            interval_ends.skip_to(now);
         }
         is_due.then(|| self.overflow.as_ref().is_some_and(Overflow::is_due))
     }
@@ -320,7 +324,7 @@ impl IntervalTurns {
     }
 }
 
-/// Returns the warning of the fallback to a turn at every tick.
+/// Returns the warning of the fallback to a turn at every interval end.
 fn fallback(event: CounterEvent, cause: &str) -> String {
     format!("polling in every interval: overflows of {} cannot be counted: {cause}", event.name())
 }

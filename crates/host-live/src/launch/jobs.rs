@@ -33,7 +33,7 @@ pub(super) enum JobRunState {
 }
 
 pub(super) struct RunningJob {
-    /// Main process of the job, which is also its process group.
+    /// PID of the main process of the job, which is also the id of its process group.
     pub pid: u32,
     /// Descriptor that wakes the loop at the exit of the main process. `None` if no descriptor was free.
     pub pidfd: Option<KeptFile>,
@@ -127,7 +127,7 @@ impl JobTable {
         session.turn.causes.insert(Cause::JobsDue);
     }
 
-    /// Finishes all jobs that have not been started.
+    /// Marks all jobs that have not been started as finished.
     pub(super) fn cancel_starts(&mut self, session: &mut Session) {
         self.due.clear();
         session.turn.pending.jobs.retain(|event| !matches!(event, JobEvent::Due(_)));

@@ -128,7 +128,7 @@ impl Lifecycle {
         }
     }
 
-    /// Kills every process with an exit request of this instant or earlier.
+    /// Kills every process with an exit request at `requested_at` or earlier.
     fn kill(&mut self, session: &mut Session, requested_at: Nanos, now: Nanos) {
         let mut any = false;
         for job in self.jobs.running_ids() {

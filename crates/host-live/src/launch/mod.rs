@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   timer_queue          timed events: starts, time limits, kills
-//!   interval_turns       times of interval turns: at every tick, or after counter overflows
+//!   interval_turns       times of interval turns: in every interval, or after counter overflows
 //!   command              a job of the workload as a program to start
 //!   start                fork, affinity, exec of all jobs that are due
 //!   jobs                 the state of each job
@@ -97,7 +97,8 @@ impl LaunchHost {
     /// ([`LaunchHost::restored`]). No job is started before the first turn.
     ///
     /// # Errors
-    /// The event loop, the output directory or the supervisor is not available.
+    /// The event loop, the output directory or the supervisor is not available, or the
+    /// affinity of evenkeel cannot be read.
     pub fn new(
         workload: Workload,
         machine: &Machine,
@@ -290,8 +291,8 @@ impl LaunchHost {
 
     fn next_deadline(&self) -> Option<Nanos> {
         let any_running = !self.run.jobs.by_pid.is_empty();
-        let tick = self.turns.next(&self.session.tasks).filter(|_| any_running);
-        [self.run.timers.next(), tick].into_iter().flatten().min()
+        let interval_end = self.turns.next(&self.session.tasks).filter(|_| any_running);
+        [self.run.timers.next(), interval_end].into_iter().flatten().min()
     }
 
     fn sample_jobs(&mut self, at: Nanos, sample: &mut Sample) {

@@ -12,8 +12,7 @@ use crate::session::memory::MemoryOptions;
 pub struct LaunchOptions {
     /// Period of interval turns. With `None` only events cause turns.
     pub interval: Option<Nanos>,
-    /// Whether interval turns wait for counter overflows. If overflows cannot be counted, the host polls and reports a
-    /// warning.
+    /// The intervals that cause a turn. If counter overflows cannot be counted, the host polls and reports a warning.
     pub wake: sched::Wake,
     /// Grace period between SIGTERM and SIGKILL.
     pub grace: Nanos,
@@ -30,8 +29,8 @@ pub struct LaunchOptions {
     /// Whether signals that terminate a process are blocked and stop the run. The signals are blocked in the calling
     /// thread and in threads that it starts later.
     pub takes_signals: bool,
-    /// Whether the priority of the calling thread is raised above the jobs, if the kernel permits it. Jobs keep the
-    /// inherited nice value. At the end the nice value of the thread is restored.
+    /// Whether the priority of the calling thread is raised above the priority of the jobs, if the kernel permits
+    /// the change. Jobs keep the inherited nice value. At the end the nice value of the thread is restored.
     pub takes_priority: bool,
     /// Whether all children of this process are jobs. Unknown children are then orphans of jobs and are reaped.
     pub is_sole_parent: bool,

@@ -4,7 +4,7 @@
 //!   main process of a job exits ─► its remaining processes get SIGTERM ─ grace period ─► SIGKILL
 //!
 //!   orphan ─► known, in the process group of a job, or with the id of the run in its environment ─► that job
-//!          ─► in the middle of an exec ─► read again after 1 ms
+//!          ─► in execve(2) ─► read again after 1 ms
 //!          ─► otherwise (`env -i setsid …`) ─► the only job that was ever started, or *unassigned*:
 //!             not sampled, and terminated when the last job has finished
 //! ```
@@ -159,8 +159,8 @@ impl RemainingProcesses {
         parts.timers.add(now + grace, TimedEvent::Kill { requested_at: now });
     }
 
-    /// Kills the processes with an exit request of this instant or earlier. Stops waiting for processes of other users.
-    /// Returns whether a process was killed or abandoned.
+    /// Kills the processes with an exit request at `requested_at` or earlier. Stops waiting for processes of other
+    /// users. Returns whether a process was killed or abandoned.
     pub(super) fn kill(&mut self, parts: &mut RunParts<'_>, requested_at: Nanos) -> bool {
         let is_requested = |process: &RemainingProcess| process.exit_requested <= requested_at;
         let all = self.processes.iter().filter(|(_, process)| is_requested(process));
@@ -367,7 +367,8 @@ impl RemainingProcesses {
         let mut any_left = false;
         for (pid, start_time_ticks, job) in remaining.chain(unassigned) {
             let id = task_id(pid, start_time_ticks);
-            // A process of another user cannot be restored; a warning has reported this.
+            // The affinity of a process of another user cannot be restored; a warning has reported
+            // the process.
             let restore = || restore_threads(pid, |tid| mask_before(session, tid, job));
             any_left |= may_be_running(id) && !restore() && may_be_running(id);
         }

@@ -117,9 +117,9 @@ impl Starter<'_> {
         placement.memory = placement.memory.map(|policy| self.supported(policy));
         // The undo record is written first. Without a record the job starts without a placement.
         let undo = &mut self.session.undo;
-        let announced =
+        let recorded =
             placement.cpus.as_ref().map(|cpus| undo.record_before_fork(&name, &base, cpus));
-        let change = announced.as_ref().and_then(|announced| announced.as_ref().ok()).copied();
+        let change = recorded.as_ref().and_then(|change| change.as_ref().ok()).copied();
         let placed = placement.cpus.clone().filter(|_| change.is_some());
         let binding = self.binding(job, &base, placed.clone(), placement.memory.clone());
         let memory = binding.memory.map(|policy| self.supported(policy));
@@ -134,7 +134,7 @@ impl Starter<'_> {
         self.run.mon_groups.add(job, pid, &mut self.session.undo);
         fault::point();
         self.name_child(change, pid);
-        let place = placement.cpus.take().zip(announced.map(|announced| announced.map(|_| ())));
+        let place = placement.cpus.take().zip(recorded.map(|change| change.map(|_| ())));
         let affinity = AffinityState::new(job, name, pid, base, placed.map(Arc::new));
         let started = self.session.now();
         let pidfd = self.run.timers.watch_exit(self.session, pid);

@@ -266,8 +266,8 @@ impl Binder<'_> {
         (n_restored, any_left)
     }
 
-    /// Restores a job again. If a fork was in progress during the first restoration, the child has the earlier mask,
-    /// and the kernel lists the child only afterwards.
+    /// Restores the threads of a job again. If a fork was in progress during the first restoration, the child
+    /// inherits an assigned mask, and the kernel lists the child only afterwards.
     pub(crate) fn release_late_children(&mut self, state: &AffinityState) {
         if state.was_ever_placed() {
             self.tasks.take_unreadable();

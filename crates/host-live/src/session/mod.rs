@@ -18,8 +18,8 @@
 mod affinity;
 mod binder;
 mod collectors;
+mod interval_ends;
 pub(crate) mod memory;
-mod ticks;
 mod undo_record;
 mod wakeups;
 
@@ -46,8 +46,8 @@ use crate::errors::Warnings;
 pub(crate) use affinity::{AffinityState, exited};
 pub(crate) use binder::Binder;
 pub(crate) use collectors::Collectors;
+pub(crate) use interval_ends::IntervalEnds;
 pub(crate) use memory::{MemoryConfig, PageMigrationParameters, SessionMemory};
-pub(crate) use ticks::Ticks;
 pub(crate) use undo_record::UndoRecord;
 pub(crate) use wakeups::{Wakeup, Wakeups};
 
@@ -59,7 +59,8 @@ const SLOW_EVERY: Nanos = Nanos::from_secs(1);
 pub(crate) enum JobSource {
     /// evenkeel starts the jobs.
     Launched,
-    /// The processes were running before the watch. Real-time threads and memory with its own policy are not changed.
+    /// evenkeel did not start the processes. Their real-time threads, and memory with its own policy, are not
+    /// changed.
     Attached,
 }
 
@@ -372,8 +373,8 @@ impl Session {
     }
 }
 
-/// Calls `step` until every fork that was in progress at the start of the call has finished. The function blocks the
-/// event loop and is called only after the last turn.
+/// Calls `step` repeatedly for the estimated maximum duration of a fork of `parents`, so that every fork in progress
+/// at the start of the call has finished. The function blocks the event loop and is called only after the last turn.
 pub(crate) fn while_forks_are_hidden(
     parents: impl IntoIterator<Item = u32>,
     mut step: impl FnMut(),

@@ -57,8 +57,8 @@ impl UndoRecord {
         }
     }
 
-    /// Records a change of the masks of running threads from `now` to `new`; `restore` sets `old`. Call this function
-    /// before sched_setaffinity(2).
+    /// Records a change of the masks of running threads. `masks` contains the mask that `restore` sets, the current
+    /// mask and the new mask. Call this function before sched_setaffinity(2).
     pub(crate) fn set(
         &mut self,
         job: &str,
@@ -139,7 +139,7 @@ impl UndoRecord {
         }
     }
 
-    /// Whether the file was kept after [`UndoRecord::close`].
+    /// Whether [`UndoRecord::close`] kept the file.
     pub(crate) fn is_kept(&self) -> bool {
         self.is_kept
     }

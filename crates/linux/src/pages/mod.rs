@@ -23,7 +23,7 @@ mod process;
 pub use batch::BatchSize;
 pub use hot_ranges::{MigrationRange, hot_first};
 pub use page_migrator::{
-    FailedPageCounts, MovableMemory, PageMigrationRequest, PageMigrationStop,
+    FailedPageCounts, MigratableMemory, PageMigrationRequest, PageMigrationStop,
     ProcessMigrationTotals, ProcessPageMigrator,
 };
-pub use process::MigratableMemory;
+pub use process::LiveProcessMemory;

@@ -26,7 +26,7 @@ use super::batch::BatchSize;
 use super::hot_ranges::MigrationRange;
 use crate::move_pages::UNWRITTEN;
 
-/// Pages queried in one call: 16 MiB of base pages.
+/// Number of pages queried in one call: 16 MiB of base pages.
 const WINDOW: u64 = 4096;
 /// Maximum number of windows queried in one step, which bounds the duration of a step.
 const WINDOWS_PER_STEP: usize = 64;
@@ -45,7 +45,7 @@ pub struct PageMigrationRequest {
 }
 
 /// Memory of a process that can migrate.
-pub trait MovableMemory {
+pub trait MigratableMemory {
     /// Returns the private memory of the process, with an estimate of the bytes to move in each range.
     fn ranges(&mut self, request: &PageMigrationRequest) -> io::Result<Vec<MigrationRange>>;
     /// Returns an estimate of the bytes to move in mappings that are missing in the truncated list of mappings.
@@ -163,7 +163,7 @@ pub struct ProcessPageMigrator<M> {
     status: Vec<i32>,
 }
 
-impl<M: MovableMemory> ProcessPageMigrator<M> {
+impl<M: MigratableMemory> ProcessPageMigrator<M> {
     /// Prepares a migration; `hot` ranges come first.
     ///
     /// # Errors

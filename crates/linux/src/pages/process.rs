@@ -23,7 +23,7 @@ use std::time::Instant;
 use base::{Nanos, NodeId};
 
 use super::hot_ranges::MigrationRange;
-use super::page_migrator::{MovableMemory, PageMigrationRequest, is_source};
+use super::page_migrator::{MigratableMemory, PageMigrationRequest, is_source};
 use crate::memory::FileText;
 use crate::move_pages;
 use crate::numa_maps::{self, Mapping, MappingKind, SmapsBlock};
@@ -37,19 +37,19 @@ const SAMPLES_OF_ALL: u64 = 1 << 16;
 
 /// The memory of a process until exit or exec.
 #[derive(Debug)]
-pub struct MigratableMemory {
+pub struct LiveProcessMemory {
     pid: u32,
     maps: OwnedFd,
     sizes: (u64, u64),
     meminfo: Option<(NodeId, OwnedFd)>,
-    /// Last estimate of [`MovableMemory::unlisted_bytes`], in bytes.
+    /// Last estimate of [`MigratableMemory::unlisted_bytes`], in bytes.
     unlisted: u64,
     /// Share of the memory of a node that migrations leave free, in permille.
     reserve_permille: u16,
     began: Instant,
 }
 
-impl MigratableMemory {
+impl LiveProcessMemory {
     /// Opens a process.
     ///
     /// # Errors
@@ -63,7 +63,7 @@ impl MigratableMemory {
         }
         let sizes = memory::page_sizes(root);
         let began = Instant::now();
-        Ok(MigratableMemory {
+        Ok(LiveProcessMemory {
             pid,
             maps,
             sizes,
@@ -78,7 +78,7 @@ impl MigratableMemory {
     /// process are read; these mappings show the memory policies of its threads.
     ///
     /// # Errors
-    /// Same as [`MigratableMemory::open`].
+    /// Same as [`LiveProcessMemory::open`].
     pub fn has_memory_policy(&self) -> io::Result<bool> {
         let root = Path::new("/");
         let walk = memory::resident(root, self.pid)? <= memory::WALK_MAX;
@@ -251,7 +251,7 @@ impl ProcessRanges {
     }
 }
 
-impl MovableMemory for MigratableMemory {
+impl MigratableMemory for LiveProcessMemory {
     fn ranges(&mut self, request: &PageMigrationRequest) -> io::Result<Vec<MigrationRange>> {
         match memory::resident(Path::new("/"), self.pid)? {
             bytes if bytes <= memory::WALK_MAX => self.walked(request),
@@ -396,7 +396,7 @@ a0000 default file=/dev/shm/x N0=9 kernelpagesize_kB=4
         use crate::memory::page_samples::tests::{mapping, unmap};
         let (pid, tib) = (std::process::id(), 1u64 << 40);
         let start_time = procfs::stat(Path::new("/"), pid).expect("own line").start_time_ticks;
-        let process = MigratableMemory::open(pid, start_time, 0).expect("this process");
+        let process = LiveProcessMemory::open(pid, start_time, 0).expect("this process");
         let start = mapping(8 * tib, libc::PROT_READ | libc::PROT_WRITE, 32);
         // No node has this number, so all pages are to be moved.
         let request = PageMigrationRequest { from: None, to: NodeId(1000), limit: u64::MAX };

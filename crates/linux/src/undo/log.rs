@@ -1,6 +1,5 @@
 //! The writer of an undo record, which opens the record, appends a line before each change, and removes the record at
 //! the end.
-//! end.
 
 use std::io;
 use std::os::fd::OwnedFd;

@@ -165,9 +165,9 @@ pub struct ThreadChange {
     nr: u64,
 }
 
-/// A child that was announced and has no recorded PID yet.
+/// A child whose fork is recorded and whose PID is not recorded yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct AnnouncedChild {
+struct UnnamedChild {
     nr: u64,
     job: String,
     old: CpuSet,
@@ -178,7 +178,7 @@ struct AnnouncedChild {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Records {
     tasks: BTreeMap<TaskId, ThreadChange>,
-    announced: Vec<AnnouncedChild>,
+    unnamed: Vec<UnnamedChild>,
     mon_groups: BTreeSet<String>,
     cgroup: Option<(HierarchyVersion, PathBuf, bool)>,
 }
@@ -198,7 +198,7 @@ impl Records {
     /// Applies a line.
     pub fn apply(&mut self, line: &UndoLine) {
         match line {
-            UndoLine::Bind { nr, job, old, new } => self.announced.push(AnnouncedChild {
+            UndoLine::Bind { nr, job, old, new } => self.unnamed.push(UnnamedChild {
                 nr: *nr,
                 job: job.clone(),
                 old: old.clone(),
@@ -211,12 +211,12 @@ impl Records {
                 }
             }
             UndoLine::Done { nr } => {
-                self.announced.retain(|announced| announced.nr != *nr);
+                self.unnamed.retain(|child| child.nr != *nr);
                 let changed = self.tasks.values_mut().filter(|change| change.nr == *nr);
                 changed.for_each(|change| change.before = None);
             }
             UndoLine::Free { job } => {
-                self.announced.retain(|announced| announced.job != *job);
+                self.unnamed.retain(|child| child.job != *job);
                 self.tasks.retain(|_, change| change.job != *job);
             }
             UndoLine::MonGroup { name } => drop(self.mon_groups.insert(name.clone())),
@@ -229,10 +229,10 @@ impl Records {
     }
 
     fn name_child(&mut self, nr: u64, task: RecordedTask) {
-        let Some(idx) = self.announced.iter().position(|announced| announced.nr == nr) else {
-            return; // The line with the announcement was damaged.
+        let Some(idx) = self.unnamed.iter().position(|child| child.nr == nr) else {
+            return; // The line of the fork was damaged.
         };
-        let AnnouncedChild { job, old, new, .. } = self.announced.remove(idx);
+        let UnnamedChild { job, old, new, .. } = self.unnamed.remove(idx);
         self.insert_change(task, &job, [&old, &new], None, nr);
     }
 
@@ -255,7 +255,7 @@ impl Records {
 
     /// Returns whether no setting has to be restored.
     pub fn is_empty(&self) -> bool {
-        let no_masks = self.tasks.is_empty() && self.announced.is_empty();
+        let no_masks = self.tasks.is_empty() && self.unnamed.is_empty();
         no_masks && self.mon_groups.is_empty() && self.cgroup.is_none()
     }
 
@@ -283,7 +283,7 @@ impl Records {
 
     /// Returns whether the record contains this job.
     pub fn contains_job(&self, job: &str) -> bool {
-        self.announced.iter().any(|announced| announced.job == job)
+        self.unnamed.iter().any(|child| child.job == job)
             || self.tasks.values().any(|change| change.job == job)
     }
 
@@ -321,10 +321,10 @@ impl Records {
 
     /// Returns whether evenkeel may have set this mask for any task.
     pub fn has_mask(&self, mask: &CpuSet, online: &CpuSet) -> bool {
-        let announced = self.announced.iter().map(|announced| &announced.new);
+        let children = self.unnamed.iter().map(|child| &child.new);
         let change =
             self.tasks.values().flat_map(|change| [Some(&change.new), change.before.as_ref()]);
-        announced
+        children
             .chain(change.flatten())
             .any(|from_evenkeel| from_evenkeel == mask || from_evenkeel.and(online) == *mask)
     }
@@ -332,16 +332,16 @@ impl Records {
     /// Returns for each task of a job the original mask, the mask that evenkeel set, and the previous mask if the
     /// change is unconfirmed.
     fn masks_of(&self, job: &str) -> impl Iterator<Item = (&CpuSet, &CpuSet, Option<&CpuSet>)> {
-        let announced = self.announced.iter().filter(move |announced| announced.job == job);
+        let children = self.unnamed.iter().filter(move |child| child.job == job);
         let tasks = self.tasks.values().filter(move |change| change.job == job);
-        announced
-            .map(|announced| (&announced.old, &announced.new, None))
+        children
+            .map(|child| (&child.old, &child.new, None))
             .chain(tasks.map(|change| (&change.old, &change.new, change.before.as_ref())))
     }
 
     /// Returns the lines of a rewritten file. Applying these lines gives the same state.
     pub fn lines(&self) -> Vec<UndoLine> {
-        let announced = self.announced.iter().map(|a| UndoLine::Bind {
+        let children = self.unnamed.iter().map(|a| UndoLine::Bind {
             nr: a.nr,
             job: a.job.clone(),
             old: a.old.clone(),
@@ -361,7 +361,7 @@ impl Records {
         let cgroup = self.cgroup.clone();
         let cgroup =
             cgroup.map(|(version, home, enables)| UndoLine::Cgroup { version, home, enables });
-        announced.chain(tasks).chain(mon_groups).chain(cgroup).collect()
+        children.chain(tasks).chain(mon_groups).chain(cgroup).collect()
     }
 }
 
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn a_monitoring_group_is_recorded_from_its_announcement_to_its_removal() {
+    fn a_monitoring_group_is_recorded_from_before_its_creation_to_its_removal() {
         let mut records = Records::default();
         let line = |text: &str| serde_json::from_str::<UndoLine>(text).expect(text);
         records.apply(&line(r#"{"mon-group":{"name":"evenkeel-r-0-a"}}"#));

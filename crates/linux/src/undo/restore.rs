@@ -2,8 +2,8 @@
 //!
 //! A record is processed if its file is not locked and was written in this boot, in this PID namespace and by this
 //! user. Every recorded thread and every descendant is inspected. The original mask of a thread is restored if the
-//! thread has exactly the recorded mask. Any other mask stays, with a reason. The file is removed when all settings are
-//! restored. If a call failed or a process could not be read, the file stays for another attempt.
+//! thread has exactly the recorded mask. Any other mask stays, and the report contains the reason. The file is removed
+//! when all settings are restored. If a call failed or a process could not be read, the file stays for another attempt.
 
 mod cgroups_and_mon_groups;
 mod members;

@@ -76,8 +76,8 @@ fn page_faults_cause_turns_and_a_job_without_page_faults_has_a_turn_every_two_se
     // Some turns may have no overflow: on a busy machine the shell may not run for two seconds.
     let n_overflows = busy.iter().filter(|(_, causes)| *causes == OVERFLOW).count();
     assert!(3 <= n_overflows, "{busy:?}");
-    let ticks: Vec<u64> = busy[1..].iter().map(|(at, _)| at.0 / 20_000_000).collect();
-    assert!(ticks.is_sorted_by(|a, b| a < b), "never twice in an interval: {busy:?}");
+    let interval_numbers: Vec<u64> = busy[1..].iter().map(|(at, _)| at.0 / 20_000_000).collect();
+    assert!(interval_numbers.is_sorted_by(|a, b| a < b), "never twice in an interval: {busy:?}");
     let quiet = turns_of("while :; do :; done", 1_000_000, 2).expect("it was counted before");
     assert_eq!(quiet[1].1, [Cause::Interval], "{quiet:?}");
     assert!(Nanos::from_millis(1900) < quiet[1].0, "{quiet:?}");

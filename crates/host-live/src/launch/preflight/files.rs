@@ -1,7 +1,8 @@
 //! The files of jobs: programs, working directories, inputs and outputs.
 //!
-//! A job truncates its output when it starts. An output must therefore not be an input, a program or an output of any
-//! other job. Device and inode number identify a file with several names.
+//! A job truncates its output when it starts. An output must therefore not be the input of its job, the workload
+//! file, a program of a job, or the output of another job. Device and inode number identify a file with several
+//! names.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
@@ -119,7 +120,8 @@ impl<'w> Files<'w> {
         }
     }
 
-    /// Assigns an output to a job. Two jobs must not write the same output, and no job may read the output of another.
+    /// Assigns an output to a job. The output must not be the input of the job, the workload file or the output of
+    /// another job.
     fn assign_output(&mut self, job: &'w Job, output: &Path) -> Result<(), String> {
         let Some(output_id) = truncated_id(output) else { return Ok(()) };
         let output = output.display();
@@ -141,7 +143,8 @@ impl<'w> Files<'w> {
         }
     }
 
-    /// Finds an output that is the program of a job. Call this function after all jobs were checked.
+    /// Returns the first output that is the program of a job. Call this function after all jobs were
+    /// checked.
     pub(super) fn overwritten_program(&self) -> Option<(&'w Job, String)> {
         let mut outputs = self.outputs.iter();
         let (_, job) = outputs.find(|(id, _)| self.program_ids.contains(id))?;

@@ -128,7 +128,8 @@ fn own_header() -> Option<ElfHeader> {
     header(&head)
 }
 
-/// Whether the kernel usually runs programs of this kind: 64-bit kernels run 32-bit programs of the same vendor.
+/// Whether the kernel usually runs programs of this kind: 64-bit kernels for x86 and Arm run 32-bit programs of
+/// the same architecture family.
 fn is_compatible(own: ElfHeader, other: ElfHeader) -> bool {
     own.order == other.order
         && [(X86_64, X86), (X86_64, X86_64), (AARCH64, ARM)].contains(&(own.machine, other.machine))
@@ -203,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn a_64_bit_processor_runs_32_bit_programs_only_of_its_own_vendor() {
+    fn a_64_bit_processor_runs_32_bit_programs_only_of_its_own_architecture_family() {
         let kind = |machine, class| ElfHeader { class, order: 1, machine };
         assert!(is_compatible(kind(X86_64, 2), kind(X86, 1)));
         assert!(is_compatible(kind(AARCH64, 2), kind(ARM, 1)));

@@ -14,7 +14,7 @@ use linux::address_sampling::AddressSampling;
 use linux::cgroup::Cgroup;
 use linux::memory;
 use linux::pages::{
-    BatchSize, MigratableMemory, PageMigrationRequest, PageMigrationStop, ProcessMigrationTotals,
+    BatchSize, LiveProcessMemory, PageMigrationRequest, PageMigrationStop, ProcessMigrationTotals,
     ProcessPageMigrator,
 };
 use sched::{CompletedPageMigration, FailedPages, PageMigrationEnd, Target};
@@ -30,7 +30,7 @@ pub(super) struct JobPageMigrator {
     pub order: PageMigrationOrder,
     /// Processes whose migration has not started, in reverse order.
     waiting: Vec<TaskId>,
-    current: Option<ProcessPageMigrator<MigratableMemory>>,
+    current: Option<ProcessPageMigrator<LiveProcessMemory>>,
     started: Nanos,
     config: MemoryConfig,
     sums: MigrationSums,
@@ -79,12 +79,12 @@ impl JobPageMigrator {
         at: Nanos,
         sampling: &AddressSampling,
     ) -> (u64, Option<CompletedPageMigration>) {
-        let Some(mover) = &mut self.current else { return (0, self.start_next(at, sampling)) };
-        let before = mover.attempted();
-        let totals = mover.step();
-        let requested = mover.attempted() - before;
+        let Some(migrator) = &mut self.current else { return (0, self.start_next(at, sampling)) };
+        let before = migrator.attempted();
+        let totals = migrator.step();
+        let requested = migrator.attempted() - before;
         let Some(totals) = totals else { return (requested, None) };
-        self.batch = mover.batch();
+        self.batch = migrator.batch();
         self.current = None;
         let stop = self.take(totals);
         let ends = !matches!(
@@ -115,7 +115,7 @@ impl JobPageMigrator {
             return Some(self.completed(PageMigrationEnd::Limit, at));
         }
         match self.open(process, sampling) {
-            Ok(Some(mover)) => {
+            Ok(Some(migrator)) => {
                 if let Err(error) = self.widen_cgroup() {
                     let to = self.order.to;
                     self.note_error(&format!(
@@ -123,7 +123,7 @@ impl JobPageMigrator {
                     ));
                     return Some(self.completed(PageMigrationEnd::Error, at));
                 }
-                self.current = Some(mover);
+                self.current = Some(migrator);
             }
             Ok(None) => self.note_error(&format!("process {}: {OWN_POLICY}", process.tid)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -138,10 +138,10 @@ impl JobPageMigrator {
         &self,
         process: TaskId,
         sampling: &AddressSampling,
-    ) -> io::Result<Option<ProcessPageMigrator<MigratableMemory>>> {
+    ) -> io::Result<Option<ProcessPageMigrator<LiveProcessMemory>>> {
         let reserve_permille = self.config.options.reserve_permille;
         let memory =
-            MigratableMemory::open(process.tid, process.start_time_ticks, reserve_permille)?;
+            LiveProcessMemory::open(process.tid, process.start_time_ticks, reserve_permille)?;
         if self.config.source == JobSource::Attached && memory.has_memory_policy()? {
             return Ok(None);
         }
@@ -150,8 +150,9 @@ impl JobPageMigrator {
             limit => limit - (self.sums.moved + self.sums.failed.total().0),
         };
         let request = PageMigrationRequest { from: self.order.from, to: self.order.to, limit };
-        let mover = ProcessPageMigrator::new(memory, request, &hot_pages(sampling, process.tid))?;
-        Ok(Some(mover.with_batch(self.batch)))
+        let migrator =
+            ProcessPageMigrator::new(memory, request, &hot_pages(sampling, process.tid))?;
+        Ok(Some(migrator.with_batch(self.batch)))
     }
 
     fn note_error(&mut self, detail: &str) {
@@ -185,8 +186,8 @@ impl JobPageMigrator {
 
     /// Ends the migration early. Returns the result.
     pub fn stop(&mut self, cause: PageMigrationEnd, at: Nanos) -> CompletedPageMigration {
-        if let Some(mut mover) = self.current.take() {
-            let totals = mover.end(PageMigrationStop::Stopped);
+        if let Some(mut migrator) = self.current.take() {
+            let totals = migrator.end(PageMigrationStop::Stopped);
             self.take(totals);
         }
         self.completed(cause, at)

@@ -26,7 +26,8 @@ use super::{JobProcess, ProcessPages};
 pub(super) const SAMPLE_EVERY: Nanos = Nanos::from_secs(2);
 /// Maximum time between two samples.
 const SAMPLE_EVERY_MAX: Nanos = Nanos::from_secs(30);
-/// Memory counts as changed if more than the resident size divided by this number was added or removed.
+/// Memory counts as changed if more than the resident size divided by this number was added to nodes or
+/// removed from nodes.
 const CHANGED_PART: u64 = 16;
 /// Maximum number of checks between two full samples. At the maximum interval, eight checks take about four minutes.
 const N_CHECKS_MAX: u32 = 8;
@@ -306,7 +307,8 @@ mod tests {
 
     #[test]
     fn a_temporary_change_does_not_hide_a_permanent_change() {
-        // Memory changes before the check at 6 s and changes back before the full sample at 7 s.
+        // Memory changes before the check at 6 s, and the change is undone before the full sample
+        // at 7 s.
         let grows =
             |second| if second == 6 || 10 <= second { mib(1280, 640) } else { mib(640, 640) };
         assert_eq!(samples(40, true, grows), "0 2 ~6 7 ~15 16 18 ~22 ~30");

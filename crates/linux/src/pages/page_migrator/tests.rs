@@ -99,7 +99,7 @@ impl Fake {
     }
 }
 
-impl MovableMemory for Fake {
+impl MigratableMemory for Fake {
     fn ranges(&mut self, _request: &PageMigrationRequest) -> io::Result<Vec<MigrationRange>> {
         self.inject()?;
         Ok(self.ranges.clone())
@@ -173,9 +173,9 @@ fn request(limit: u64) -> PageMigrationRequest {
 }
 
 fn run(fake: Fake, request: PageMigrationRequest) -> (ProcessMigrationTotals, Fake) {
-    let mut mover = ProcessPageMigrator::new(fake, request, &[]).expect("ranges");
-    let totals = (0..100_000).find_map(|_| mover.step()).expect("the migration ends");
-    (totals, mover.memory)
+    let mut migrator = ProcessPageMigrator::new(fake, request, &[]).expect("ranges");
+    let totals = (0..100_000).find_map(|_| migrator.step()).expect("the migration ends");
+    (totals, migrator.memory)
 }
 
 fn check(fake: Fake, request: PageMigrationRequest, expected: Expect) -> Fake {
@@ -245,12 +245,12 @@ fn the_measured_cost_of_a_page_applies_to_the_next_process() {
     let mut slow = BatchSize::default();
     slow.update(256, base::Nanos::from_millis(20));
     let fake = Fake::default().range(1, 1000, 0, false);
-    let mut mover =
+    let mut migrator =
         ProcessPageMigrator::new(fake, request(u64::MAX), &[]).expect("ranges").with_batch(slow);
-    let totals = (0..100).find_map(|_| mover.step()).expect("the migration ends");
-    assert_eq!((totals.moved, mover.memory.n_whole), (1000 * PAGE, 0));
+    let totals = (0..100).find_map(|_| migrator.step()).expect("the migration ends");
+    assert_eq!((totals.moved, migrator.memory.n_whole), (1000 * PAGE, 0));
     assert!(
-        1000 < mover.batch().n_pages_single_call(),
+        1000 < migrator.batch().n_pages_single_call(),
         "a page of this process takes a microsecond"
     );
 }
@@ -353,14 +353,14 @@ fn unlisted_pages_are_not_attempted() {
 
 #[test]
 fn the_caller_may_stop_a_migration() {
-    let mut mover = ProcessPageMigrator::new(
+    let mut migrator = ProcessPageMigrator::new(
         Fake::default().range(1, 3000, 0, false).with_files(),
         request(u64::MAX),
         &[],
     )
     .expect("ranges");
-    assert_eq!(mover.step(), None);
-    let totals = mover.end(PageMigrationStop::Stopped);
+    assert_eq!(migrator.step(), None);
+    let totals = migrator.end(PageMigrationStop::Stopped);
     assert_eq!(totals.requested, 3000 * PAGE);
     assert_eq!(totals.requested, totals.moved + totals.not_attempted);
     assert!(0 < totals.moved && 0 < totals.not_attempted);
@@ -393,7 +393,7 @@ fn with_injected_errors_no_byte_is_counted_twice_or_lost() {
         let from = [None, Some(0), Some(1), Some(3)][rng.below(4) as usize].map(NodeId);
         let limit = if rng.below(2) == 0 { u64::MAX } else { rng.below(16 << 20) };
         let before = fake.node_of.values().filter(|&&node| node == 2).count() as u64 * PAGE;
-        let Ok(mut mover) = ProcessPageMigrator::new(
+        let Ok(mut migrator) = ProcessPageMigrator::new(
             fake,
             PageMigrationRequest { from, to: NodeId(2), limit },
             &[],
@@ -401,12 +401,13 @@ fn with_injected_errors_no_byte_is_counted_twice_or_lost() {
             continue;
         };
         let stops_at = rng.below(40);
-        let totals = (0..stops_at).find_map(|_| mover.step());
-        let totals = totals.unwrap_or_else(|| mover.end(PageMigrationStop::Stopped));
+        let totals = (0..stops_at).find_map(|_| migrator.step());
+        let totals = totals.unwrap_or_else(|| migrator.end(PageMigrationStop::Stopped));
         let sum = totals.moved + totals.failed.total() + totals.not_attempted;
         assert_eq!(totals.requested, sum, "seed {seed}: {totals:?}");
         assert!(totals.moved + totals.failed.total() <= limit, "seed {seed}: {totals:?}");
-        let after = mover.memory.node_of.values().filter(|&&node| node == 2).count() as u64 * PAGE;
+        let after =
+            migrator.memory.node_of.values().filter(|&&node| node == 2).count() as u64 * PAGE;
         assert!(totals.moved <= after - before, "seed {seed}: {totals:?}");
     }
 }
@@ -415,9 +416,11 @@ fn with_injected_errors_no_byte_is_counted_twice_or_lost() {
 fn wait_time_for_a_cpu_does_not_shrink_batches() {
     let n_calls = |wait: u64| {
         let fake = Fake { wait, ..Fake::default() }.range(1, 60_000, 0, false);
-        let mut mover = ProcessPageMigrator::new(fake, request(u64::MAX), &[]).expect("ranges");
-        let totals =
-            std::iter::from_fn(|| Some(mover.step())).flatten().next().expect("the migration ends");
+        let mut migrator = ProcessPageMigrator::new(fake, request(u64::MAX), &[]).expect("ranges");
+        let totals = std::iter::from_fn(|| Some(migrator.step()))
+            .flatten()
+            .next()
+            .expect("the migration ends");
         assert_eq!(totals.moved, 60_000 * PAGE);
         totals.n_calls
     };

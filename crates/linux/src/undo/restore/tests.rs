@@ -161,7 +161,7 @@ fn a_reused_tid_is_not_changed() {
 }
 
 #[test]
-fn a_child_that_was_only_announced_is_found_by_its_environment() {
+fn a_child_without_a_recorded_pid_is_found_by_its_environment() {
     let Some((all, first, _)) = masks() else { return };
     let test_dir = TestDir::new();
     let mut log = test_dir.log();
@@ -406,12 +406,11 @@ fn only_groups_with_a_name_of_the_killed_run_are_removed() {
     for name in ["other", "evenkeel-another-0-a", &unnamed] {
         assert!(at.join(name).join("tasks").exists(), "{name} belongs to another program");
     }
-    assert_eq!(test_dir.n_files(), 0, "settled");
+    assert_eq!(test_dir.n_files(), 0, "all settings are restored");
 }
 
-/// A record of a killed run with a recorded task, its child, and a task whose fork was
-/// recorded before it happened. Another program has set the
-/// affinity of a fourth task.
+/// A record of a killed run with a recorded task, its child, and a task whose fork is recorded without its PID. Another
+/// program has set the affinity of a fourth task.
 struct KilledRun {
     test_dir: TestDir,
     from_evenkeel: [Sleeper; 2],
@@ -438,24 +437,24 @@ fn killed_run([all, first, last]: [&CpuSet; 3]) -> KilledRun {
     std::io::BufRead::read_line(&mut output, &mut line).expect("a line");
     let child = line.trim().parse().expect("a number");
     let (parent, foreign) = (Sleeper(parent), Sleeper::plain());
-    let mut announced = Command::new("sleep");
-    announced.arg("600").env(RUN_VARIABLE, log.run()).env(JOB_VARIABLE, "b");
+    let mut unnamed = Command::new("sleep");
+    unnamed.arg("600").env(RUN_VARIABLE, log.run()).env(JOB_VARIABLE, "b");
     log.set("a", [all, all, first], vec![parent.task()]).expect("a record");
     log.set("c", [all, all, first], vec![foreign.task()]).expect("a record");
     log.record_before_fork("b", all, first).expect("a record");
-    let announced = Sleeper::new(&mut announced);
-    for tid in [parent.0.id(), child, announced.0.id()] {
+    let unnamed = Sleeper::new(&mut unnamed);
+    for tid in [parent.0.id(), child, unnamed.0.id()] {
         affinity::set(tid, first).expect("the task is alive");
     }
     affinity::set(foreign.0.id(), last).expect("the task is alive");
-    KilledRun { test_dir, from_evenkeel: [parent, announced], child, foreign }
+    KilledRun { test_dir, from_evenkeel: [parent, unnamed], child, foreign }
 }
 
 #[test]
 fn after_an_injected_error_a_record_is_kept_until_all_settings_are_restored() {
     let Some((all, first, last)) = masks() else { return };
     let seeds = std::env::var("EVENKEEL_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(150);
-    let (mut n_kept, mut n_settled) = (0, 0);
+    let (mut n_kept, mut n_restored) = (0, 0);
     for seed in 0..seeds {
         let killed = killed_run([&all, &first, &last]);
         let KilledRun { test_dir, from_evenkeel, child, foreign } = &killed;
@@ -480,12 +479,12 @@ fn after_an_injected_error_a_record_is_kept_until_all_settings_are_restored() {
             n_kept += u32::from(stays);
             nr += 1;
         }
-        n_settled += 1;
+        n_restored += 1;
         let has = [&from_evenkeel[0], &from_evenkeel[1]].map(Sleeper::mask);
         assert_eq!(has, [all.clone(), all.clone()], "seed {seed}");
         assert_eq!(affinity::get(*child).expect("alive"), all, "seed {seed}");
         assert_eq!(foreign.mask(), last, "seed {seed}");
     }
-    println!("{n_settled} settled, {n_kept} times kept");
+    println!("{n_restored} restored, {n_kept} times kept");
     assert_ne!(n_kept, 0, "no error was injected");
 }

@@ -26,7 +26,8 @@ pub type NodeSet = IdSet<NodeId>;
 /// ```
 ///
 /// Zero words before the first member and after the last member are not stored, and a single word is stored inline. The
-/// set of a core, an LLC domain or a node therefore takes the same memory on every machine.
+/// memory of a set therefore depends on the distance between the first and the last member, not on the number of CPUs
+/// of the machine.
 ///
 /// The set iterates in increasing order. Sets with the same members are equal, independent of earlier insertions and
 /// removals.

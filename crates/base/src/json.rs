@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::{printable, printable_lines};
 
-/// JSON on one line, without a line feed at the end.
+/// Returns JSON on one line, without a line feed at the end.
 ///
 /// # Errors
 /// The value has no JSON form, for example a map with keys that are not strings.
@@ -17,7 +17,7 @@ pub fn to_line(value: &impl Serialize) -> serde_json::Result<String> {
     Ok(if has_unprintable(json.as_bytes()) { printable(&json) } else { json })
 }
 
-/// Indented JSON, without a line feed at the end.
+/// Returns indented JSON, without a line feed at the end.
 ///
 /// # Errors
 /// See [`to_line`].
@@ -42,7 +42,7 @@ pub fn append_line(buffer: &mut Vec<u8>, value: &impl Serialize) -> serde_json::
     Ok(())
 }
 
-/// Whether JSON may contain unprintable characters: false if all bytes are printable ASCII, which nearly all lines are.
+/// Whether JSON may contain unprintable characters. False if all bytes are printable ASCII, as in nearly all lines.
 fn has_unprintable(json: &[u8]) -> bool {
     json.iter().any(|&byte| b'~' < byte)
 }

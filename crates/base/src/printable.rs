@@ -8,7 +8,7 @@
 //! ```
 
 /// The characters with the property Default_Ignorable_Code_Point of Unicode 16.0 (DerivedCoreProperties.txt). A terminal
-/// does not display them, so that two different names can be displayed equally.
+/// does not display these characters, so two different names can be displayed as the same text.
 const DEFAULT_IGNORABLE: [(char, char); 17] = [
     ('\u{ad}', '\u{ad}'),
     ('\u{34f}', '\u{34f}'),

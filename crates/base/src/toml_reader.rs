@@ -339,7 +339,7 @@ pub fn deserialize<T: DeserializeOwned>(text: &SourceText<'_>) -> Result<T, Loca
 }
 
 /// Converts a serde message into an error without a position. The error of an unknown key contains the nearest known
-/// key.
+/// key, or all known keys if no key is similar.
 pub fn serde_fault(message: &str) -> TomlFault {
     let Some((key, known)) = unknown_field(message) else {
         return TomlFault::Other(plain_message(message));

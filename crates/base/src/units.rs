@@ -14,7 +14,7 @@ pub struct Nanos(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(pub u64);
 
-/// Size of a cache line, in bytes, on every supported processor: the size of one memory transfer and of one miss.
+/// Size of a cache line, in bytes, on every supported processor. Each LLC miss transfers one line.
 pub const LINE_BYTES: u64 = 64;
 
 /// Error of a text that is not a time or a size, with an example of a valid text.
@@ -40,7 +40,7 @@ impl Nanos {
         Nanos(millis * 1_000_000)
     }
 
-    /// Converts seconds, rounded to the nanosecond. Returns `None` if `secs` is negative, not finite or beyond 584
+    /// Converts seconds, rounded to the nanosecond. Returns `None` if `secs` is negative, not finite or beyond 570
     /// years.
     pub fn from_secs_f64(secs: f64) -> Option<Self> {
         let nanos = (secs * 1e9).round();
@@ -156,8 +156,8 @@ const TIME_UNITS: [(&str, u128); 8] = [
 
 /// Parses a time: digits, at most one decimal point and an optional unit (default: seconds).
 ///
-/// The computation uses integers only, so a time that is written and read again is unchanged. Digits below one
-/// nanosecond are truncated. The result saturates on overflow.
+/// The computation uses integers only, so a long time keeps all of its digits. The place value of each digit
+/// is truncated to whole nanoseconds. The result saturates on overflow.
 pub fn exact_nanos(text: &str) -> Option<u128> {
     let text = text.trim();
     TIME_UNITS.iter().find_map(|&(unit, scale)| decimal(text.strip_suffix(unit)?.trim_end(), scale))

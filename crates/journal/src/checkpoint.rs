@@ -109,7 +109,8 @@ impl Checkpoint {
         self.degraded.extend(sample.degraded.iter().cloned());
     }
 
-    /// Removes the tasks of an ended job, because a host need not report the exit of each task.
+    /// Removes the tasks, monitoring groups and memory of an ended or detached job, because a host
+    /// need not report the exit of each task.
     fn remove_tasks_of(&mut self, id: JobId) {
         let exited: BTreeSet<TaskId> =
             self.tasks.values().filter(|task| task.job == id).map(|task| task.task).collect();

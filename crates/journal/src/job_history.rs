@@ -7,7 +7,8 @@
 //! ```
 //!
 //! `explain`, the report, the progress view and the checkpoints of a journal all use this module, so that their results
-//! agree. A request belongs to the outcome of the same turn, target and kind, even if the guard reduced its limit.
+//! agree. A request is matched with the outcome of the same turn, target and kind of action, even if the guard reduced
+//! the limit of a page migration.
 //!
 //! In a replay the outcomes are those of the recorded run, and the requests are those of the replayed policy. These
 //! requests were not carried out. A request without a matching outcome has a separate record.

@@ -49,7 +49,7 @@ pub enum JobChange<'a> {
     Unchanged(&'a CpuSet),
     /// The memory policy was set.
     MemoryPolicySet(&'a MemoryPolicy),
-    /// The affinity from before the placement was restored.
+    /// The affinity was restored to its value before the placement.
     Released {
         /// CPUs to which the job was bound.
         from: Option<CpuSet>,

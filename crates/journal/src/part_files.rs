@@ -6,7 +6,8 @@
 //! ```
 //!
 //! The file with the base name is always the newest part. A full part is renamed to its numbered name, and the next
-//! part is renamed to the base name atomically, so that the base name exists at every instant.
+//! part is renamed to the base name atomically, so that the base name exists at every instant, except on file
+//! systems without hard links.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};

@@ -12,7 +12,7 @@ use crate::part_files::numbered;
 use crate::wire::{CheckpointLine, Encoded, EndLine, HeaderLine, PartNumber, TurnLine};
 use crate::{Checkpoint, FORMAT, Header, JournalError, LineError, RecordedTurn, RunEnd};
 
-/// Length limit of a line. Ten thousand tasks need about one megabyte.
+/// Maximum length of a line, in bytes. Ten thousand tasks need about one megabyte.
 const LINE_BYTES_MAX: u64 = 256 << 20;
 
 /// An open journal: the header, and an iterator over its turns.
@@ -97,7 +97,7 @@ fn check_version(line: &str) -> Result<(), LineError> {
 }
 
 impl Recording {
-    /// Opens the last file of the list, which is the earliest part. The other parts follow in reverse order.
+    /// Opens the parts of a journal. `files` contains their paths, the newest part first.
     fn open(mut files: Vec<PathBuf>) -> Result<Self, JournalError> {
         let path = files.pop().expect("the list holds the given path");
         let mut lines = JournalLines::open(&path)?;
@@ -126,7 +126,8 @@ impl Recording {
         &self.header
     }
 
-    /// Returns the state of the run before the first turn, if earlier parts are missing.
+    /// Returns the state of the run at the start of the first part that was read; `None` if this is
+    /// part 1.
     pub fn checkpoint(&self) -> Option<&Checkpoint> {
         self.checkpoint.as_ref()
     }
@@ -136,13 +137,14 @@ impl Recording {
         self.part.part - 1
     }
 
-    /// Returns the end of the run after all turns have been read. `None` if evenkeel was killed or is running.
+    /// Returns the end of the run. `None` until all turns have been read, or if evenkeel was killed or is
+    /// running.
     pub fn end(&self) -> Option<&RunEnd> {
         self.end.as_ref()
     }
 
-    /// Returns `file:line` of a truncated last line after all turns have been read. A line is truncated if evenkeel or
-    /// the machine stopped during the write.
+    /// Returns `file:line` of a truncated last line; `None` until all turns have been read. A line is truncated if
+    /// evenkeel or the machine stopped during the write.
     pub fn truncated(&self) -> Option<&str> {
         self.truncated.as_deref()
     }

@@ -6,8 +6,8 @@
 //! ```
 //!
 //! A replay is open-loop. Samples and outcomes are those of the recorded run; the plans of the policy are not carried
-//! out. Each turn therefore shows the plan of the policy for the recorded snapshot. The simulator shows how a run
-//! continues with a policy.
+//! out. Each turn therefore shows the plan of the policy for the recorded snapshot. The simulator predicts a run with
+//! another policy.
 //!
 //! An unchanged version of a policy makes the same plans, byte for byte.
 
@@ -23,11 +23,12 @@ use crate::{
 pub struct ReplaySummary {
     /// Number of turns in the recording.
     pub n_turns: u64,
-    /// Number of turns with the recorded requests and rejections.
+    /// Number of turns with the same requests and rejections as in the recording. Reasons are not
+    /// compared.
     pub n_same: u64,
-    /// Number of turns with the recorded requests and rejections, but with other reasons or notes.
+    /// Number of turns counted in `n_same` with other reasons or notes than in the recording.
     pub n_other_reasons: u64,
-    /// Number of the first turn with other requests or rejections.
+    /// Number of the first turn with other requests or rejections than in the recording.
     pub first_difference: Option<u64>,
     /// Whether the first parts of the recording are missing. The policy then starts without its history.
     pub lacks_first_parts: bool,
@@ -114,7 +115,7 @@ impl ReplaySummary {
     }
 }
 
-/// Whether two plans have the same requests. Reasons are ignored.
+/// Whether two plans have the same requests, and both abort or neither aborts. Reasons are ignored.
 fn is_same(one: &Plan, other: &Plan) -> bool {
     one.abort.is_some() == other.abort.is_some()
         && one.requests.len() == other.requests.len()

@@ -1,8 +1,8 @@
 //! Memory of a process by node, read within a time limit, and free memory of nodes.
 //!
 //! For a read of `numa_maps` or `smaps` the kernel walks every page of the process: about 20 ns per page, with the mmap
-//! lock of the process held. If both walks would exceed the time limit, the process is sampled: the nodes of a few
-//! thousand of its pages are queried.
+//! lock of the process held. If the walks for both files would exceed the time limit, the process is sampled: the nodes
+//! of about 2000 of its pages are queried.
 //!
 //! ```text
 //!   resident × cost per page ≤ time   ─►  a walk: numa_maps and smaps            1000 ‰ of the memory
@@ -23,8 +23,8 @@ pub(crate) mod page_samples;
 
 /// Upper bound of bytes read from `smaps`: about 5,800 mappings of 715 bytes each.
 const SMAPS_MAX: u64 = 4 << 20;
-/// Larger processes are never walked: a walk of a million pages takes tens of milliseconds, and the process cannot map
-/// memory during the walk.
+/// Maximum resident size of a process that is walked, in bytes: a walk of a million pages takes tens of milliseconds,
+/// and the process cannot map memory during the walk.
 pub(crate) const WALK_MAX: u64 = 4 << 30;
 /// Upper bound of bytes read from files with a line per mapping: 100,000 to 300,000 mappings. The default of
 /// `vm.max_map_count` is 65,530.

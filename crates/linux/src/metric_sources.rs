@@ -249,7 +249,7 @@ impl Inspection<'_> {
         let is_known = self.text("proc/filesystems").is_ok_and(|text| text.contains("resctrl"));
         match features {
             Ok(features) if features.contains("mbm_total_bytes") => yes("resctrl"),
-            Ok(_) => no("resctrl of this processor has no memory traffic"),
+            Ok(_) => no("resctrl of this processor does not count memory traffic"),
             Err(_) if self.has("sys/fs/resctrl/schemata") => {
                 no("resctrl is mounted, but this processor has no monitoring")
             }
@@ -274,7 +274,7 @@ impl Inspection<'_> {
             Ok(_) => yes("/proc/pressure"),
             Err(_) if !self.is_live => unknown(ONLY_ON_MACHINE),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                no("the kernel has no PSI (since Linux 4.20, CONFIG_PSI)")
+                no("the kernel has no PSI (it requires Linux 4.20 or later with CONFIG_PSI)")
             }
             Err(_) => no("PSI is disabled: boot the kernel with psi=1"),
         }

@@ -57,9 +57,9 @@ pub enum MappingKind {
     /// Anonymous memory.
     #[default]
     Anonymous,
-    /// A file on a disk.
+    /// A file, except [`MappingKind::SharedMemory`].
     File,
-    /// A file in memory (`shm`, `memfd`, System V).
+    /// A file in shared memory (`/dev/shm`, `memfd`, System V).
     SharedMemory,
 }
 

@@ -113,7 +113,7 @@ impl Pagemap {
 }
 
 /// Returns the occupied parts of the ranges (about `resident` bytes in total), each with the index of its range.
-/// Returns all ranges if the kernel does not support the query.
+/// Returns all ranges if a query fails, for example before Linux 6.7.
 pub fn occupied(
     root: &Path,
     pid: u32,

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The name may contain spaces and parentheses, so fields are counted from the last parenthesis. CPU times are in clock
-//! ticks (10 ms).
+//! ticks (usually 10 ms).
 
 /// Name of a program as stored by the kernel: at most 15 bytes, then zeros.
 pub type Comm = [u8; 16];

@@ -31,7 +31,7 @@ pub fn parse_schedstat(text: &[u8]) -> Option<Schedstat> {
     Some(Schedstat { run_ns: numbers.next()?, wait_ns: numbers.next()? })
 }
 
-/// Parses `/proc/TID/task/TID/children`: PIDs separated by spaces.
+/// Parses `/proc/PID/task/TID/children`: PIDs separated by spaces.
 pub fn parse_children(text: &[u8]) -> impl Iterator<Item = u32> + '_ {
     Numbers(text).filter_map(|number| u32::try_from(number).ok())
 }

@@ -6,9 +6,10 @@
 //!   sys/fs/resctrl/mon_groups/evenkeel-RUN-JOB/mon_data/mon_L3_01/…
 //! ```
 //!
-//! A value may be `Unavailable` (currently no data) or `Error`; both are absent, not zero. The kernel extends the
-//! counters to 64 bits. evenkeel creates and removes only monitoring groups with a name of its run. The number of
-//! groups is limited by the RMIDs of the processor; without a free RMID the kernel returns ENOSPC.
+//! A value may be `Unavailable` (currently no data), `Unassigned` or `Error`; such a value is absent, not zero.
+//! The kernel extends the counters to 64 bits. evenkeel creates and removes only monitoring groups with a name of
+//! its run. The number of groups is limited by the RMIDs of the processor; without a free RMID the kernel returns
+//! ENOSPC.
 
 use std::collections::BTreeMap;
 use std::io;

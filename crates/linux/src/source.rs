@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use crate::perf::{CounterGroup, GroupBuffer, GroupSpec};
 use crate::{fault, procfs};
 
-/// Upper bound of the size of a file.
+/// Buffer size, in bytes, from which the buffer for an open file is not enlarged further.
 const FILE_BYTES_MAX: usize = 8 << 20;
 /// Maximum number of files that stay open.
 const OPEN_FILES_MAX: usize = 64;
@@ -77,7 +77,8 @@ impl Live {
         self.root == Path::new("/")
     }
 
-    /// Reads an open file from its start. The buffer is enlarged until the file fits.
+    /// Reads an open file from its start. The buffer is enlarged until the file fits; a file that
+    /// is too large is rejected.
     fn read_open_file(&mut self, path: &str) -> io::Result<Vec<u8>> {
         let file = self.open_files.get(path).ok_or(io::ErrorKind::NotFound)?;
         loop {

@@ -122,7 +122,7 @@ pub enum SpawnStage {
     DeathSignal,
     /// Setting its nice value.
     Nice,
-    /// exec.
+    /// Executing its program.
     Exec,
 }
 
@@ -402,8 +402,8 @@ const DEFAULT_SIGNALS: [libc::c_int; 9] = [
 /// Must be called in a newly forked child.
 unsafe fn reset_signals() {
     let mut none = MaybeUninit::<libc::sigset_t>::uninit();
-    // No fault injection: the calls fail for invalid signal numbers only.
-    // SAFETY: sigemptyset initialises the set before it is used; the other calls have no pointers.
+    // No fault injection: the calls fail for invalid signal numbers only. SAFETY: sigemptyset
+    // initializes the set before it is used; the other calls have no pointers.
     unsafe {
         for signal in DEFAULT_SIGNALS {
             libc::signal(signal, libc::SIG_DFL);
@@ -519,7 +519,7 @@ mod tests {
     fn a_child_that_cannot_join_its_cgroup_starts_and_is_reported() {
         let mut out = tempfile::tempfile().expect("a file");
         let mut start = shell("echo here", &out);
-        // /dev/null opened read-only is no cgroup: the write fails.
+        // /dev/null is opened read-only, so the write fails.
         start.group = Some(File::open("/dev/null").expect("the null device").into());
         let mut batch = SpawnBatch::new().expect("a pipe");
         let pid = batch.fork(&start).expect("a child");

@@ -3,7 +3,6 @@
 //!
 //! Other users cannot write to the directory ([`crate::undo::dirs`]). A state file is replaced atomically (rename). The
 //! content includes PID and start time of the writer, so that a reader can detect that the writer has exited.
-//! exited.
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -73,7 +73,8 @@ struct ControllerType {
     channels: &'static [&'static str],
 }
 
-/// The first type that has a device on the machine is used. Further types would count the same transfers again.
+/// Types of controllers. The first type that has a device on the machine is used. Further types would count the
+/// same transfers again.
 ///
 /// Sources: Documentation/ABI and the `events` directories of the Intel drivers. The AMD drivers have no named events.
 /// The AMD events are from tools/perf/pmu-events/arch/x86/amdzen4/memory-controller.json (`umc_cas_cmd`), and before

@@ -6,12 +6,12 @@
 //!   CounterDeltas     delta    delta         absent         delta        in one interval, scaled
 //! ```
 //!
-//! A [`RawCounter`] holds what perf_event_open(2) returns: value, time enabled, time running.
-//! Hosts and journals hold raw counters only. The engine scales multiplexed counters and subtracts the
-//! counters of children; its result is a [`CounterDeltas`].
+//! A [`RawCounter`] contains the values of one counter in a `read()` of a perf event: value, time
+//! enabled, time running. Hosts and journals hold raw counters only. The engine scales multiplexed
+//! counters and subtracts the counters of children; its result is a [`CounterDeltas`].
 //!
-//! Both tables have a slot for every event and are `Copy`. An event without a counter is absent, never zero. Out of
-//! scope: the event of a processor that implements a [`CounterEvent`]; it depends on the host.
+//! [`Counters`] and [`CounterDeltas`] have an entry for every event and are `Copy`. An event without a counter is
+//! absent, never zero. Out of scope: the PMU event that counts a [`CounterEvent`] on a processor.
 
 macro_rules! counter_events {
     ($($variant:ident $name:literal $unit:literal $source:ident $meaning:literal;)*) => {
@@ -75,7 +75,7 @@ counter_events! {
         "CPU time of the task, measured by the kernel";
     ContextSwitches "context-switches" "switches" Software
         "context switches, voluntary and involuntary";
-    CpuMigrations "cpu-migrations" "moves" Software
+    CpuMigrations "cpu-migrations" "migrations" Software
         "migrations to another CPU";
     PageFaults "page-faults" "faults" Software
         "page faults, minor and major";
@@ -235,8 +235,8 @@ impl Counters {
         self.present = self.present.or(now.present);
     }
 
-    /// Replaces all counters. The slots of absent events are copied only if the set of events changes, because a
-    /// table has many slots and few counters.
+    /// Replaces all counters. The entries of absent events are copied only if the set of events changes, because
+    /// most entries are absent.
     pub fn replace(&mut self, now: &Counters) {
         match self.present == now.present {
             true => self.update(now),

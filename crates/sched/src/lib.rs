@@ -87,7 +87,7 @@ pub trait Policy {
         topology::DomainChoice::Auto
     }
 
-    /// Returns the source of the loads of these domains.
+    /// Returns the source of the loads of the domains.
     fn load_source(&self) -> LoadSource {
         LoadSource::Best
     }

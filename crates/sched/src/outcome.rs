@@ -1,4 +1,4 @@
-//! Results of actions, and reasons for rejection.
+//! Results of actions, and causes of rejections.
 
 use crate::{Action, Request, Target};
 
@@ -74,7 +74,8 @@ named_enum! {
         StartFailed "start-failed",
         /// The undo record could not be written, so nothing was changed.
         UndoRecordFailed "undo-record-failed",
-        /// The limit of returns or repeats of the job's page migrations was reached.
+        /// Memory of the job returned to a previous node, or an incomplete migration was repeated,
+        /// more often than permitted.
         PingPong "ping-pong",
         /// A page migration of the same job is active.
         MigrationInProgress "migration-in-progress",

@@ -14,8 +14,8 @@ pub struct Plan {
     pub requests: Vec<Request>,
     /// Messages for the user. The engine forwards each message once per run.
     pub notes: Vec<Reason>,
-    /// The policy makes no request until a job starts, runs or ends, or the usable CPUs change. A host may
-    /// skip interval turns until then.
+    /// The policy makes no request until a job starts or ends, a task runs, or the usable CPUs change. A
+    /// host may skip interval turns until then.
     pub quiescent: bool,
     /// The policy cannot continue. The run ends with this error and all affinities are restored.
     pub abort: Option<Reason>,
@@ -63,7 +63,8 @@ pub enum Action {
     },
 }
 
-/// The setting that an action changes. For one target, a plan has at most one request of each kind.
+/// The setting that an action changes. The guard rejects the second request of a kind for the same
+/// target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ActionKind {
     /// CPU affinity.

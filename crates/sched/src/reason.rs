@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_phrase_is_printed_only_for_its_word() {
+    fn a_conditional_text_is_printed_only_for_its_value() {
         let template = "it had {load}[by=class: , the highest class][by=load: , {load} at most]";
         let code = ReasonCode::new("phrases", template);
         let of = |by: &'static str| Reason::new(code.clone()).with("load", 0).with("by", by);

@@ -26,11 +26,12 @@ pub struct Turn {
 /// Cause of a turn.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Cause {
-    /// The interval of the policy has elapsed. Every task is sampled and all rates are updated.
+    /// The interval of the policy has elapsed. Tasks are sampled and all rates are updated.
+    /// Sleeping tasks are sampled less often.
     Interval,
     /// Jobs are due to start.
     JobsDue,
-    /// Jobs, or processes of jobs, exited.
+    /// Jobs, or processes of jobs, exited, or jobs were detached.
     Ended,
     /// CPUs went offline or online, or the cpuset changed.
     CpusChanged,
@@ -93,7 +94,7 @@ impl Sample {
 pub struct NumaSettings {
     /// Automatic NUMA balancing is on (`kernel.numa_balancing`).
     pub numa_balancing: bool,
-    /// The inherited memory policy interleaves over nodes.
+    /// The memory policy that evenkeel inherited interleaves over nodes.
     pub interleaves: bool,
 }
 
@@ -252,7 +253,7 @@ pub struct NodeSample {
     /// Memory that the kernel can reclaim at low cost: clean page cache on the inactive list, and
     /// reclaimable slab.
     pub memory_reclaimable: Option<Bytes>,
-    /// Cache lines read and written, summed over its memory controllers.
+    /// Cache lines read and written, summed over the memory controllers of the node.
     pub controller_ops: Option<RawCounter>,
     /// Width of `controller_ops` in bits; 0 without a counter. The counter wraps at this width.
     pub counter_bits: u8,

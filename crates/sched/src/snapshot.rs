@@ -25,7 +25,7 @@ pub struct Snapshot<'a> {
     pub domains: &'a Domains,
     /// Load of each domain in the last interval.
     pub loads: &'a DomainLoads,
-    /// Source of the values of the last interval.
+    /// Signal tiers of the values of the last interval.
     pub tiers: &'a Tiers,
     /// Length of the last interval; zero before the first interval has ended.
     pub interval: Nanos,
@@ -122,7 +122,7 @@ pub struct TaskView {
     pub wait: Option<Nanos>,
     /// The CPU that the task last ran on.
     pub last_cpu: Option<CpuId>,
-    /// Deltas of its counters in the last interval.
+    /// Deltas of the task's counters in the last interval.
     pub counters: CounterDeltas,
 }
 

@@ -31,7 +31,8 @@ use std::{env, fs};
 
 /// Declares one test per file in the directory `cases` of a crate, and a test that fails if a file there has no test.
 ///
-/// The function before the file names receives a machine, the text after `>` and a script. It returns the output.
+/// The function before the file names receives a machine, the text after `>` and a script, and returns the
+/// output.
 #[macro_export]
 macro_rules! case_files {
     ($($play:path: $($name:ident)+;)+) => {

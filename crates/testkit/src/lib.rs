@@ -15,7 +15,8 @@
 //!   0ms a on 0; b on 1 because lowest-number
 //! ```
 //!
-//! The first table lists the words of both crates, the second table the words of one crate:
+//! The first table lists the words that both crates share, the second table the words of each
+//! crate:
 //!
 //! ```text
 //!   due a b                   the jobs start in this turn
@@ -186,7 +187,7 @@ pub fn fields(words: &str) -> impl Iterator<Item = (&str, &str)> + Clone {
 
 /// Parses a value. Panics with the text and the expected type.
 pub fn parse<T: FromStr>(text: &str) -> T {
-    text.parse().unwrap_or_else(|_| panic!("{text:?} is no {}", std::any::type_name::<T>()))
+    text.parse().unwrap_or_else(|_| panic!("{text:?} is not a {}", std::any::type_name::<T>()))
 }
 
 /// Returns the jobs of a line `a b class=5`: words without `=` are names. `first` is the id of the first job.
@@ -230,7 +231,7 @@ fn sensitivity(text: &str) -> Sensitivity {
 fn profile(text: &str) -> Profile {
     let point = |part: &str| {
         let (size, misses) = part.split_once(':').unwrap_or(("1M", part));
-        let mib = size.strip_suffix('M').expect("a size as 4M");
+        let mib = size.strip_suffix('M').expect("a size such as 4M");
         let cache = Bytes::from_mib(parse(mib));
         CurvePoint { cache, misses: parse(misses), ..CurvePoint::default() }
     };
@@ -285,7 +286,7 @@ pub fn action(words: &str) -> Action {
             to: NodeId(parse(to)),
             limit: limit.first().map_or(Action::NO_LIMIT, |mib| Bytes::from_mib(parse(mib))),
         },
-        _ => panic!("{words} is no action"),
+        _ => panic!("{words} is not an action"),
     }
 }
 

@@ -51,7 +51,7 @@ fn the_example_in_the_docs_is_a_journal() {
 /// page of its own.
 const DATA: [&str; 6] = ["machine", "options", "reasons", "values", "counters", "signal_tiers"];
 
-/// Adds the keys of all objects in a value, without numbers of classes.
+/// Adds the keys of all objects in a value, except class numbers.
 fn add_keys(value: &Value, keys: &mut BTreeSet<String>) {
     for inner in value.as_array().into_iter().flatten() {
         add_keys(inner, keys);

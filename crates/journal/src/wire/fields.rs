@@ -228,8 +228,8 @@ macro_rules! line_types {
     };
 }
 
-/// Macro that defines enums of a line and their conversions from and to a type: variants with a value, `|`, variants
-/// without a value.
+/// Macro that defines enums of a line and their conversions from and to a type. The rows are the variants with a
+/// value, then `|`, then the variants without a value.
 macro_rules! line_enums {
     ($($(#[$meta:meta])* $Line:ident for $Type:ident {
         $($variant:ident($kind:ty) = $inner:ident,)* |

@@ -143,8 +143,8 @@ impl Serialize for ReasonValues {
 
 impl<'de> Deserialize<'de> for ReasonValues {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct PlanEntriesInOrder;
-        impl<'de> Visitor<'de> for PlanEntriesInOrder {
+        struct ReasonValuesVisitor;
+        impl<'de> Visitor<'de> for ReasonValuesVisitor {
             type Value = ReasonValues;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -159,7 +159,7 @@ impl<'de> Deserialize<'de> for ReasonValues {
                 Ok(ReasonValues(values))
             }
         }
-        deserializer.deserialize_map(PlanEntriesInOrder)
+        deserializer.deserialize_map(ReasonValuesVisitor)
     }
 }
 

@@ -44,7 +44,7 @@ line_types! {
     }
 }
 
-/// Signal tier of each value: `{"loads":"declared","llc-misses":"counters"}`. Values without a source are
+/// Signal tier of each value: `{"loads":"declared","llc-misses":"counters"}`. Events without a source are
 /// omitted.
 pub(crate) type SignalTiersField = BTreeMap<Name, Name>;
 

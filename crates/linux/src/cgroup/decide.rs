@@ -6,7 +6,7 @@
 //!    `trusted.delegate`), or
 //! 2. the cgroup is the topmost visible cgroup, the user is root, and systemd does not manage it (containers, guests),
 //!    or
-//! 3. the cgroup belongs to the user, the user is not root, and the cgroup is no systemd unit.
+//! 3. the cgroup belongs to the user, the user is not root, and the cgroup is not a systemd unit.
 //!
 //! In v2 a cgroup other than the root either has processes or enables controllers for its children. To enable a
 //! controller, evenkeel would have to move all processes of the cgroup. If the cgroup contains a

@@ -176,7 +176,8 @@ impl RunCgroups {
 
     /// Moves all processes to the delegated cgroup and removes all cgroups of the run. Missing cgroups are no error.
     ///
-    /// # Errors A cgroup could not be removed; the call can be repeated.
+    /// # Errors
+    /// A cgroup could not be removed; the call can be repeated.
     pub fn remove_all(&self) -> Result<(), String> {
         let mut problem = None;
         if self.delegated.version == HierarchyVersion::V2 {

@@ -122,8 +122,8 @@ pub(super) fn open_sampling(
     call(&Raw { flags, sample_period: period, wakeup_events: 1, ..raw }, target, None)
 }
 
-/// Opens a counter that records the data address of one event in `period` events. With `precise` = 2 the sample has no
-/// skid; with 0 it has arbitrary skid.
+/// Opens a counter that records the data address of one event in `period` events. `precise` is the value of
+/// `precise_ip`: 2 requests samples without skid, 0 permits arbitrary skid.
 pub(crate) fn open_addresses(
     attr: &Attr,
     target: CounterTarget,

@@ -146,8 +146,9 @@ pub fn add_group(
     Ok(())
 }
 
-/// Adds the readings of one event on the PMUs of two core kinds. The PMUs are read one after the other, so the times
-/// differ slightly: the smaller time enabled is used for both, and the sum of the times running is limited to it.
+/// Adds the raw counters of one event on the PMUs of two core kinds. The PMUs are read one after the other, so the
+/// times differ slightly: the smaller time enabled is used for both, and the sum of the times running is limited to
+/// it.
 fn on_both_pmus(one: RawCounter, other: RawCounter) -> RawCounter {
     let enabled_ns = one.enabled_ns.min(other.enabled_ns);
     let running_ns = one.running_ns.saturating_add(other.running_ns).min(enabled_ns);

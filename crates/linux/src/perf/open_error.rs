@@ -1,11 +1,11 @@
 //! Causes why a counter cannot be opened, with remedies.
 //!
 //! ```text
-//!   target and mode                               permission (one of)
+//!   target and mode                               permission: one is sufficient
 //!   an own task, user mode                        perf_event_paranoid ≤ 2, CAP_PERFMON
 //!   an own task, user and kernel mode             perf_event_paranoid ≤ 1, CAP_PERFMON
 //!   a CPU, memory controllers                     perf_event_paranoid ≤ 0, CAP_PERFMON
-//!   a task of another user                        CAP_PERFMON; before Linux 5.9 also CAP_SYS_PTRACE
+//!   a task of another user                        CAP_PERFMON (before Linux 5.9 together with CAP_SYS_PTRACE)
 //! ```
 //!
 //! Before Linux 5.8 CAP_SYS_ADMIN has the role of CAP_PERFMON. Kernels of kernel.org have no value above 2.

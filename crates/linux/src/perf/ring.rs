@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   page 0      head: bytes written by the kernel · tail: bytes read by this program
-//!   pages 1…    records; the last page is followed by the first one
+//!   pages 1…    records; after the last page the kernel continues at page 1
 //! ```
 
 use std::io;

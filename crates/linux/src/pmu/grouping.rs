@@ -9,13 +9,14 @@
 //! ```
 //!
 //! The kernel schedules a group as a whole. A group that needs every counter of a core is never scheduled while another
-//! user has a counter. On most machines the hard lockup detector of the kernel uses a counter for cycles on every CPU
-//! (`kernel.nmi_watchdog`; kernel/watchdog_perf.c). One general-purpose counter is therefore always left free, because
-//! the detector may be enabled at any time. If the detector uses the fixed counter for cycles, the cycles of a task
-//! need a general-purpose counter.
+//! user of the PMU (for example perf) occupies a counter. On most machines the hard lockup detector of the kernel uses
+//! a counter for cycles on every CPU (`kernel.nmi_watchdog`; kernel/watchdog_perf.c). One general-purpose counter is
+//! therefore always left free, because the detector may be enabled at any time. If the detector uses the fixed counter
+//! for cycles, the cycles of a task need a general-purpose counter.
 //!
 //! Two events are counted at the same times only if they are in one group. Cycles and instructions, and misses and
-//! references, are therefore in one group. These events are separated only if a core has fewer counters than events.
+//! references, are therefore in one group. These events are separated only if a core has fewer counters than the
+//! events need.
 
 use std::collections::BTreeMap;
 

@@ -72,7 +72,7 @@ pub struct UarchEvent {
 pub enum UarchError {
     #[error("{0}")]
     Parse(String),
-    #[error("events/{file}.toml: {name:?} is no hardware event: see `evenkeel machine`")]
+    #[error("events/{file}.toml: {name:?} is not a hardware event: see `evenkeel machine`")]
     UnknownEvent { file: String, name: String },
     #[error("events/{file}.toml: {name} has neither an event nor a reason in [absent]")]
     Missing { file: String, name: &'static str },
@@ -396,7 +396,7 @@ mod tests {
             "events/a.toml: cycles has neither an event nor a reason in [absent]"
         );
         let unknown = error(&format!("{head}pmu = []\n[absent]\ncycels = \"no\"\n"));
-        assert!(unknown.contains("\"cycels\" is no hardware event"), "{unknown}");
+        assert!(unknown.contains("\"cycels\" is not a hardware event"), "{unknown}");
         let sourceless = error(&format!("{head}{}", pmu.replace("\"b\"", "\"\"")));
         assert!(sourceless.contains("fixed_source is empty"), "{sourceless}");
         let misspelled = error(&format!("{head}pmus = []\n"));

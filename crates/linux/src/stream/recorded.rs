@@ -12,7 +12,8 @@ use crate::fault;
 use crate::perf::{CounterGroup, CounterTarget, GroupBuffer, GroupSpec};
 use crate::source::Source;
 
-/// Upper bound of the length of a line: ten times `/proc/schedstat` with a thousand CPUs.
+/// Maximum length of a line, in bytes: ten times the size of `/proc/schedstat` with a thousand
+/// CPUs.
 const LINE_BYTES_MAX: u64 = 16 << 20;
 
 /// Error while a stream is read.
@@ -76,7 +77,7 @@ pub fn is_stream(path: &Path) -> bool {
 /// Opens a stream and reads its setup.
 ///
 /// # Errors
-/// The file cannot be read, is no stream, or has another version.
+/// The file cannot be read, is not a stream, or has another version.
 pub fn read(path: &Path) -> Result<Recorded, StreamError> {
     let mut lines = Lines::open(path)?;
     let Some(first) = lines.next()? else {

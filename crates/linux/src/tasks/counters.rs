@@ -27,7 +27,8 @@ pub enum CounterMode {
     /// sample is not worth its cost.
     #[default]
     Auto,
-    /// The software events of each task, even without hardware events.
+    /// The hardware events of each task, if available, and the software events of each task in
+    /// every sample.
     All,
     /// No counters.
     Off,

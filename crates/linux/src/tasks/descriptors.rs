@@ -22,7 +22,7 @@ const REMAINING_PROCESSES: u64 = 16;
 #[derive(Debug)]
 pub struct DescriptorBudget {
     free: Arc<AtomicU64>,
-    free_for_ends: Arc<AtomicU64>,
+    free_for_pidfds: Arc<AtomicU64>,
     /// Whether a request failed because no descriptor was free.
     pub ran_out: bool,
     /// Initial number of free descriptors, without the descriptors for pidfds.
@@ -42,34 +42,34 @@ impl DescriptorBudget {
     /// Creates the budget for a limit of open descriptors. One pidfd for each job is reserved.
     pub fn new(limit: u64, n_jobs: u64) -> Self {
         let without_reserve = limit.saturating_sub(RESERVE);
-        let for_ends = (n_jobs + REMAINING_PROCESSES).min(without_reserve / 2);
+        let for_pidfds = (n_jobs + REMAINING_PROCESSES).min(without_reserve / 2);
         let n_all = match crate::fault::is_injected("no-descriptors") {
             true => 0,
-            false => without_reserve - for_ends,
+            false => without_reserve - for_pidfds,
         };
         let count = |n: u64| Arc::new(AtomicU64::new(n));
-        let free_for_ends = count(if n_all == 0 { 0 } else { for_ends });
+        let free_for_pidfds = count(if n_all == 0 { 0 } else { for_pidfds });
         let free = count(n_all);
-        DescriptorBudget { free, free_for_ends, ran_out: false, n_all, keeps_files: true }
+        DescriptorBudget { free, free_for_pidfds, ran_out: false, n_all, keeps_files: true }
     }
 
     /// Creates a budget without a limit for counters. No file stays open, because a recording contains each read with
     /// its path.
     pub fn for_recording() -> Self {
         let free = Arc::new(AtomicU64::new(u64::MAX));
-        let free_for_ends = Arc::default();
-        DescriptorBudget { free, free_for_ends, ran_out: false, n_all: 0, keeps_files: false }
+        let free_for_pidfds = Arc::default();
+        DescriptorBudget { free, free_for_pidfds, ran_out: false, n_all: 0, keeps_files: false }
     }
 
     /// Opens a pidfd, which becomes readable when the process exits. Returns `Ok(None)` if no descriptor is free.
     pub fn keep_pidfd(&self, pid: u32) -> io::Result<Option<KeptFile>> {
-        if self.free_for_ends.load(Ordering::Relaxed) == 0 {
+        if self.free_for_pidfds.load(Ordering::Relaxed) == 0 {
             return Ok(None);
         }
         let Some(process) = Pid::from_raw(pid.cast_signed()) else { return Ok(None) };
         let open = || Ok(pidfd_open(process, PidfdFlags::empty())?);
         match fault::retry("pidfd_open", open) {
-            Ok(file) => Ok(Some(KeptFile::new(file, &self.free_for_ends))),
+            Ok(file) => Ok(Some(KeptFile::new(file, &self.free_for_pidfds))),
             Err(error) if is_shortage(&error) => Ok(None),
             Err(error) => Err(error),
         }

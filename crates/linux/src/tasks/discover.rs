@@ -135,7 +135,7 @@ impl<S: Source> TaskReader<S> {
         process.threads[n_known..].iter().map(|thread| thread.id.tid).collect()
     }
 
-    /// Adds all new threads and children of a job. Returns whether there were any.
+    /// Adds all new threads and children of a job. Returns whether a thread or child was added.
     pub fn refresh(&mut self, job: JobId, mask: &Arc<CpuSet>) -> bool {
         let mut found = false;
         let pids: Vec<u32> = self.processes_of(job).map(|(pid, _)| pid).collect();
@@ -146,7 +146,8 @@ impl<S: Source> TaskReader<S> {
         found
     }
 
-    /// Adds the new children of the selected threads of a process. Returns whether there were any.
+    /// Adds the new children of the selected threads of a process. Returns whether a child was
+    /// added.
     pub(super) fn find_children(
         &mut self,
         job: JobId,

@@ -1,11 +1,13 @@
 //! Processes and threads of jobs: discovery, identification and sampling.
 //!
-//! A job consists of its main process and all descendants. Children are read from `/proc/TID/children`, only for
-//! threads that have run since the last read, because other threads cannot have started a process. The kernel reparents
-//! orphans to evenkeel, their nearest subreaper. The process group or the environment of an orphan identifies its job.
+//! A job consists of its main process and all descendants. Children are read from `/proc/PID/task/TID/children`, only
+//! for threads that have run since the last read, because other threads cannot have started a process. The kernel
+//! reparents orphans to evenkeel, their nearest subreaper. The process group or the environment of an orphan identifies
+//! its job.
 //!
 //! Sampling must be cheap: files stay open while descriptors are available, only threads that have run are read in
-//! detail, and sleeping threads are sampled at increasing intervals of at most two seconds.
+//! detail, and sleeping threads are sampled at increasing intervals, at most two seconds in a run and ten seconds
+//! in a watch.
 //!
 //! One reader serves live runs, `evenkeel record` and `evenkeel replay`: files and counters come from a [`Source`]. A
 //! recording contains every thread in every turn ([`TaskReader::sample_all`]). No file stays open, because the

@@ -34,8 +34,8 @@ pub(super) fn read(
     let (groups, doubted) = group(&cached, sharers);
     if !doubted.is_empty() {
         warnings.push(format!(
-            "CPUs {doubted} disagree with others about sharing their last-level cache; \
-             CPUs that list each other share it"
+            "the lists of CPUs that share the last-level cache of CPUs {doubted} are inconsistent; \
+             CPUs that list each other share a cache"
         ));
     }
     let groups = whole_cores(groups, cores, warnings);

@@ -74,7 +74,7 @@ pub(super) fn siblings(
     let (cores, doubted) = group(online, siblings);
     if !doubted.is_empty() {
         warnings.push(format!(
-            "CPUs {doubted} disagree with others about their SMT siblings; \
+            "the lists of SMT siblings of CPUs {doubted} are inconsistent; \
              CPUs that list each other are siblings"
         ));
     }

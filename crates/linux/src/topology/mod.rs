@@ -10,9 +10,9 @@
 //! ```
 //!
 //! Firmware may report contradictory data, and recordings may be incomplete. [`Machine::new`] would reject
-//! contradictory data. This module corrects such data by fixed rules (data of the lower number take precedence), with
-//! one warning for each correction. Missing data stay missing, with two exceptions: a CPU without known siblings is a
-//! separate core, and a kernel without NUMA has one node, 0, with all memory and all CPUs.
+//! contradictory data. This module corrects such data by fixed rules (the data of the lower CPU or node number take
+//! precedence), with one warning for each correction. Missing data stay missing, with two exceptions: a CPU without
+//! known siblings is a separate core, and a kernel without NUMA has one node, 0, with all memory and all CPUs.
 
 mod allowed;
 mod caches;

@@ -1,7 +1,7 @@
 //! Small files below a root. The root is `/`, or a directory with the recorded `/sys` and `/proc` of another machine.
 //!
 //! Recorded trees are untrusted input. A file is read up to a bound and without blocking (a named pipe would block
-//! forever). A missing or unreadable file is `None`. Content is parsed only in this file.
+//! forever). A missing or unreadable file is `None`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,12 +13,14 @@ use rustix::fs::{CWD, Mode, OFlags, openat};
 
 use crate::fault;
 
-/// `/proc/cpuinfo` of a thousand CPUs has 1.5 MB. Other files are shorter.
+/// Size, in bytes, from which a file is rejected. `/proc/cpuinfo` of a thousand CPUs has 1.5 MB.
+/// Other files are shorter.
 const FILE_BYTES_MAX: usize = 8 << 20;
-/// Most files of sysfs have at most this size and are read with one call. A machine has thousands of such files.
+/// Initial size of the buffer, in bytes. Most files of sysfs fit and are read with one call. A machine has
+/// thousands of such files.
 const FILE_BYTES_USUAL: usize = 4096;
 
-/// 1 EiB. Larger values are damaged and ignored.
+/// Maximum plausible value (1 EiB for a size). Larger values are damaged and ignored.
 pub(super) const VALUE_MAX: u64 = 1 << 60;
 
 /// A root directory.
@@ -132,7 +134,8 @@ impl Tree {
     }
 }
 
-/// Limit of [`base::IdSet`], which bounds its memory. Larger numbers are errors.
+/// Maximum id of an [`base::IdSet`], which bounds the memory of the set. Larger numbers are
+/// ignored.
 const NUMBER_MAX: u32 = 65_535;
 
 /// Parses a text that consists only of digits.

@@ -344,7 +344,7 @@ fn the_report_of_a_watch_lists_the_managed_processes_and_their_moves() {
     let job = &json["jobs"][0];
     assert_eq!((&json["run"]["host"], &job["state"]), (&"watch".into(), &"detached".into()));
     assert!(job["n_moves"].as_u64().is_some_and(|n| 0 < n), "{job}");
-    // Kernel counters of the watched process: each move is a migration between CPUs.
+    // Software events of the watched process are counted, and each move is a migration between CPUs.
     let machine = tool::success(&["machine"]);
     if machine.contains("yes kernel     page faults") {
         let counters = job["counters"].as_array().expect("a list");

@@ -125,8 +125,9 @@ struct RunSums {
     with_memory: [f64; 2],
     /// Time of these programs × the share of memory on the node of the program.
     local: [f64; 2],
-    /// Time of these programs × the share on nodes at the smallest remote distance, and the same for larger distances.
+    /// Time of these programs × the share of memory on remote nodes at the smallest distance.
     near: f64,
+    /// Time of these programs × the share of memory on all other remote nodes.
     far: f64,
     /// Time with less than 90 % local memory, and the number of these periods.
     away: f64,

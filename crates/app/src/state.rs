@@ -1,8 +1,8 @@
 //! The state file of a running evenkeel, which `evenkeel status` reads.
 //!
-//! Only turns write the state file. A turn with an event writes the file immediately (for a run at most once per
-//! second). Without events the file is written every few seconds. The state file is optional: if it cannot be written,
-//! watch prints one warning and continues.
+//! The state file is written only in turns. A turn with an event writes the file immediately (for a run at most once
+//! per second). Without events the file is written every few seconds. The state file is optional: if it cannot be
+//! written, watch prints one warning and continues.
 
 use std::collections::BTreeMap;
 use std::io;

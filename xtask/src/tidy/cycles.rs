@@ -46,7 +46,7 @@ pub fn check(root: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<Fault>> {
     Ok(faults)
 }
 
-/// Returns the module of a file: `a/mod.rs` and `a.rs` are the module `a`. Test modules are not modules of this check.
+/// Returns the module of a file: `a/mod.rs` and `a.rs` are the module `a`. Test modules are not checked.
 fn module_of(file: &str) -> Option<Module> {
     let path = file.strip_suffix(".rs")?;
     let mut parts: Module = path.split('/').map(str::to_owned).collect();

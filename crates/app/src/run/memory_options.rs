@@ -17,7 +17,7 @@ pub struct MemoryArgs {
     /// Limit the memory that all page migrations together move per second
     #[arg(long, value_name = "SIZE", default_value = "1G", value_parser = input::nonzero_size, allow_hyphen_values = true)]
     page_migration_rate: Bytes,
-    /// Limit the memory of one program that migrates per minute
+    /// Limit the memory that page migrations move per minute for each job
     #[arg(long, value_name = "SIZE", default_value = "16G", value_parser = input::nonzero_size, allow_hyphen_values = true)]
     page_migration_budget: Bytes,
 }

@@ -62,7 +62,7 @@ impl Timeline {
         Timeline { capacity: capacity.max(8), ..Timeline::default() }
     }
 
-    /// Starts a segment at `at`, if the CPUs changed. `bound`: evenkeel bound the job to these CPUs.
+    /// Starts a segment at `at`, if the CPUs changed. `bound` is true if evenkeel bound the job to these CPUs.
     pub fn set_cpus(&mut self, sets: &mut CpuSets, at: Nanos, cpus: Option<&CpuSet>, bound: bool) {
         if let Some(cpus) = cpus {
             self.all = self.all.or(cpus);

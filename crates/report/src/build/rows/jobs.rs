@@ -93,8 +93,8 @@ fn state(progress: &JobProgress) -> JobStateName {
     }
 }
 
-/// Adds the CPUs and the reason of the start. In a replay, the CPUs are those of the recorded run and the reason is
-/// that of the replayed policy, so both are in separate fields.
+/// Adds the CPUs and the reason of the start. In a replay, the CPUs are from the recorded run and the reason is from
+/// the replayed policy, so both are in separate fields.
 fn with_start(row: JobRow, is_replay: bool, track: &JobTrack) -> JobRow {
     let (cpus, request) = (track.start_cpus.as_ref(), track.start_request.as_ref());
     let start_cpus = cpus.map(CpuSet::to_string);

@@ -123,19 +123,19 @@ struct Map<'a, 's> {
 
 impl Map<'_, '_> {
     fn put(&mut self, job_idx: usize, assignment: NmassAssignment) {
-        let process = &self.jobs[job_idx];
-        self.slots.add(self.snapshot, &process.job, assignment.domain);
+        let nmass_job = &self.jobs[job_idx];
+        self.slots.add(self.snapshot, &nmass_job.job, assignment.domain);
         self.pressure[assignment.domain] =
-            self.pressure[assignment.domain].saturating_add(process.pressure());
+            self.pressure[assignment.domain].saturating_add(nmass_job.pressure());
         self.assignments[job_idx] = Some(assignment);
     }
 
     fn take(&mut self, job_idx: usize) {
-        let process = &self.jobs[job_idx];
+        let nmass_job = &self.jobs[job_idx];
         let Some(assignment) = self.assignments[job_idx].take() else { return };
-        self.slots.remove(self.snapshot, &process.job, assignment.domain);
+        self.slots.remove(self.snapshot, &nmass_job.job, assignment.domain);
         self.pressure[assignment.domain] =
-            self.pressure[assignment.domain].saturating_sub(process.pressure());
+            self.pressure[assignment.domain].saturating_sub(nmass_job.pressure());
     }
 
     /// Performs the second step for one job: its home, else the least occupied processor.

@@ -386,10 +386,10 @@ impl Fluid {
     /// Handles a balancing attempt among the busy CPUs of a domain.
     pub(super) fn balance_busy(&mut self, domain: usize) {
         self.busy_balancing[domain].attempts_left -= 1;
-        for here in 0..self.kernel.n_groups(domain) {
+        for group_idx in 0..self.kernel.n_groups(domain) {
             let (cpus, tasks) = (&self.cpus, &self.tasks);
             let has_movable = |from: usize, to| first_movable(&cpus[from], tasks, to).is_some();
-            let pull = self.kernel.balance_busy((domain, here), &has_movable);
+            let pull = self.kernel.balance_busy((domain, group_idx), &has_movable);
             let Some(TaskPull { from, to, .. }) = pull else { continue };
             if let Some(idx) = first_movable(&self.cpus[from], &self.tasks, to) {
                 self.migrate(idx, to);

@@ -79,19 +79,19 @@ pub(super) fn domains_by_cpu(domains: &[BusyDomain], n_cpus: usize) -> Vec<Vec<u
 /// Runnable tasks and online CPUs of a group.
 #[derive(Clone, Copy, Debug, Default)]
 struct BusyGroup {
-    running: u64,
-    cpus: u64,
+    n_runnable: u64,
+    n_cpus: u64,
     has_idle: bool,
 }
 
 impl BusyGroup {
     /// Returns the load per CPU.
     fn load(self) -> u64 {
-        TASK_LOAD * self.running / self.cpus.max(1)
+        TASK_LOAD * self.n_runnable / self.n_cpus.max(1)
     }
 
     fn is_overloaded(self) -> bool {
-        self.cpus < self.running
+        self.n_cpus < self.n_runnable
     }
 }
 
@@ -125,48 +125,51 @@ impl KernelModel {
     /// CPU, or if the groups are balanced.
     pub fn balance_busy(
         &mut self,
-        (domain, here): (usize, usize),
+        (domain, group_idx): (usize, usize),
         takes: &dyn Fn(usize, usize) -> bool,
     ) -> Option<TaskPull> {
         let groups: Vec<BusyGroup> =
             self.domains[domain].groups.iter().map(|cpus| self.group(cpus)).collect();
-        let Some((busiest, imbalance)) = self.busiest(&groups, here) else {
-            self.domains[domain].failed[here] = 0;
+        let Some((busiest, imbalance)) = self.busiest(&groups, group_idx) else {
+            self.domains[domain].failed[group_idx] = 0;
             return None;
         };
-        let failed = self.domains[domain].failed[here];
+        let failed = self.domains[domain].failed[group_idx];
         let weighs = match self.version {
             KernelVersion::V6_18 => TASK_LOAD.checked_shr(failed).unwrap_or(0),
             KernelVersion::V4_2 | KernelVersion::V2_6_27 => 0,
         };
-        let pull = (weighs <= imbalance).then(|| self.pull_between(domain, (busiest, here), takes));
+        let pull =
+            (weighs <= imbalance).then(|| self.pull_between(domain, (busiest, group_idx), takes));
         let pull = pull.flatten();
-        self.domains[domain].failed[here] = if pull.is_some() { 0 } else { failed + 1 };
+        self.domains[domain].failed[group_idx] = if pull.is_some() { 0 } else { failed + 1 };
         pull
     }
 
     fn group(&self, cpus: &[usize]) -> BusyGroup {
         let mut group = BusyGroup::default();
         for &cpu in cpus.iter().filter(|&&cpu| self.may_run(Allowed::None, cpu)) {
-            group.cpus += 1;
-            group.running += u64::from(self.load.n_runnable[cpu]);
+            group.n_cpus += 1;
+            group.n_runnable += u64::from(self.load.n_runnable[cpu]);
             group.has_idle |= self.load.n_runnable[cpu] == 0;
         }
         group
     }
 
     /// Returns the busiest group and the load that may be moved (`find_busiest_group`, `calculate_imbalance`).
-    fn busiest(&self, groups: &[BusyGroup], here: usize) -> Option<(usize, u64)> {
-        let own = groups[here];
-        if own.cpus == 0 || own.has_idle {
+    fn busiest(&self, groups: &[BusyGroup], group_idx: usize) -> Option<(usize, u64)> {
+        let own = groups[group_idx];
+        if own.n_cpus == 0 || own.has_idle {
             return None; // An idle CPU balances in `load_balance`, more often.
         }
-        let others = (0..groups.len()).filter(|&idx| idx != here && groups[idx].is_overloaded());
+        let others =
+            (0..groups.len()).filter(|&idx| idx != group_idx && groups[idx].is_overloaded());
         let busiest = others.max_by_key(|&idx| (groups[idx].load(), std::cmp::Reverse(idx)))?;
         let busy = groups[busiest];
-        let (running, cpus) =
-            groups.iter().fold((0, 0), |sum, group| (sum.0 + group.running, sum.1 + group.cpus));
-        let average = TASK_LOAD * running / cpus.max(1);
+        let (n_runnable, n_cpus) = groups
+            .iter()
+            .fold((0, 0), |sum, group| (sum.0 + group.n_runnable, sum.1 + group.n_cpus));
+        let average = TASK_LOAD * n_runnable / n_cpus.max(1);
         let is_even = match self.version {
             KernelVersion::V6_18 => {
                 own.is_overloaded() && 100 * busy.load() <= BUSIER_PERCENT * own.load()
@@ -178,8 +181,8 @@ impl KernelModel {
         if busy.load() <= own.load() || average <= own.load() || is_even {
             return None;
         }
-        let over = (busy.load().saturating_sub(average)) * busy.cpus;
-        let under = (average - own.load()) * own.cpus;
+        let over = (busy.load().saturating_sub(average)) * busy.n_cpus;
+        let under = (average - own.load()) * own.n_cpus;
         Some((busiest, over.min(under)))
     }
 
@@ -187,12 +190,12 @@ impl KernelModel {
     fn pull_between(
         &self,
         domain: usize,
-        (busiest, here): (usize, usize),
+        (busiest, group_idx): (usize, usize),
         takes: &dyn Fn(usize, usize) -> bool,
     ) -> Option<TaskPull> {
         let groups = &self.domains[domain].groups;
         let candidates =
-            groups[here].iter().copied().filter(|&cpu| self.may_run(Allowed::None, cpu));
+            groups[group_idx].iter().copied().filter(|&cpu| self.may_run(Allowed::None, cpu));
         let to = candidates.min_by_key(|&cpu| (self.load.n_runnable[cpu], cpu))?;
         let shared_cpus = groups[busiest].iter().copied().filter(|&cpu| {
             self.load.n_runnable[to] < self.load.n_runnable[cpu]

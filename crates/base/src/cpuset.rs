@@ -108,7 +108,7 @@ impl<T> IdSet<T> {
         stored.copied().unwrap_or(0)
     }
 
-    /// Whether the set has no members.
+    /// Returns whether the set has no members.
     pub fn is_empty(&self) -> bool {
         matches!(self.words, BitmapWords::One(0))
     }
@@ -178,7 +178,7 @@ impl<T: SetId> IdSet<T> {
         true
     }
 
-    /// Whether the id is a member.
+    /// Returns whether the id is a member.
     pub fn contains(&self, id: T) -> bool {
         let (word_idx, bit) = word_and_bit(id);
         self.word(word_idx) & bit != 0
@@ -227,12 +227,12 @@ impl<T: SetId> IdSet<T> {
         Self::from_span(self.span(), |at| self.word(at) & !other.word(at))
     }
 
-    /// Whether every member is in `other`.
+    /// Returns whether every member is in `other`.
     pub fn is_subset(&self, other: &Self) -> bool {
         self.span().all(|at| self.word(at) & !other.word(at) == 0)
     }
 
-    /// Whether the intersection is not empty.
+    /// Returns whether the intersection is not empty.
     pub fn intersects(&self, other: &Self) -> bool {
         self.span().any(|at| self.word(at) & other.word(at) != 0)
     }

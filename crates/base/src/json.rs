@@ -42,7 +42,8 @@ pub fn append_line(buffer: &mut Vec<u8>, value: &impl Serialize) -> serde_json::
     Ok(())
 }
 
-/// Whether JSON may contain unprintable characters. False if all bytes are printable ASCII, as in nearly all lines.
+/// Returns whether JSON may contain unprintable characters. False if all bytes are printable ASCII, as in nearly all
+/// lines.
 fn has_unprintable(json: &[u8]) -> bool {
     json.iter().any(|&byte| b'~' < byte)
 }

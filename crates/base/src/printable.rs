@@ -29,8 +29,8 @@ const DEFAULT_IGNORABLE: [(char, char); 17] = [
     ('\u{e0000}', '\u{e0fff}'),
 ];
 
-/// Whether `c` can be printed. Control characters (C0, DEL, C1), bidirectional controls, zero-width and other invisible
-/// characters, line separators and interlinear annotations cannot be printed.
+/// Returns whether `c` can be printed. Control characters (C0, DEL, C1), bidirectional controls, zero-width and other
+/// invisible characters, line separators and interlinear annotations cannot be printed.
 pub fn is_printable(c: char) -> bool {
     if c.is_ascii() {
         return !c.is_ascii_control();

@@ -242,7 +242,7 @@ impl<'a> TomlTable<'a> {
         }
     }
 
-    /// Whether the key is present.
+    /// Returns whether the key is present.
     pub fn has(&self, key: &str) -> bool {
         self.table.contains_key(key)
     }

@@ -48,7 +48,7 @@ pub(crate) fn send_to_group(group: u32, signal: Signal) {
     }
 }
 
-/// Whether evenkeel may send signals to a child that has not been reaped.
+/// Returns whether evenkeel may send signals to a child that has not been reaped.
 pub(crate) fn is_permitted(child: u32) -> bool {
     Pid::from_raw(child.cast_signed()).is_none_or(|pid| test_kill_process(pid) != Err(Errno::PERM))
 }

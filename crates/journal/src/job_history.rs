@@ -119,7 +119,7 @@ impl JobHistory {
         self.n_running
     }
 
-    /// Whether this is a replay. The requests of a replay were not carried out.
+    /// Returns whether this is a replay. The requests of a replay were not carried out.
     pub fn is_replay(&self) -> bool {
         self.is_replay
     }

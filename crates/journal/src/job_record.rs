@@ -96,8 +96,8 @@ impl<'a> ApprovedRequests<'a> {
     }
 }
 
-/// Whether two requests are equal. Only the codes of the reasons are compared: a value may be NaN, which is not equal
-/// to itself.
+/// Returns whether two requests are equal. Only the codes of the reasons are compared: a value may be NaN, which is not
+/// equal to itself.
 fn is_same(one: &Request, other: &Request) -> bool {
     (one.target, &one.action, &one.reason.code) == (other.target, &other.action, &other.reason.code)
 }

@@ -115,7 +115,7 @@ impl ReplaySummary {
     }
 }
 
-/// Whether two plans have the same requests, and both abort or neither aborts. Reasons are ignored.
+/// Returns whether two plans have the same requests, and both abort or neither aborts. Reasons are ignored.
 fn is_same(one: &Plan, other: &Plan) -> bool {
     one.abort.is_some() == other.abort.is_some()
         && one.requests.len() == other.requests.len()

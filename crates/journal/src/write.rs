@@ -167,7 +167,7 @@ impl Drop for JournalWriter {
     }
 }
 
-/// Whether a turn has no event: no task ran, and the plan is empty.
+/// Returns whether a turn has no event: no task ran, and the plan is empty.
 fn has_no_event(record: &TurnRecord<'_>) -> bool {
     let sample = record.sample;
     record.turn.causes == [Cause::Interval]

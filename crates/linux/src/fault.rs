@@ -4,12 +4,12 @@
 //! test increases N from 1 until a run ends normally, which covers every point. Other values
 //! (`no-descriptors`) inject rare conditions.
 //!
-//! System calls can fail too. Every function of this crate that makes a system call begins with [`inject`], or makes
-//! the call through [`retry`] (`cargo xtask tidy` checks this rule). `EVENKEEL_FAULT=errors:SEED:PERMILLE` makes
-//! PERMILLE thousandths of the calls fail. SEED selects these calls and their errors. The kernel could return each of
-//! the errors. The same seed and sequence of calls give the same errors. A test in the same process uses
-//! [`with_errors`] for its thread. A helper thread takes the plan from the thread that starts it ([`plan`],
-//! [`set_plan`]). Release builds contain no fault injection.
+//! System calls can fail too. A function of this crate that makes a system call begins with [`inject`], makes the
+//! call through [`retry`], or has a comment `No fault injection:` with the reason (`cargo xtask tidy` checks this
+//! rule). `EVENKEEL_FAULT=errors:SEED:PERMILLE` makes PERMILLE thousandths of the calls fail. SEED selects these
+//! calls and their errors. The kernel could return each of the errors. The same seed and sequence of calls give the
+//! same errors. A test in the same process uses [`with_errors`] for its thread. A helper thread takes the plan from
+//! the thread that starts it ([`plan`], [`set_plan`]). Release builds contain no fault injection.
 
 use std::io;
 

@@ -108,9 +108,9 @@ impl WalkCost {
         Nanos(self.page_ps.saturating_mul(n_pages) / 1000)
     }
 
-    /// Decreases the estimate after a process was sampled instead of walked. The next walk is then tried after some
-    /// samples: a single slow walk must not prevent all later walks. The estimate stays above a quarter of the measured
-    /// cost, so a walk takes at most about four times the limit.
+    /// Decreases the estimate after a process was sampled instead of walked: a single slow walk must not prevent all
+    /// later walks. The estimate is at least a quarter of the measured cost, so a walk takes at most about four times
+    /// the limit.
     fn lower_estimate(&mut self) {
         self.measured_ps -= self.measured_ps / 256;
         self.page_ps = (self.page_ps - self.page_ps / 16).max(self.measured_ps / 4);

@@ -158,7 +158,8 @@ impl Uncore {
     /// Opens the controllers of the machine.
     ///
     /// # Errors
-    /// The machine has no known controllers, or they cannot be counted. No descriptor stays open.
+    /// The machine has no known controllers, or they cannot be counted. After an error, no
+    /// descriptor remains open.
     pub fn open(source: &mut dyn Source, machine: &Machine) -> Result<Self, UncoreError> {
         let devices = source.list(DEVICES).unwrap_or_default();
         for kind in CONTROLLER_TYPES {

@@ -77,7 +77,7 @@ pub enum Line<'a> {
 
 /// An event of a turn. Job names are not resolved to ids.
 #[derive(Clone, Debug)]
-#[allow(missing_docs, reason = "the table of words describes them")]
+#[allow(missing_docs, reason = "the tables above describe the words")]
 pub enum Event<'a> {
     Due(Vec<&'a str>),
     Ended(Vec<&'a str>),

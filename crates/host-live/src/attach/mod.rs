@@ -196,13 +196,13 @@ impl AttachHost {
         self.session.now()
     }
 
-    /// Whether a setting could not be restored after the watch. In this case the undo record is kept for `evenkeel
-    /// restore`.
+    /// Returns whether a setting could not be restored after the watch. In this case the undo record is kept for
+    /// `evenkeel restore`.
     pub fn is_record_kept(&self) -> bool {
         self.session.undo.is_kept()
     }
 
-    /// Whether a signal or [`Host::stop`] ended the watch.
+    /// Returns whether a signal or [`Host::stop`] ended the watch.
     pub fn was_stopped(&self) -> bool {
         self.was_stopped
     }

@@ -110,17 +110,17 @@ impl PlacementCpus {
         self.online.minus(&self.isolated)
     }
 
-    /// Whether a process with this mask, which may contain offline CPUs, has the ordinary affinity.
+    /// Returns whether a process with this mask, which may contain offline CPUs, has the ordinary affinity.
     pub fn is_ordinary(&self, cpus: &CpuSet) -> bool {
         self.are_same(cpus, &self.ordinary)
     }
 
-    /// Whether two masks contain the same online CPUs.
+    /// Returns whether two masks contain the same online CPUs.
     pub fn are_same(&self, one: &CpuSet, other: &CpuSet) -> bool {
         one.and(&self.online) == other.and(&self.online)
     }
 
-    /// Whether these memory nodes of a process differ from the nodes of the init process.
+    /// Returns whether these memory nodes of a process differ from the nodes of the init process.
     pub fn restricts_memory(&self, nodes: Option<&NodeSet>) -> bool {
         let (Some(nodes), Some(ordinary)) = (nodes, &self.nodes) else { return false };
         nodes.and(&self.with_memory) != ordinary.and(&self.with_memory)

@@ -36,13 +36,13 @@ impl ProcessInspector {
         Ok(ProcessInspector { proc, own, selection, acts })
     }
 
-    /// Whether processes of other users cannot be placed.
+    /// Returns whether processes of other users cannot be placed.
     pub(super) fn is_restricted(&self) -> bool {
         let other = ProcStatus { uid: u32::MAX, uid_effective: u32::MAX, ..self.own.clone() };
         self.acts && !self.own.may_bind(&other)
     }
 
-    /// Whether only PIDs are selected, and these processes and their descendants have exited.
+    /// Returns whether only PIDs are selected, and these processes and their descendants have exited.
     pub(super) fn have_all_exited(&self, table: &ProcessTable) -> bool {
         let has_exited = |(&pid, &start): (&u32, &u64)| match self.proc.stat(pid) {
             Ok(stat) => stat.start_time_ticks != start || stat.has_exited(),
@@ -53,7 +53,7 @@ impl ProcessInspector {
             && self.selection.pids.iter().all(has_exited)
     }
 
-    /// Whether a process is selected by PID, or is a child of such a process.
+    /// Returns whether a process is selected by PID, or is a child of such a process.
     pub(super) fn is_selected_by_pid(
         &self,
         table: &ProcessTable,
@@ -142,8 +142,8 @@ impl ProcessInspector {
         Ok(is_managed.then_some(ExclusionReason::OtherEvenkeel))
     }
 
-    /// Whether a job has been moved to a cpuset that restricts its memory. Cpusets that restrict CPUs are detected by
-    /// the verification of masks.
+    /// Returns whether a job has been moved to a cpuset that restricts its memory. Cpusets that restrict CPUs are
+    /// detected by the verification of masks.
     pub(super) fn restricts_memory(&self, pid: u32, cpus: &PlacementCpus) -> bool {
         self.proc.status(pid).is_ok_and(|status| cpus.restricts_memory(status.nodes.as_ref()))
     }

@@ -267,7 +267,8 @@ mod tests {
         table
     }
 
-    /// Samples process 7 whenever it is due, with these CPU times. Returns the seconds of the samples.
+    /// Samples process 7 whenever it is due, with these CPU times. Returns the times of the samples in
+    /// seconds.
     fn samples(table: &mut ProcessTable, ticks: &[u64]) -> Vec<u64> {
         let mut at = Vec::new();
         for &cpu_ticks in ticks {

@@ -58,22 +58,22 @@ pub enum Selected {
 }
 
 impl Selection {
-    /// Whether the selection has no criterion.
+    /// Returns whether the selection has no criterion.
     pub fn is_empty(&self) -> bool {
         !self.all && self.pids.is_empty() && self.included == Criteria::default()
     }
 
-    /// Whether a criterion depends on the user of a process.
+    /// Returns whether a criterion depends on the user of a process.
     pub fn needs_users(&self) -> bool {
         !self.included.users.is_empty() || !self.excluded.users.is_empty()
     }
 
-    /// Whether a criterion depends on the cgroup of a process.
+    /// Returns whether a criterion depends on the cgroup of a process.
     pub fn needs_cgroups(&self) -> bool {
         !self.included.cgroups.is_empty() || !self.excluded.cgroups.is_empty()
     }
 
-    /// Whether only cgroups are selected, so that `cgroup.procs` lists all selected processes.
+    /// Returns whether only cgroups are selected, so that `cgroup.procs` lists all selected processes.
     pub fn only_cgroups(&self) -> bool {
         let Criteria { users, commands, cgroups } = &self.included;
         let has_other_criteria =
@@ -81,13 +81,13 @@ impl Selection {
         !has_other_criteria && !cgroups.is_empty()
     }
 
-    /// Whether only PIDs are selected. After the exit of these processes and their children, no process can be
+    /// Returns whether only PIDs are selected. After the exit of these processes and their children, no process can be
     /// selected.
     pub fn only_pids(&self) -> bool {
         !self.all && !self.pids.is_empty() && self.included == Criteria::default()
     }
 
-    /// Whether a process is selected.
+    /// Returns whether a process is selected.
     pub fn check(&self, candidate: &Candidate<'_>) -> Selected {
         if !(self.all || candidate.is_selected_by_pid || self.included.any(candidate)) {
             return Selected::No;
@@ -122,14 +122,14 @@ impl Criteria {
     }
 }
 
-/// Whether a path is a cgroup or one of its descendants.
+/// Returns whether a path is a cgroup or one of its descendants.
 fn is_in(path: &str, cgroup: &str) -> bool {
     let group = cgroup.trim_end_matches('/');
     path.strip_prefix(group).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Whether a name matches a pattern. If more than 15 bytes precede the first `*`, the pattern is truncated to 15 bytes,
-/// as the kernel truncates names.
+/// Returns whether a name matches a pattern. If more than 15 bytes precede the first `*`, the pattern is truncated to
+/// 15 bytes, as the kernel truncates names.
 pub fn name_matches(pattern: &str, name: &str) -> bool {
     let pattern = pattern.as_bytes();
     let n_fixed = pattern.iter().position(|&byte| byte == b'*').unwrap_or(pattern.len());

@@ -138,7 +138,7 @@ impl JobTable {
         }
     }
 
-    /// Whether a job is started again when it exits.
+    /// Returns whether a job is started again when it exits.
     pub(super) fn restarts(&self, job: JobId) -> bool {
         let entry = &self.all[job.index()];
         let will_restart = matches!(&entry.state, JobRunState::Running(running) if running.exit_requested.is_none());
@@ -209,7 +209,7 @@ impl JobAffinities for JobTable {
     }
 }
 
-/// Whether the run lasts until this job has finished.
+/// Returns whether the run lasts until this job has finished.
 fn is_awaited(job: &Job) -> bool {
     job.ending != Ending::RestartUntilOthersDone
 }

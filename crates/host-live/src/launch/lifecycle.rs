@@ -323,7 +323,7 @@ impl Lifecycle {
         }
     }
 
-    /// Whether all jobs and all their remaining processes have ended.
+    /// Returns whether all jobs and all their remaining processes have ended.
     pub(super) fn is_over(&self) -> bool {
         self.jobs.are_all_finished() && self.remaining.is_empty()
     }

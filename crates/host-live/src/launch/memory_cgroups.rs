@@ -84,7 +84,7 @@ impl MemoryCgroups {
         self.choice.to_string()
     }
 
-    /// Whether a job with this memory policy gets a cgroup on this machine.
+    /// Returns whether a job with this memory policy gets a cgroup on this machine.
     pub(super) fn would_bind(&self, memory: Option<&MemoryPolicy>) -> bool {
         let is_bound = matches!(memory, Some(MemoryPolicy::Bind(_)));
         is_bound && self.has_effect && self.run.is_some()

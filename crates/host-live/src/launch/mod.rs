@@ -213,8 +213,8 @@ impl LaunchHost {
         &self.session.undo.restored
     }
 
-    /// Whether a setting could not be restored after the run. In this case the undo record is kept for `evenkeel
-    /// restore`.
+    /// Returns whether a setting could not be restored after the run. In this case the undo record is kept for
+    /// `evenkeel restore`.
     pub fn is_record_kept(&self) -> bool {
         self.session.undo.is_kept()
     }
@@ -229,7 +229,7 @@ impl LaunchHost {
         self.run.cgroups.description()
     }
 
-    /// Whether a job of the workload gets a cgroup.
+    /// Returns whether a job of the workload gets a cgroup.
     pub fn needs_cgroups(&self) -> bool {
         self.run.jobs.all.iter().any(|entry| {
             let of_nodes = entry.job.nodes.clone().map(MemoryPolicy::Bind);
@@ -242,7 +242,7 @@ impl LaunchHost {
         self.session.now()
     }
 
-    /// Whether the run was stopped before all jobs had ended: by a signal, the time limit, a failed job, or
+    /// Returns whether the run was stopped before all jobs had ended: by a signal, the time limit, a failed job, or
     /// [`engine::Host::stop`].
     pub fn was_stopped(&self) -> bool {
         self.run.stopping != RunStop::No
@@ -484,7 +484,7 @@ fn open_undo(run: &str, options: &LaunchOptions) -> UndoRecord {
     UndoRecord::new(log.map_err(|error| with_causes(&error)), restored)
 }
 
-/// Whether a sample contains no data for loads. Free memory does not count as data for loads.
+/// Returns whether a sample contains no data for loads. Free memory does not count as data for loads.
 fn has_no_load_data(sample: &Sample) -> bool {
     let is_counted = |node: &NodeSample| node.controller_ops.is_some();
     let no_events = sample.tasks.is_empty() && sample.exited.is_empty() && sample.jobs.is_empty();

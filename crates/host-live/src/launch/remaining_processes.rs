@@ -98,12 +98,12 @@ impl RemainingProcesses {
         self.processes.contains_key(&pid)
     }
 
-    /// Whether a process of an earlier run of this job is running.
+    /// Returns whether a process of an earlier run of this job is running.
     pub(super) fn has_processes_of(&self, job: JobId) -> bool {
         self.processes.values().any(|process| process.job == Some(job))
     }
 
-    /// Whether the job of an orphan is unknown because the orphan is in execve(2).
+    /// Returns whether the job of an orphan is unknown because the orphan is in execve(2).
     pub(super) fn any_in_exec(&self) -> bool {
         self.in_exec.values().any(|&(_, n_attempts)| n_attempts < EXEC_ATTEMPTS)
     }

@@ -1,8 +1,9 @@
 //! Kills the jobs when evenkeel itself is killed, with the option `--kill-on-exit`.
 //!
 //! When evenkeel is killed, the kernel kills the main process of each job (`PR_SET_PDEATHSIG`), but not its children. A
-//! second evenkeel process, the supervisor, therefore reads from a pipe whose only writer is the run. The run writes
-//! the running processes to the pipe, one per line. If the pipe closes before the line `done`, the run was killed.
+//! second evenkeel process, the supervisor, therefore reads from a pipe whose only writer is the run. The run writes a
+//! line to the pipe for each process and each process group of a job that is added or removed. If the pipe closes
+//! before the line `done`, the run was killed.
 //!
 //! ```text
 //!   +group PID START     process group of a job, with the start time of its main process

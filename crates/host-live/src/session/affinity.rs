@@ -46,7 +46,7 @@ impl AffinityState {
         AffinityState { job, name, pid, base, placed, masks, is_unmanaged, has_placed_threads }
     }
 
-    /// Whether evenkeel ever set a mask of the job.
+    /// Returns whether evenkeel ever set a mask of the job.
     pub(crate) fn was_ever_placed(&self) -> bool {
         1 < self.masks.len()
     }

@@ -279,8 +279,8 @@ impl Binder<'_> {
         }
     }
 
-    /// Whether the main process of a job is running but was never readable. In this state only the undo record contains
-    /// the mask of the process, and its children are unknown.
+    /// Returns whether the main process of a job is running but was never readable. In this state only the undo record
+    /// contains the mask of the process, and its children are unknown.
     fn was_never_read(&self, state: &AffinityState) -> bool {
         let is_known = self.tasks.processes_of(state.job).any(|(pid, _)| pid == state.pid);
         let is_running = || match procfs::stat("/".as_ref(), state.pid) {
@@ -353,21 +353,22 @@ impl Binder<'_> {
 
 const NOT_PERMITTED: &str = "another user's process: binding it needs CAP_SYS_NICE";
 
-/// Whether a thread has a real-time or deadline class. If the class cannot be read, the thread counts as real-time.
+/// Returns whether a thread has a real-time or deadline class. If the class cannot be read, the thread counts as
+/// real-time.
 fn is_real_time(tid: u32) -> bool {
     system::scheduling_class(tid).map_or(true, ProcStat::is_real_time)
 }
 
-/// Whether the visible mask of a bound thread results from its cpuset. The kernel stores the requested mask and applies
-/// it when the thread returns to a larger cpuset ([`linux::cpuset`]).
+/// Returns whether the visible mask of a bound thread results from its cpuset. The kernel stores the requested mask and
+/// applies it when the thread returns to a larger cpuset ([`linux::cpuset`]).
 fn is_hidden_by_cpuset(state: &AffinityState, thread: &Thread, mask: &CpuSet) -> bool {
     state.assigned_masks().any(|assigned| *assigned == thread.mask)
         && thread.mask != state.base
         && linux::cpuset::hides_requested_mask("/".as_ref(), thread.id.tid, mask, &state.base)
 }
 
-/// Whether the usable CPUs have changed since the last read. When a CPU goes offline, the kernel replaces the mask of
-/// every thread that was bound only to this CPU.
+/// Returns whether the usable CPUs have changed since the last read. When a CPU goes offline, the kernel replaces the
+/// mask of every thread that was bound only to this CPU.
 fn are_cpus_changing(own_cpus: &CpuSet) -> bool {
     affinity::get(0).is_ok_and(|now| now != *own_cpus)
 }

@@ -401,7 +401,7 @@ pub(crate) fn restore_threads(
     let restored = tids.into_iter().map(|tid| match mask_before(tid) {
         Ok(Some(before)) => linux::affinity::set(tid, &before).is_ok() || has_exited(tid),
         Ok(None) => true,
-        Err(_) => has_exited(tid), // Only this thread may have exited.
+        Err(_) => has_exited(tid), // The thread may have exited while the process is running.
     });
     // After an error the remaining threads are also restored.
     restored.fold(true, |all, restored| all & restored)

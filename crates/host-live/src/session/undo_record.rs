@@ -139,7 +139,7 @@ impl UndoRecord {
         }
     }
 
-    /// Whether [`UndoRecord::close`] kept the file.
+    /// Returns whether [`UndoRecord::close`] kept the file.
     pub(crate) fn is_kept(&self) -> bool {
         self.is_kept
     }

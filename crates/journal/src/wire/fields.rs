@@ -27,7 +27,7 @@ pub(crate) trait Encoded<F>: Sized {
 /// Name of an enum value in a line.
 pub(crate) type Name = Cow<'static, str>;
 
-/// Whether a value is the default value, for `skip_serializing_if`.
+/// Returns whether a value is the default value, for `skip_serializing_if`.
 pub(crate) fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
 }

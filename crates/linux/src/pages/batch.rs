@@ -20,9 +20,9 @@ use base::Nanos;
 pub const CALL: Nanos = Nanos::from_millis(20);
 /// Number of pages of the first call: 1 MiB of base pages.
 const PAGES_FIRST: usize = 256;
-/// Smallest batch; each entry may be a huge page.
+/// Smallest number of pages of a call. Each page may be a huge page.
 const PAGES_MIN: usize = 16;
-/// Upper bound: 256 MiB of base pages.
+/// Largest number of pages of a call: 256 MiB of base pages.
 const PAGES_MAX: usize = 1 << 16;
 
 /// Limit in pages for a process that migrates in one call, before the first measurement.

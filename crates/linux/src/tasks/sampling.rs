@@ -33,7 +33,8 @@ pub struct SampleTime {
 }
 
 impl SampleTime {
-    /// Returns whether a task is due. A timer may expire early by half an interval.
+    /// Returns whether a task is sampled in this turn. A timer may expire early by half an
+    /// interval.
     fn is_due(&self, sample_at: Nanos) -> bool {
         sample_at <= self.at + Nanos(self.interval.0 / 2)
     }

@@ -26,7 +26,7 @@ const TURBO_SPREAD_PERCENT: u64 = 10;
 /// processors efficiency cores have a capacity of 250 to 750 (of 1024) and performance cores above 850.
 const PERFORMANCE_CAPACITY: u64 = 768;
 
-/// Maximum plausible value (1 THz in kHz). Larger values are damaged and ignored.
+/// Maximum plausible value (1 THz in kHz). Larger values are ignored.
 const VALUE_MAX: u64 = 1_000_000_000;
 
 /// Properties of one CPU. CPUs with equal properties are of one kind. Faster CPUs sort as greater.

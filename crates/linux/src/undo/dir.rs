@@ -83,7 +83,8 @@ impl Dir {
     /// directories of its user. The content of such a directory is not trusted.
     pub(crate) fn for_reading(path: &Path, is_fallback: bool) -> Result<Option<Self>, UndoError> {
         let is_of_another_user = || {
-            // No fault injection: after an error the path counts as unusable, not as created by another user.
+            // No fault injection: if lstat(2) fails, the directory does not count as created by another user,
+            // and the error of `Dir::open` is returned.
             let owner = rustix::fs::lstat(path).map(|stat| stat.st_uid);
             is_fallback && owner.is_ok_and(|uid| uid != rustix::process::geteuid().as_raw())
         };

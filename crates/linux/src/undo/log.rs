@@ -279,8 +279,8 @@ impl Log {
     }
 }
 
-/// Creates and locks a file. Before the file is locked, `restore` may treat it as the record of a killed run and remove
-/// it. In this case another name is tried.
+/// Creates and locks a file. Before the file is locked, `restore` may treat it as the record of a killed run, lock it
+/// and remove it. If the file is locked or removed, another name is tried.
 fn create_locked(dir: &Dir, run: &str) -> Result<(String, OwnedFd), UndoError> {
     for attempt in 0..100 {
         let name = format!("{run}-{attempt}{SUFFIX}");

@@ -454,7 +454,9 @@ fn restore_thread(
                 records.of_task(id).filter(|_| is_hidden_by_a_cpuset(root, id, records, &mask));
             match change.map_or(Ok(()), |change| set(&change.old)) {
                 Ok(()) => Some(RestoreAction::ChangedByOther(mask)),
-                Err(error) => unless_exited("cannot restore the mask below its cpuset", error),
+                Err(error) => {
+                    unless_exited("cannot restore the affinity that its cpuset hides", error)
+                }
             }
         }
         MaskOrigin::Original => Some(RestoreAction::AlreadyOriginal(mask)),

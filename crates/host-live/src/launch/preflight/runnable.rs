@@ -128,7 +128,7 @@ fn own_header() -> Option<ElfHeader> {
     header(&head)
 }
 
-/// Whether the kernel usually runs programs of this kind: 64-bit kernels for x86 and Arm run 32-bit programs of
+/// Returns whether the kernel usually runs programs of this kind: 64-bit kernels for x86 and Arm run 32-bit programs of
 /// the same architecture family.
 fn is_compatible(own: ElfHeader, other: ElfHeader) -> bool {
     own.order == other.order
@@ -164,15 +164,15 @@ fn loader(file: &File, head: &[u8], kind: ElfHeader) -> Option<PathBuf> {
 
 const FORMATS: &str = "/proc/sys/fs/binfmt_misc";
 
-/// Whether further binary formats are registered.
+/// Returns whether further binary formats are registered.
 fn has_registered_formats() -> bool {
     let entries = fs::read_dir(FORMATS).into_iter().flatten().flatten();
     let mut names = entries.map(|entry| entry.file_name());
     names.any(|name| name != "register" && name != "status")
 }
 
-/// Whether further binary formats may be registered. If the list cannot be read, the result is true: in a container,
-/// programs for other processors may run although binfmt_misc is not mounted.
+/// Returns whether further binary formats may be registered. If the list cannot be read, the result is true: in a
+/// container, programs for other processors may run although binfmt_misc is not mounted.
 fn may_have_registered_formats() -> bool {
     let is_readable = !Path::new(FORMATS).exists() || Path::new(FORMATS).join("status").exists();
     has_registered_formats() || !is_readable

@@ -260,7 +260,7 @@ impl SessionMemory {
         }
     }
 
-    /// Whether a page migration is active, or its result has not been read yet.
+    /// Returns whether a page migration is active, or its result has not been read yet.
     pub(crate) fn is_migrating(&self) -> bool {
         self.helper.as_ref().is_some_and(|helper| helper.n_migrating != 0)
     }
@@ -270,7 +270,7 @@ impl SessionMemory {
         self.helper = None;
     }
 
-    /// Whether a process is known to have set a memory policy.
+    /// Returns whether a process is known to have set a memory policy.
     pub(crate) fn has_memory_policy(&self, process: TaskId) -> bool {
         self.own_policy.contains(&process)
     }

@@ -207,8 +207,8 @@ impl Footprint {
     }
 }
 
-/// Whether more than a sixteenth of the memory was added to nodes or removed from nodes, or the size changed by more
-/// than a sixteenth.
+/// Returns whether more than a sixteenth of the memory was added to nodes or removed from nodes, or the size changed by
+/// more than a sixteenth.
 fn has_changed(before: &Footprint, now: &Footprint) -> bool {
     let (mut added, mut removed) = (0u64, 0u64);
     let mut compare = |before: u64, now: u64| {
@@ -228,7 +228,7 @@ fn has_changed(before: &Footprint, now: &Footprint) -> bool {
     now.resident / CHANGED_PART < added.max(removed) || has_resized(before, now)
 }
 
-/// Whether the resident size changed by more than a sixteenth.
+/// Returns whether the resident size changed by more than a sixteenth.
 fn has_resized(before: &Footprint, now: &Footprint) -> bool {
     now.resident / CHANGED_PART < before.resident.abs_diff(now.resident)
 }

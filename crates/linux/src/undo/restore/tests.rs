@@ -355,7 +355,7 @@ fn restore_does_not_wait_for_a_locked_record_of_another_namespace() {
     let log = test_dir.log();
     let boot = system::boot_id(Path::new("/")).expect("a name");
     let uid = rustix::process::geteuid().as_raw();
-    // PID 0 of the owner exists nowhere, so the owner seems to have exited.
+    // No process has PID 0, so the owner counts as exited.
     std::fs::write(log.path(), header(&boot, uid, "pid:[1]").replace("\"pid\":1", "\"pid\":0"))
         .expect("the directory is writable");
     assert_eq!(test_dir.restore_once().expect("a record").verdict, RestoreVerdict::OtherNamespace);

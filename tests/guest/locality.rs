@@ -29,7 +29,8 @@ fn maximum_local() {
     run.kill_and_restore();
 }
 
-/// Returns a program that binds its own memory to node 3 on every node. Only a sample of the pages shows this binding.
+/// Checks that a job follows memory that its program has bound to node 3. Only a sample of the pages shows this
+/// binding.
 fn undeclared() {
     let this = std::env::current_exe().expect("this program");
     let bind = crate::memory_cgroups::BIND_OWN_MEMORY;

@@ -68,7 +68,7 @@ impl Comparisons {
         Comparisons(dir)
     }
 
-    /// Runs `evenkeel` in this directory, with arguments separated by spaces.
+    /// Returns the command `evenkeel` in this directory, with arguments separated by spaces.
     fn evenkeel(&self, words: &str) -> std::process::Command {
         self.command(&words.split(' ').collect::<Vec<_>>())
     }

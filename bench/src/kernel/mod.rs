@@ -212,7 +212,7 @@ fn compare(args: &Args, tool: &Path, dir: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes the machine file of the guest with the memory that was free at the start of a run.
+/// Returns the machine file of the guest with the memory that was free at the start of a run.
 fn with_free_memory(machine: &Machine) -> anyhow::Result<String> {
     let mut file = MachineFile::from(machine);
     for node in &mut file.nodes {

@@ -102,7 +102,7 @@ pub(crate) fn card_with_header(
     )
 }
 
-/// Returns the number of entries of a section, next to its heading.
+/// Returns the element with the number of entries of a section, next to the heading of the section.
 pub(crate) fn count_badge(text: &str) -> String {
     format!("<span class=\"count\">{text}</span>")
 }

@@ -25,7 +25,7 @@ type Module = Vec<String>;
 /// The code of each module of one crate.
 type Modules = BTreeMap<Module, String>;
 
-/// Checks every crate below `crates/`: faults per crate directory.
+/// Checks every crate below `crates/`. Returns one fault per cycle.
 pub fn check(root: &Path, files: &[PathBuf]) -> anyhow::Result<Vec<Fault>> {
     let mut crates: BTreeMap<String, Modules> = BTreeMap::new();
     for file in files.iter().filter(|file| file.extension().is_some_and(|ext| ext == "rs")) {

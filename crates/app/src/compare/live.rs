@@ -225,7 +225,7 @@ fn alone_key(job: &Job) -> String {
     format!("{command:?} {dir:?} {env:?} {input:?} {threads} {cpus:?} {nodes:?} {memory:?}")
 }
 
-/// Sets the memory policy of the variant for all jobs without a memory policy.
+/// Returns the workload with the memory policy of the variant for all jobs without a memory policy.
 fn with_variant(workload: &Workload, variant: MachineVariant, machine: &Machine) -> Workload {
     let mut workload = workload.clone();
     if variant.interleave == Some(true) {

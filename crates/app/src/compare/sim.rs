@@ -99,8 +99,8 @@ fn run_remaining(
     result
 }
 
-/// Writes the reports of single runs below the directory. Existing files are not replaced, because a repeated simulated
-/// run gives the same report.
+/// Writes the reports of single runs below the directory, and returns their paths. Existing files are not replaced,
+/// because a repeated simulated run gives the same report.
 fn timelines(
     args: &Args,
     bench: &SimBench,

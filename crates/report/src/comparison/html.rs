@@ -64,8 +64,8 @@ const RATIOS_LEAD: &str = "The ratio to the baseline with its 95 % confidence in
                            inconclusive. A filled circle is significant, an open one is not.";
 const COST_LEAD: &str = "Makespan relative to the baseline over all workloads. The costs are means per run: CPU \
                          migrations of tasks, moves of running jobs by the policy, and memory migrated to another node.";
-const SLOWDOWNS_LEAD: &str = "Slowdown of each job of each run: its time divided by its time alone. Unfairness of each \
-                              run: its largest slowdown divided by its smallest. A box extends from the first to the third \
+const SLOWDOWNS_LEAD: &str = "Slowdown of each job of each run: its run time divided by its run time alone. Unfairness \
+                              of each run: the largest slowdown divided by the smallest. A box extends from the first to the third \
                               quartile, the line in it is the median, and the whiskers extend to the minimum and the maximum.";
 const RUNS_LEAD: &str = "Makespan of every run in seconds, a circle per seed; the bar is the mean.";
 const CONTROLLERS_LEAD: &str = "GiB read and written per second, a circle per node, mean per run. The line extends from the \
@@ -150,7 +150,7 @@ fn method(all: &Comparison) -> String {
     let setting = &all.setting;
     format!(
         "Every policy runs on every workload with the same seeds, and runs with the same seed are paired. The \
-         ratio is that of the mean makespans over the paired seeds; its confidence interval is a bootstrap over the pairs. \
+         ratio is the ratio of the mean makespans of the paired seeds; its confidence interval is a bootstrap over the pairs. \
          A verdict is better or worse if the interval excludes 1 and the signed-rank test of the pairs, with Holm's \
          correction for the number of policies, gives p below 0.05. Every other verdict is inconclusive, which does not \
          mean equal. With {} in addition to the baseline, fewer than {} seeds are always inconclusive.",

@@ -104,7 +104,7 @@ fn moves_tile(report: &Report) -> String {
     )
 }
 
-/// Returns the number of jobs per state, as a bar and as text.
+/// Draws the number of jobs per state, as a bar and as text.
 fn jobs_by_state(report: &Report) -> String {
     let totals = &report.totals;
     let states = [

@@ -84,7 +84,7 @@ struct Convergence {
     after_mib: f64,
     /// Number of samples in which a program was on another node than in the previous sample.
     n_node_changes: u32,
-    /// Share of all memory on the node of its program at the end.
+    /// Share of all memory that is on the node of its program at the end.
     local_share: f64,
 }
 

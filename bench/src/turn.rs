@@ -274,7 +274,7 @@ fn memory(number: u64, at: Nanos) -> Vec<ProcessMemory> {
     (0..N_TASKS).filter(is_sampled).map(process).collect()
 }
 
-/// Samples the memory controllers: with a tier as in `bench turn`, else as in `bench policies`.
+/// Returns the samples of the memory controllers: for `bench turn` with a tier, for `bench policies` with `None`.
 fn nodes(number: u64, tier: Option<Tier>) -> Vec<NodeSample> {
     let ops = |node: u32| {
         let ops = match tier {

@@ -18,9 +18,9 @@ use tests::process::{all_cpus, is_running, mask, until_or};
 
 use crate::nodes::{self, KernelSetting, hog};
 
-/// Name, and misses and last-level cache accesses per 1000 instructions. At 10^9 instructions per second the first
-/// program has a memory traffic of 2.6 GB/s: this program is a devil, and belongs to Group 1 of the policy `divided`.
-/// The second program is cache-sensitive and causes no contention.
+/// Name, LLC misses per 1000 instructions, and LLC accesses per 1000 instructions. At 10^9 instructions per second the
+/// first program has a memory traffic of 2.6 GB/s: this program is a devil, and belongs to Group 1 of the policy
+/// `divided`. The second program is cache-sensitive and causes no contention.
 const PROFILES: [(&str, f64, f64); 3] =
     [("devil", 40.0, 60.0), ("rabbit", 0.5, 50.0), ("turtle", 0.1, 0.5)];
 

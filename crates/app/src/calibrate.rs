@@ -135,8 +135,8 @@ fn threshold(event: &str, values: impl Iterator<Item = u64>) -> anyhow::Result<T
     calibrate(&values).with_context(|| event.to_owned())
 }
 
-/// Totals of a program over all of its executions in one journal, from the exit records of the host. The counters of a
-/// first process include its descendants, which are therefore not added again.
+/// Totals of a program over all of its executions in one journal, from the exit records of the host. The counters of
+/// the main process of a program include its descendants, which are therefore not added again.
 #[derive(Clone, Default)]
 struct ProgramTotals {
     has_exited: bool,

@@ -204,7 +204,8 @@ fn with_own_path(mut workload: Workload) -> anyhow::Result<Workload> {
         if let Command::Load(args) = &job.command {
             let args = std::iter::once("load".to_owned()).chain(args.iter().cloned()).collect();
             job.command = Command::Program { program: own_path.clone(), args };
-            // The program sets its own threads, because the classic format has no key for the number of threads.
+            // The classic format has no key for the number of threads. The program starts its threads by its own
+            // option.
             job.threads = 1;
         }
     }

@@ -82,7 +82,7 @@ fn turns_are_omitted_while_no_task_runs() {
     let mut run = LiveRun::new("[[job]]\nname = \"a\"\ncommand = [\"sleep\", \"3\"]\n");
     run.quiescent.set(true);
     run.finish();
-    // 150 turns of 20 ms without an omitted turn; a busy machine can only reduce this number.
+    // Without omitted turns the run would have 150 turns of 20 ms, or fewer on a busy machine.
     let n_quiet = run.turns.iter().filter(|turn| turn.sample.tasks.is_empty()).count();
     assert!(n_quiet < 40, "{n_quiet} turns without a running task");
     // A task that may become runnable is sampled at least every two seconds.

@@ -53,7 +53,7 @@ impl Nanos {
         self.0 as f64 / 1e9
     }
 
-    /// Returns the difference, or zero if `earlier` is later.
+    /// Returns the time since `earlier`, or zero if `earlier` is not before this time.
     pub fn saturating_sub(self, earlier: Nanos) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }

@@ -53,7 +53,8 @@ pub(super) struct Lifecycle {
 }
 
 impl Lifecycle {
-    /// Borrows the remaining processes, and separately the parts of the run that change with them.
+    /// Borrows the remaining processes separately from the parts of the run that their methods
+    /// change.
     pub(super) fn split<'a>(
         &'a mut self,
         session: &'a mut Session,

@@ -20,18 +20,18 @@ impl IntervalEnds {
         self.next
     }
 
-    /// Returns the interval end nearest to an instant, but not before the next interval end.
+    /// Returns the later of `next` and the interval end nearest to an instant.
     pub(crate) fn around(&self, at: Nanos) -> Nanos {
         self.at_or_after(at.saturating_sub(Nanos(self.interval.0 / 2)))
     }
 
-    /// Returns the first interval end at or after an instant, but not before the next interval end.
+    /// Returns the later of `next` and the first interval end at or after an instant.
     pub(crate) fn at_or_after(&self, at: Nanos) -> Nanos {
         let n_more = at.saturating_sub(self.next).0.div_ceil(self.interval.0);
         Nanos(self.next.0.saturating_add(n_more.saturating_mul(self.interval.0)))
     }
 
-    /// Returns the last interval end at or before an instant, but not before the next interval end.
+    /// Returns the later of `next` and the last interval end at or before an instant.
     pub(crate) fn at_or_before(&self, at: Nanos) -> Nanos {
         self.at_or_after(at.saturating_sub(Nanos(self.interval.0 - 1)))
     }

@@ -245,7 +245,7 @@ fn timespec(at: Nanos) -> Timespec {
 mod tests {
     use super::*;
 
-    /// Checks the request of each batch of signals. Batches are separated by bars.
+    /// Checks which stop request results from each batch of signals. Batches are separated by bars.
     fn check(batches: &str, expected: &str) {
         let mut requests = StopRequests::default();
         let number = |name: &str| {

@@ -2,7 +2,7 @@
 //!
 //! While pages migrate, accesses to these pages wait. mmap(2) and munmap(2) of the process wait too. The duration of a
 //! call is its CPU time. Wait time for a CPU is excluded: on a busy machine it is most of the elapsed time, and it does
-//! not depend on the number of pages. With wait time the batches would shrink to their lower bound.
+//! not depend on the number of pages. If wait time were included, the batches would shrink to their lower bound.
 //!
 //! ```text
 //!   256 pages ── 2 ms ──► 512 ── 5 ms ──► 1024 ── 21 ms ──► 975 ──► …       grows at most by a factor of 2,

@@ -317,7 +317,8 @@ impl CpuOccupancy {
         ))
     }
 
-    /// Returns the occupancy of some CPUs with one more job: that of the most occupied core, and the sum.
+    /// Returns the occupancy of some CPUs if one more job uses them: the largest number of jobs on a core, and the sum
+    /// of the numbers over the CPUs.
     fn occupancy_with(&mut self, cpus: &CpuSet) -> (u32, u32) {
         self.add(cpus);
         let n_jobs = || cpus.iter().map(|cpu| self.n_jobs_on(cpu).0);

@@ -122,7 +122,7 @@ impl<'a> SharedCache<'a> {
         }
     }
 
-    /// Updates the occupancies for the current speeds. Returns whether they have converged.
+    /// Updates the occupancies for the current speeds. Returns whether the occupancies have converged.
     fn share(&mut self) -> bool {
         let fast: Vec<_> = self.tables.iter().zip(self.each_ns.iter().copied()).collect();
         let mut fits = vec![0.0; fast.len()];

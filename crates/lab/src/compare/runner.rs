@@ -1,7 +1,7 @@
 //! Runs in several threads.
 //!
 //! ```text
-//!   runs ─► each thread takes the next one ─► results are received one at a time by the caller
+//!   runs ─► each thread takes the next run ─► results are received one at a time by the caller
 //! ```
 //!
 //! The result of a run depends only on its key, and not on other runs. The caller receives each result when its run has

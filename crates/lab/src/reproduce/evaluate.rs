@@ -10,9 +10,9 @@
 //! | value | meaning |
 //! |---|---|
 //! | `gain`, `percent` | mean over all gains, in %, with its interval, or with two decimals |
-//! | `low`, `high` | ends of the 95 % confidence interval of that mean |
-//! | `gains`, `gain.0` | every gain; the first one |
-//! | `min`, `max`, `largest` | smallest, largest gain; the one with the largest absolute value |
+//! | `low`, `high` | ends of the 95 % confidence interval of this mean |
+//! | `gains`, `gain.0` | every gain; the first gain |
+//! | `min`, `max`, `largest` | smallest, largest gain; the gain with the largest absolute value |
 //! | `abs`, `abs_max` | absolute value of the mean; of the `largest` |
 //! | `n`, `n_above`, `n_significant` | number of gains; number of gains above 0; number of gains with an interval above 0 |
 //! | `n_within`, `range` | number of gains within the binding `within`, such as `3 to 10`; range of 90 % of the gains |
@@ -25,7 +25,7 @@
 //! | `n_runs`, `n_placed`, `n_requested` | finished runs; in all of them: placements of running jobs, requests to migrate pages |
 //! | `placed_per_min`, `undamped_per_min` | means over the runs: placements of running jobs; migrations between caches if ranks were assigned by the rates of the last interval alone |
 //! | `requested_per_h`, `started_per_h`, `gib_per_h` | means over the runs: requests to migrate pages, started page migrations, GiB migrated |
-//! | `n_periods`, `n_on_several_nodes`, `percent_on_several_nodes` | number of periods after the end of Group 2 in which Group 1 runs; number and share of those in which Group 1 runs on several nodes |
+//! | `n_periods`, `n_on_several_nodes`, `percent_on_several_nodes` | number of periods after the end of Group 2 in which Group 1 runs; number and share of the periods in which Group 1 runs on several nodes |
 //! | `n_rates`, `queue_full_variation`, `reference_variation` | periods of all tasks; largest coefficient of variation of a run over its periods |
 //! | `ratios`, `ratio_min`, `n_below` | with `quantity`, one of the values above: policy over baseline for each value of `vary`; the smallest; number of values of `vary` for which the policy is below the baseline |
 //!

@@ -264,8 +264,8 @@ fn move_pages(snapshot: &Snapshot<'_>, job: &JobView<'_>, cpus: &base::CpuSet, p
 }
 
 /// Returns the miss rate of a job that runs alone, from its profile. The cache size is the size of the smallest
-/// last-level cache. If this size is unknown, the size is that for which the profile gives a class, else the smallest
-/// size of the profile.
+/// last-level cache. If this size is unknown, the cache size is the size for which the profile gives a class, else the
+/// smallest size of the profile.
 fn solo_rate(snapshot: &Snapshot<'_>, job: &JobView<'_>) -> Option<Rate> {
     let profile = job.job.found.as_deref()?;
     let smallest: Option<Bytes> = snapshot.machine.llcs().iter().filter_map(|llc| llc.size).min();

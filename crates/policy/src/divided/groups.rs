@@ -4,7 +4,7 @@
 //!   each thread      sq = queue-full cycles, ref = references, per second of CPU time
 //!     by thresholds  sq > th_sq: 1      else ref > th_ref: 2      else 3
 //!     by rank        k = threads / 3:   1 the k with most sq,  2 the k others with most ref,  3 all others
-//!     approximately  1 by bandwidth and by prefetches or misses;  2 as above
+//!     approximately  1 by bandwidth and by prefetches or misses;  2 as by thresholds or by rank
 //!   each job         the group of most of its threads                 ties: the lower group
 //!   changes          after `repeat` periods in a row with the same result
 //! ```

@@ -55,7 +55,7 @@ struct Divided {
     groups: Groups,
     /// The division of the sockets in the last period.
     division: Option<Division>,
-    /// The sockets that were divided.
+    /// The sockets of the last turn. If the sockets change, the division is discarded.
     sockets: Vec<(Level, u32)>,
     notes: MachineNotes,
 }

@@ -49,7 +49,7 @@ pub fn parse_toml(text: &str, path: &str) -> Result<Machine, ParseFileError> {
 const VERSION: TomlVersion =
     TomlVersion { key: "format_version", supported: FORMAT_VERSION, conversion: None };
 
-/// Parses a machine file without checking that its values are a machine.
+/// Parses a machine file without checking that its values are valid.
 pub fn read_toml(text: &str, path: &str) -> Result<MachineFile, ParseFileError> {
     read(&SourceText::new(text, Path::new(path)))
 }

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   a set of eight ─► every split over the caches, each pinned ─► the best split
-//!                  └► each policy, free ───────────────────────► slowdown ÷ that of the best - 1
+//!                  └► each policy, free ───────────────────────► slowdown ÷ slowdown of the best split - 1
 //! ```
 //!
 //! The best split has the smallest mean slowdown over the same seeds. A policy can be better: a split is pinned until

@@ -107,7 +107,7 @@ const CLAIMS: &Conditions<MixSplits> = &[
         let is_best = |split: &&Splits| split.best <= split.isolated + 1e-9;
         mixes.0.len() < 2 * mixes.0.iter().filter(is_best).count()
     }),
-    ("the best split gains 3 % or more over a random one", |mixes| {
+    ("the best split gains 3 % or more over a random split", |mixes| {
         3.0 <= mixes.mean(|split| split.best)
     }),
 ];
@@ -125,7 +125,7 @@ pub(super) fn splits(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     let drawn: Vec<MixSplits> =
         sockets(pool)?.iter().map(|socket| MixSplits::of(socket, &mixes)).collect();
     let heads = ["mix", "isolated", "best", "worst"];
-    let title = "gain of a split over a random one in %, in the middle of every range";
+    let title = "gain of a split over a random split in %, in the middle of every range";
     let mut table = FindingTable::new(title, &heads).units(&["%"]).drawn(ChartKind::Intervals);
     let mut row = |name: &str, gains: [f64; 3]| {
         let cells = gains.map(|gain| signed(gain, 1));

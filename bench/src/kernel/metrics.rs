@@ -341,7 +341,7 @@ impl RunTotals {
                 ("  on other remote nodes", ratio(sums.far, with_memory)),
                 ("periods with remote memory", sums.n_away),
                 ("  seconds each", ratio(sums.away, sums.n_away)),
-                ("MiB moved", sums.moved_bytes as f64 / 1_048_576.0),
+                ("MiB migrated", sums.moved_bytes as f64 / 1_048_576.0),
             ]);
         }
         metrics
@@ -423,7 +423,7 @@ mod tests {
         totals.sample(Nanos::from_secs(4), &[task(1, 4000, 0, 2)]);
         let names = ["local memory, first half", "  second half"];
         assert_eq!(values(&totals, &names), [0.5, 60.0 / 128.0]);
-        let names = ["periods with remote memory", "  seconds each", "MiB moved"];
+        let names = ["periods with remote memory", "  seconds each", "MiB migrated"];
         assert_eq!(values(&totals, &names), [1.0, 2.0, 60.0]);
     }
 

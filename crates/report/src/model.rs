@@ -151,9 +151,9 @@ record! {
     /// A counter value of a job, summed over its tasks.
     CounterRow {
         event: String, "Event", Plain, "Name of the event, as in journals.";
-        value: u64, "Value", Count, "Counter value; scaled to the enabled time if the counter was multiplexed.";
+        value: u64, "Value", Count, "Counter value; scaled to the time enabled if the counter was multiplexed.";
         unit: String, "Unit", Plain, "Unit of the value.";
-        running_permille: Option<u32>, "Running", Plain, "Share of the enabled time in which the counter was running, in permille. Only set for multiplexed counters, whose value is an estimate.";
+        running_permille: Option<u32>, "Running", Plain, "Share of the time enabled in which the counter was running, in permille. Only set for multiplexed counters, whose value is an estimate.";
     }
 }
 

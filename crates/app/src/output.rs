@@ -37,6 +37,7 @@ impl RunDir {
         if path.join(lab::compare::RUNS_FILE).exists() {
             bail!("{} contains a comparison; choose another directory with --out", path.display());
         }
+        check_entries(&path, &["report.json", "report.html"], &["jobs"])?;
         // The test creates a file, because permission bits do not show a read-only file system.
         match File::create_new(path.join(JOURNAL)) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -47,13 +48,7 @@ impl RunDir {
             }
             created => created.with_context(|| cannot_write(&path))?,
         };
-        let jobs = path.join("jobs");
-        fs::create_dir_all(&jobs).with_context(|| cannot_write(&path))?;
-        // In a directory of another user, the link could name a directory of this user.
-        if jobs.is_symlink() {
-            let _ = fs::remove_file(path.join(JOURNAL));
-            bail!("{} is a symbolic link; remove it", jobs.display());
-        }
+        fs::create_dir_all(path.join("jobs")).with_context(|| cannot_write(&path))?;
         Ok(RunDir(path))
     }
 
@@ -79,16 +74,40 @@ pub fn write(path: &Path, text: impl AsRef<[u8]>) -> anyhow::Result<()> {
     fs::write(path, text).with_context(|| cannot_write(path))
 }
 
-/// Writes a file in an output directory, or replaces its contents. The directory may belong to another user, so the
-/// file must be a regular file: no link is followed, and no FIFO is waited for.
+/// Checks the files and directories that a command will write in an output directory. The directory may belong to
+/// another user: a link could name a file of this user, and opening a FIFO could block.
+pub fn check_entries(dir: &Path, files: &[&str], dirs: &[&str]) -> anyhow::Result<()> {
+    files.iter().try_for_each(|name| check_regular(&dir.join(name)))?;
+    for below in dirs.iter().map(|name| dir.join(name)) {
+        let Ok(found) = below.symlink_metadata() else { continue };
+        if !found.is_dir() {
+            bail!("{} is not a directory; remove it", below.display());
+        }
+        let entries =
+            fs::read_dir(&below).with_context(|| format!("cannot read {}", below.display()))?;
+        let paths = entries.flatten().map(|entry| entry.path());
+        paths
+            .filter(|path| path.is_symlink() || !path.is_dir())
+            .try_for_each(|path| check_regular(&path))?;
+    }
+    Ok(())
+}
+
+fn check_regular(path: &Path) -> anyhow::Result<()> {
+    if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
+        bail!("{} is not a regular file; remove it", path.display());
+    }
+    Ok(())
+}
+
+/// Writes a file in an output directory, or replaces its contents. The file must be a regular file
+/// ([`check_entries`]).
 pub fn write_report(path: &Path, text: impl AsRef<[u8]>) -> anyhow::Result<()> {
     let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let flags = i32::try_from(flags.bits()).expect("the flags are small");
     let mut options = File::options();
     options.write(true).create(true).custom_flags(flags);
-    if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
-        bail!("{} is not a regular file; remove it", path.display());
-    }
+    check_regular(path)?;
     let write = || {
         let mut file = options.open(path)?;
         file.set_len(0)?;
@@ -100,12 +119,19 @@ pub fn write_report(path: &Path, text: impl AsRef<[u8]>) -> anyhow::Result<()> {
 /// Creates a file that must not exist.
 pub fn create_new(path: &Path) -> Result<File, CommandError> {
     let created = match File::create_new(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            Err(anyhow::anyhow!("{} already exists; use a new file", path.display()))
-        }
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(already_exists(path)),
         created => created.with_context(|| cannot_write(path)),
     };
     created.or_usage_error()
+}
+
+/// Checks that a file does not exist. A dangling link exists.
+pub fn check_absent(path: &Path) -> anyhow::Result<()> {
+    path.symlink_metadata().map_or(Ok(()), |_| Err(already_exists(path)))
+}
+
+fn already_exists(path: &Path) -> anyhow::Error {
+    anyhow::anyhow!("{} already exists; use a new file", path.display())
 }
 
 /// Checks that a file is writable, without truncating an existing file.
@@ -169,8 +195,19 @@ mod tests {
             let error = write_report(&at(name), "text").expect_err(name).to_string();
             assert!(error.ends_with("is not a regular file; remove it"), "{error}");
         }
-        let error = RunDir::make(Some(dir.path()), "w").expect_err("a link").to_string();
-        assert!(error.ends_with("jobs is a symbolic link; remove it"), "{error}");
+        let reject = |end: &str| {
+            let error = RunDir::make(Some(dir.path()), "w").expect_err(end).to_string();
+            assert!(error.ends_with(end), "{error}");
+        };
+        for name in ["report.json", "report.html"] {
+            reject(&format!("{name} is not a regular file; remove it"));
+            fs::remove_file(at(name)).expect("permitted");
+        }
+        reject("jobs is not a directory; remove it");
+        fs::remove_file(at("jobs")).expect("permitted");
+        fs::create_dir(at("jobs")).expect("can be created");
+        std::os::unix::fs::symlink(at("victim"), at("jobs/a.out")).expect("a link");
+        reject("jobs/a.out is not a regular file; remove it");
         check_writable(&at("dangling")).expect_err("the target does not exist");
         assert!(!at("absent").exists() && at("dangling").is_symlink() && !at(JOURNAL).exists());
         write_report(&at("victim"), "new").expect("a regular file is replaced");

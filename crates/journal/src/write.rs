@@ -131,7 +131,10 @@ impl JournalWriter {
         let full = self.part.part;
         let n_kept = self.limits.n_parts.max(1);
         self.part = PartNumber { part: full + 1, n_removed: (full + 1).saturating_sub(n_kept) };
-        self.file = File::create(part_files::unfinished(&self.path))?;
+        // The directory may belong to another user, so that the path could be a link to a file of this user.
+        let unfinished = part_files::unfinished(&self.path);
+        let _ = std::fs::remove_file(&unfinished);
+        self.file = File::create_new(unfinished)?;
         self.write_header()?;
         part_files::exchange(&self.path, full)?;
         if let Some(oldest) = (full + 1).checked_sub(n_kept).filter(|&part| 0 < part) {

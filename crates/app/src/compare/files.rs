@@ -4,10 +4,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
-use lab::compare::{ComparePlan, RunKey};
+use lab::compare::{ComparePlan, RUNS_FILE, RunKey};
 use report::comparison::Comparison;
 
 use crate::output::{self, cannot_write, create_numbered};
+
+/// Files of the report in the directory.
+const FILES: [&str; 4] = ["compare.json", "compare.html", "summary.csv", "runs.csv"];
+/// Directories in the directory: reports of simulated runs, live runs and live runs of single jobs.
+const DIRS: [&str; 3] = ["timelines", "runs", "alone"];
 
 /// Creates the directory of `--out`, or a directory named after the workloads with the next free number.
 pub(super) fn dir(out: Option<&Path>, workloads: &[String]) -> anyhow::Result<PathBuf> {
@@ -16,6 +21,7 @@ pub(super) fn dir(out: Option<&Path>, workloads: &[String]) -> anyhow::Result<Pa
             bail!("{} contains a run; choose another directory with --out", path.display());
         }
         fs::create_dir_all(path).with_context(|| cannot_write(path))?;
+        output::check_entries(path, &[&[RUNS_FILE], &FILES[..]].concat(), &DIRS)?;
         return Ok(path.to_owned());
     }
     let name = match workloads {
@@ -48,15 +54,17 @@ pub(super) fn write(
 ) -> anyhow::Result<()> {
     let jobs = comparison.job_table();
     let table = jobs.to_csv();
-    let mut files = vec![
-        (dir.join("compare.json"), comparison.to_json()? + "\n"),
-        (dir.join("compare.html"), comparison.to_html()),
-        (dir.join("summary.csv"), comparison.summary_table().to_csv()),
-        (dir.join("runs.csv"), table.clone()),
+    let texts = [
+        comparison.to_json()? + "\n",
+        comparison.to_html(),
+        comparison.summary_table().to_csv(),
+        table.clone(),
     ];
-    files.extend(csv.map(|path| (path.to_owned(), table)));
-    for (path, text) in files {
-        output::write(&path, text)?;
+    for (name, text) in FILES.iter().zip(texts) {
+        output::write_report(&dir.join(name), text)?;
+    }
+    if let Some(path) = csv {
+        output::write(path, table)?;
     }
     match parquet {
         Some(path) => super::parquet::write(&jobs, path).with_context(|| cannot_write(path)),

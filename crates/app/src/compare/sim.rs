@@ -128,7 +128,7 @@ fn timelines(
             stop.raise();
         }
         let RunEvent::Finished(idx, page) = event else { return Ok(()) };
-        output::write(&dir.join(&missing[idx].0), page)
+        output::write_report(&dir.join(&missing[idx].0), page)
     };
     run_all(&missing, input::n_threads(args.jobs), &stop, work, receive)?;
     named.retain(|(name, _)| is_there(name));

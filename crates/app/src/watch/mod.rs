@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use base::Nanos;
 use engine::{Engine, Sink};
 use host_live::{AttachHost, AttachOptions};
@@ -25,7 +25,7 @@ use topology::Machine;
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::input;
-use crate::output::cannot_write;
+use crate::output::{cannot_write, check_absent, create_new};
 use crate::restore::warn_if_kept;
 use crate::run::{CountersArg, MemoryArgs};
 use crate::status::unix_seconds;
@@ -110,11 +110,8 @@ pub fn main(args: &Args) -> CommandResult {
     let machine = linux::topology::read(Path::new("/"))?;
     let signals = args.signals.overrides().or_usage_error()?;
     check_readable(&signals, &*policy, &machine).or_usage_error()?;
-    if let Some(path) =
-        args.journal.as_deref().map(input::journal_path).filter(|path| path.exists())
-    {
-        return Err(anyhow!("{} already exists; use another file", path.display()))
-            .or_usage_error();
+    if let Some(path) = args.journal.as_deref().map(input::journal_path) {
+        check_absent(&path).or_usage_error()?;
     }
     let host = AttachHost::new(&machine, host_options(args, &selection, interval, &machine))
         .or_usage_error()?;
@@ -194,6 +191,7 @@ fn watch(args: &Args, mut host: AttachHost, mut engine: Engine, header: Header) 
 
 fn begin(path: &Path, header: &Header) -> Result<JournalWriter, CommandError> {
     let path = input::journal_path(path);
+    create_new(&path)?;
     JournalWriter::create(&path, header, JournalLimits::default())
         .with_context(|| cannot_write(&path))
         .or_usage_error()

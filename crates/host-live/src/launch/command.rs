@@ -158,7 +158,7 @@ impl LaunchContext {
 
     fn files(&self, job: &Job, appends: bool) -> Result<[OwnedFd; 3], String> {
         let input = job.input.as_ref().map_or("/dev/null".into(), |file| self.dir.join(file));
-        let input = open(OpenOptions::new().read(true), &input)?;
+        let input = open(OpenOptions::new().read(true), &input, OFlags::empty())?;
         let output = self.output(job, "out", job.output.as_deref(), appends)?;
         let errors = self.output(job, "err", None, appends)?;
         Ok([input, output, errors])
@@ -171,19 +171,22 @@ impl LaunchContext {
         requested: Option<&Path>,
         appends: bool,
     ) -> Result<OwnedFd, String> {
-        let path = match requested {
-            Some(path) => self.dir.join(path),
-            None => self.output_dir.join(format!("{}.{kind}", file_name(&job.name))),
+        // The output directory may belong to another user, so that the path could be a link to a file of this user.
+        let (path, flags) = match requested {
+            Some(path) => (self.dir.join(path), OFlags::empty()),
+            None => {
+                (self.output_dir.join(format!("{}.{kind}", file_name(&job.name))), OFlags::NOFOLLOW)
+            }
         };
         let mut options = OpenOptions::new();
         options.create(true).append(appends).write(true).truncate(!appends);
-        open(&mut options, &path)
+        open(&mut options, &path, flags)
     }
 }
 
 /// Opens a file of a job. Opening does not block, even for a pipe without a process at the other end.
-fn open(options: &mut OpenOptions, path: &Path) -> Result<OwnedFd, String> {
-    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+fn open(options: &mut OpenOptions, path: &Path, flags: OFlags) -> Result<OwnedFd, String> {
+    let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
     options.custom_flags(flags.bits().cast_signed());
     let file = fault::retry("openat", || options.open(path)).map_err(|error| at(path, &error))?;
     let meta = file.metadata().map_err(|error| at(path, &error))?;

@@ -178,8 +178,11 @@ fn a_journal_in_several_parts_is_read_as_one() {
     let path = dir.path().join("journal.jsonl");
     let written = turns(4, 40);
     let limits = JournalLimits { part: Bytes(6000), n_parts: 100 };
+    // A link with the name of the next part is replaced.
+    let target = dir.path().join("target");
+    std::os::unix::fs::symlink(&target, dir.path().join("journal.jsonl.new")).expect("a link");
     write(&path, &written, limits).finish(&end()).expect("can be written");
-    assert!(dir.path().join("journal.3.jsonl").exists());
+    assert!(dir.path().join("journal.3.jsonl").exists() && !target.exists());
     let mut recording = read(&path).expect("a journal");
     assert_eq!(recording.n_parts_missing(), 0);
     let back: Vec<RecordedTurn> = recording.by_ref().map(|turn| turn.expect("a turn")).collect();

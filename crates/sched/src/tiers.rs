@@ -14,6 +14,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use base::suggest::{did_you_mean, nearest, question};
+
 use crate::{CounterEvent, EventKind, LoadSource};
 
 named_enum! {
@@ -91,10 +93,10 @@ pub struct TierOverride {
 pub enum TierOverrideError {
     #[error("invalid signal {0:?}: write SIGNAL=TIER, such as loads=declared")]
     Malformed(String),
-    #[error("unknown signal {found:?}: write loads, or one of {known}")]
-    Value { found: String, known: String },
-    #[error("{value} cannot have tier {found:?}: write {possible}")]
-    Tier { value: String, found: String, possible: &'static str },
+    #[error("unknown signal {found:?}: {hint}")]
+    Value { found: String, hint: String },
+    #[error("{value} cannot have tier {found:?}: {hint}")]
+    Tier { value: String, found: String, hint: String },
     #[error("the tier of {0} is given twice: give it once")]
     Twice(String),
 }
@@ -157,8 +159,9 @@ impl FromStr for TierOverride {
 }
 
 fn unknown(found: &str) -> TierOverrideError {
-    let names: Vec<&str> = CounterEvent::ALL.iter().map(|event| event.name()).collect();
-    TierOverrideError::Value { found: found.to_owned(), known: names.join(", ") }
+    let events = CounterEvent::ALL.iter().map(|event| event.name());
+    let hint = did_you_mean(found, std::iter::once("loads").chain(events));
+    TierOverrideError::Value { found: found.to_owned(), hint }
 }
 
 fn parse_tier(value: &str, text: &str) -> Result<SignalTier, TierOverrideError> {
@@ -174,8 +177,9 @@ fn parse_tier(value: &str, text: &str) -> Result<SignalTier, TierOverrideError> 
     };
     let found = tiers.iter().copied().find(|tier| tier.name() == text);
     found.ok_or_else(|| {
-        let (value, found) = (value.to_owned(), text.to_owned());
-        TierOverrideError::Tier { value, found, possible }
+        let nearest = nearest(text, tiers.iter().map(|tier| tier.name()));
+        let hint = question(nearest.as_slice()).unwrap_or_else(|| format!("write {possible}"));
+        TierOverrideError::Tier { value: value.to_owned(), found: text.to_owned(), hint }
     })
 }
 
@@ -208,13 +212,13 @@ mod tests {
                 "page-faults=declared",
                 "page-faults cannot have tier \"declared\": write counters or none",
             ),
+            ("lods=declared", "unknown signal \"lods\": did you mean \"loads\"?"),
+            ("loads=declard", "loads cannot have tier \"declard\": did you mean \"declared\"?"),
             ("loads=none,loads=none", "the tier of loads is given twice: give it once"),
         ] {
             assert_eq!(parsed(text), expected);
         }
-        assert!(
-            parsed("heat=counters").starts_with("unknown signal \"heat\": write loads, or one")
-        );
+        assert!(parsed("heat=counters").starts_with("unknown signal \"heat\": known are loads, "));
     }
 
     #[test]

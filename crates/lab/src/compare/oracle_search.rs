@@ -29,7 +29,7 @@ use sched::{Action, Policy, Reason, Target};
 
 use super::momentary_placement::{MomentaryPlacement, Placement, all_placements};
 use super::{Column, Completion, OracleSearch, RunMetrics, SimBench, SimRunError};
-use crate::oracle::{FixedPlacement, ORACLE_CHOSE, OracleError, RenamedPolicy, n_runs_max};
+use crate::oracle::{FixedPlacement, ORACLE_CHOSE, RenamedPolicy, n_runs_max};
 
 /// Maximum number of domains that are tried for a job in one step of the hill climb.
 const N_DOMAINS_TRIED: usize = 3;
@@ -82,13 +82,16 @@ impl SimBench {
     /// Returns a policy that repeats the best run that the oracle finds; `None` if `stop` was raised.
     ///
     /// # Errors
-    /// The column is not the oracle, or a run could not start.
+    /// The parameters of the oracle are invalid, or a run could not start.
+    ///
+    /// # Panics
+    /// The column is not the oracle.
     pub fn oracle(
         &self,
         run: Run<'_>,
         stop: &StopFlag,
     ) -> Result<Option<Box<dyn Policy>>, SimRunError> {
-        let n_runs = n_runs_max(&run.0.spec)?.ok_or(OracleError::Parameter)?;
+        let n_runs = n_runs_max(&run.0.spec)?.expect("the column is the oracle");
         best(self, run, n_runs, stop)?.map(|best| best.policy(self, run)).transpose()
     }
 }
@@ -96,7 +99,7 @@ impl SimBench {
 impl BestRun {
     /// Returns a policy that repeats the run.
     fn policy(&self, bench: &SimBench, run: Run<'_>) -> Result<Box<dyn Policy>, SimRunError> {
-        let Some(search) = &self.metrics.oracle else { return Err(OracleError::Parameter.into()) };
+        let search = self.metrics.oracle.as_ref().expect("a run of the oracle");
         let searched = match search.is_all {
             true => format!("all {} placements", search.n_placements),
             false => format!("a search of {} placements", search.n_placements),

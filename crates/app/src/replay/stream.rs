@@ -28,6 +28,7 @@ use crate::command_result::{CommandResult, OrUsageError};
 pub fn main(path: &Path, options: (&str, u64, TierOverride), json: bool) -> CommandResult {
     let (spec, seed, signals) = options;
     let policy = policy::build(spec, seed).or_usage_error()?;
+    crate::run::check_polls("a replay of a stream", &*policy, spec).or_usage_error()?;
     let recorded = stream::read(path).or_usage_error()?;
     let mut out = crate::print::stdout();
     let mut replay = StreamReplay::new(recorded, policy, signals);

@@ -252,9 +252,15 @@ impl Starter<'_> {
             SpawnStage::Dir => {
                 format!("cannot change to directory {}: {error}", self.context.dir(job).display())
             }
+            SpawnStage::Group => format!("cannot create its process group: {error}"),
+            SpawnStage::Files => format!("cannot set its standard input and output: {error}"),
+            SpawnStage::Limit => format!("cannot set its limit of open files: {error}"),
             SpawnStage::Cpus => format!("cannot set its CPU affinity: {error}"),
             SpawnStage::Memory => format!("cannot set its memory policy: {error}"),
-            stage => format!("cannot be set up ({stage:?}): {error}"),
+            SpawnStage::DeathSignal => {
+                format!("cannot request SIGKILL at the exit of evenkeel: {error}")
+            }
+            SpawnStage::Nice => format!("cannot set its nice value: {error}"),
         }
     }
 

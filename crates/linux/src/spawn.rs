@@ -492,6 +492,22 @@ mod tests {
     }
 
     #[test]
+    fn a_child_starts_with_default_signal_actions_and_no_blocked_signal() {
+        crate::system::ignore_file_size_signal();
+        let mut out = tempfile::tempfile().expect("a file");
+        let mut batch = SpawnBatch::new().expect("a pipe");
+        let script = "exec sed -n 's/^Sig\\(Blk\\|Ign\\):.*[^0-9a-f]//p' /proc/self/status";
+        let pid = batch.fork(&shell(script, &out)).expect("a child");
+        assert!(finish(batch).is_empty());
+        reap(pid).expect("a child of the test").expect("the child ended");
+        let text = output(&mut out);
+        let mut masks = text.lines().map(|mask| u64::from_str_radix(mask, 16).expect("a mask"));
+        let reset = DEFAULT_SIGNALS.iter().map(|signal| 1 << (signal - 1)).sum::<u64>();
+        assert_eq!(masks.next(), Some(0), "blocked signals");
+        assert_eq!(masks.next().map(|ignored| ignored & reset), Some(0), "ignored signals");
+    }
+
+    #[test]
     fn a_child_that_cannot_start_is_reported_with_stage_and_error() {
         let out = tempfile::tempfile().expect("a file");
         let fails = |change: &dyn Fn(&mut SpawnRequest)| {

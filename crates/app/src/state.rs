@@ -160,7 +160,9 @@ impl RunState {
                 Some(Action::Place(cpus)) => {
                     self.change(job, |row| row.cpus_placed = Some(cpus.to_string()));
                 }
-                Some(Action::Release) => self.change(job, |row| row.cpus_placed = None),
+                Some(Action::Release) => {
+                    self.change(job, |row| (row.cpus_placed, row.reason) = (None, None));
+                }
                 _ => {}
             }
         }

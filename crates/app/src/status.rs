@@ -35,8 +35,7 @@ pub fn main(args: &Args) -> CommandResult {
         }
     }
     problems.iter().for_each(crate::print::note);
-    let is_killed = |status: &Status| status.writer == WriterState::Exited && status.state.acts;
-    let failed = !problems.is_empty() || all.iter().any(is_killed);
+    let failed = !problems.is_empty() || all.iter().any(|status| status.has_changes);
     if failed { Err(CommandError::Reported) } else { Ok(()) }
 }
 
@@ -105,8 +104,10 @@ pub fn remove_stale(is_settled: impl Fn(&InstanceState) -> bool) {
 }
 
 fn status(path: &Path, state: InstanceState, now: u64) -> Status {
+    let writer = if is_running(&state) { WriterState::Running } else { WriterState::Exited };
     Status {
-        writer: if is_running(&state) { WriterState::Running } else { WriterState::Exited },
+        has_changes: writer == WriterState::Exited && undo::has_changes(&undo::dirs(), &state.run),
+        writer,
         path: path.display().to_string(),
         age_s: now.saturating_sub(state.written_unix_s),
         state,

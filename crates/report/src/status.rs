@@ -17,6 +17,7 @@ record! {
     #[derive(serde::Deserialize)]
     Status {
         writer: WriterState, "Writer", Plain, "Whether the evenkeel process that wrote the state runs.";
+        has_changes: bool, "Changed settings", Plain, "Whether the writer was killed and left changed settings, which evenkeel restore restores.";
         path: String, "File", Plain, "Path of the state file.";
         age_s: u64, "Age", Seconds, "Seconds since the state was written.";
         state: InstanceState, "State", Plain, "Content of the state file.";
@@ -68,7 +69,7 @@ record! {
         since_ns: u64, "Since", Nanos, "Time from which the process is managed.";
         cpus_before: String, "Before", CpuList, "Affinity of the process before the placement by evenkeel.";
         cpus_placed: Option<String>, "Placed", CpuList, "CPUs that the process was placed on; absent if its affinity was not changed.";
-        reason: Option<String>, "Reason", Plain, "Reason of the placement, or of the request without --act.";
+        reason: Option<String>, "Reason", Plain, "Reason of the placement, or of the request without --act; absent if the process has no placement.";
         is_unmanaged: bool, "Unmanaged", Plain, "Whether evenkeel stopped placing the process: another program changed its affinity, or the kernel does not permit a change.";
     }
 }
@@ -98,7 +99,7 @@ names! {
     #[derive(serde::Deserialize)]
     WriterState {
         Running "running" "It runs.";
-        Exited "exited" "The writer was killed; evenkeel restore reverts its changes.";
+        Exited "exited" "The writer was killed.";
     }
 }
 
@@ -121,9 +122,10 @@ impl Status {
         let writer = format!("process {}, {}", state.pid, age(self.age_s));
         let writer = match self.writer {
             WriterState::Running => writer,
-            WriterState::Exited => {
+            WriterState::Exited if self.has_changes => {
                 format!("{writer}: it was killed and left its changes; run evenkeel restore")
             }
+            WriterState::Exited => format!("{writer}: it was killed and left no changes"),
         };
         let mut lines = vec![(format!("evenkeel {}", state.kind.name()), writer)];
         let more = match state.kind {

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use tests::dir::Dir;
 use tests::process::wait_for;
 
-use super::{Process, Signal, tool};
+use super::{MIGRATES_ONLY_JOB, Process, Signal, tool};
 
 /// Runs `evenkeel` with the state in this directory. Returns the output.
 fn run_evenkeel(dir: &Dir, args: &[&str]) -> std::process::Output {
@@ -73,13 +73,17 @@ fn a_killed_process_is_listed_until_its_settings_are_restored() {
     let dir = Dir::new();
     let busy = Process::busy();
     let pid = busy.pid().to_string();
-    let kill_one = |args: &[&str]| {
+    let kill_one = |args: &[&str], is_placed: bool| {
         let watch = watch(&dir, &pid, args);
-        until(&dir, 1, |status| status["writer"] == "running");
+        let is_due = |status: &serde_json::Value| {
+            let row = &status["state"]["managed"][0];
+            status["writer"] == "running" && (!is_placed || row["cpus_placed"].is_string())
+        };
+        until(&dir, 1, is_due);
         drop(watch);
-        until(&dir, 1, |status| status["writer"] == "exited");
+        until(&dir, 1, |status| status["writer"] == "exited" && status["has_changes"] == is_placed);
     };
-    kill_one(&["--act"]);
+    kill_one(&["--act", "--class", "*=8", "--policy", MIGRATES_ONLY_JOB], true);
     let killed = run_evenkeel(&dir, &["status"]);
     assert_eq!(killed.status.code(), Some(1));
     assert!(tool::text(&killed.stdout).contains("run evenkeel restore"));
@@ -90,8 +94,15 @@ fn a_killed_process_is_listed_until_its_settings_are_restored() {
     assert_eq!(none.status.code(), Some(0));
     assert!(tool::text(&none.stdout).contains("no evenkeel process of this user"));
     // A killed process that changed nothing needs no restore; the next watch removes its state file.
-    kill_one(&[]);
-    assert_eq!(exit_status(&dir, &["status"]), Some(0));
+    for args in [&[][..], &["--act", "--policy", "linux"]] {
+        kill_one(args, false);
+        let killed = run_evenkeel(&dir, &["status"]);
+        assert_eq!(killed.status.code(), Some(0));
+        let text = tool::text(&killed.stdout).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.contains("it was killed and left no changes manages"), "{text}");
+        assert_eq!(exit_status(&dir, &["restore"]), Some(0));
+    }
+    kill_one(&[], false);
     let watch = watch(&dir, &pid, &[]);
     until(&dir, 1, |status| status["writer"] == "running");
     drop(watch);

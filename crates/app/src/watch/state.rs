@@ -37,8 +37,12 @@ impl StateSink {
             }
         }
         for request in &record.plan.requests {
-            if let (Target::Job(job), Action::Place(_)) = (request.target, &request.action) {
-                self.reasons.insert(job, request.reason.to_string());
+            match (request.target, &request.action) {
+                (Target::Job(job), Action::Place(_)) => {
+                    self.reasons.insert(job, request.reason.to_string());
+                }
+                (Target::Job(job), Action::Release) => drop(self.reasons.remove(&job)),
+                _ => {}
             }
         }
         record.plan.notes.iter().for_each(|note| self.record_verdict(note));

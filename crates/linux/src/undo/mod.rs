@@ -32,7 +32,7 @@ pub use log::Log;
 pub use record::{MaskOrigin, Records, ThreadChange, UndoHeader, UndoLine};
 pub use restore::{
     Entry, FileReport, KernelGroupEntry, KernelGroupKind, KernelGroupRestoreAction, RestoreAction,
-    RestoreVerdict, Restored, restore, restore_below,
+    RestoreVerdict, Restored, has_changes, restore, restore_below,
 };
 
 /// Environment variable of every job, with the id of the run.

@@ -139,6 +139,23 @@ pub fn restore_below(groups_root: &Path, directories: &[PathBuf], dry_run: bool)
     restored
 }
 
+/// Returns whether a killed run left settings to restore. A record that cannot be read may contain settings.
+pub fn has_changes(directories: &[PathBuf], run: &str) -> bool {
+    directories.iter().enumerate().any(|(idx, directory)| {
+        let Ok(Some(dir)) = Dir::for_reading(directory, 0 < idx) else { return false };
+        let names = dir.names().unwrap_or_default();
+        let mut records =
+            names.iter().filter(|name| name.starts_with(run) && name.ends_with(SUFFIX));
+        records.any(|name| match dir.open_file(name).and_then(|file| read_all(&file)) {
+            Ok(bytes) => {
+                let (_, records, damaged) = parse(&bytes);
+                !records.is_empty() || !damaged.is_empty()
+            }
+            Err(error) => error.kind() != io::ErrorKind::NotFound,
+        })
+    })
+}
+
 fn restore_dir(dir: &Dir, options: RestoreOptions<'_>, restored: &mut Restored) {
     let names = dir.names().unwrap_or_else(|error| {
         restored.problems.push(format!("{}: {error}", dir.path.display()));

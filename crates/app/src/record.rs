@@ -69,7 +69,7 @@ fn check(args: &Args) -> Result<(), CommandError> {
     }
     for pid in &args.pid {
         let stat = linux::procfs::stat("/".as_ref(), *pid);
-        stat.with_context(|| format!("--pid {pid}: no such process")).or_usage_error()?;
+        stat.map_err(|_| anyhow!("there is no process {pid}")).or_usage_error()?;
     }
     Ok(())
 }

@@ -10,13 +10,15 @@ use program::profile::ProfileValue;
 use super::*;
 
 #[test]
-fn every_machine_file_has_all_values_of_the_simulator_and_its_expected_drawing() {
+fn every_machine_file_has_all_values_of_the_simulator_and_is_written_and_drawn() {
     let mut drawn = String::new();
     for name in machines() {
         let machine = machine(name).unwrap();
         let hardware = Hardware::new(&machine);
         assert_eq!(hardware.assumed(), &[] as &[String], "{name}");
         assert_eq!(machine.warnings(), &[] as &[String], "{name}");
+        let text = topology::file::to_toml(&machine);
+        assert_eq!(topology::file::parse_toml(&text, name).as_ref(), Ok(&machine));
         let kernel = machine.system().kernel.as_deref().expect("each names its kernel");
         assert!(host_sim::kernel::KernelVersion::of_name(kernel).is_some(), "{name}: {kernel}");
         let _ = writeln!(drawn, "{name}, {kernel}\n{}", topology::draw::draw(&machine));

@@ -74,7 +74,7 @@ pub struct MachineFile {
     /// from other keys.
     #[serde(default, skip_serializing)]
     pub placement: Ignored,
-    /// The metrics and their availability; ignored, like `placement`.
+    /// The signals and their availability; ignored, like `placement`.
     #[serde(default, skip_serializing)]
     pub signals: Ignored,
     /// The microarchitecture of the PMU events; ignored, like `placement`.

@@ -117,8 +117,7 @@ fn list_and_keys(part: &str) -> Option<(&'static str, Vec<(&'static str, u32)>)>
     lists.into_iter().find_map(|(kind, list)| Some((list, vec![("id", number(kind, part)?)])))
 }
 
-/// Writes a machine, without the attributes of core kinds and without the kernel. [`parse_toml`] reads all other values
-/// unchanged from the text.
+/// Writes a machine. [`parse_toml`] reads an equal machine from the text.
 pub fn to_toml(machine: &Machine) -> String {
     let file = MachineFile::from(machine);
     let mut text =
@@ -137,6 +136,15 @@ pub fn to_toml(machine: &Machine) -> String {
     line("cores", rows(&file.cores));
     line("cpus", rows(&file.cpus));
     line("accesses", rows(&file.accesses));
+    if !file.core_kinds.is_empty() {
+        line("core_kinds", rows(&file.core_kinds));
+    }
+    if let Some(kernel) = &file.kernel {
+        line("kernel", inline(kernel));
+    }
+    if let Some(numa_balancing) = file.numa_balancing {
+        line("numa_balancing", numa_balancing.to_string());
+    }
     text
 }
 

@@ -71,7 +71,7 @@ impl<'w> Files<'w> {
         match file_name(&job.name).len() + ".out".len() {
             ..=NAME_BYTES_MAX => Ok(()),
             _ => Err("its name is too long for the files of its output: \
-                      characters other than ASCII letters and digits take three bytes or more"
+                      characters other than ASCII letters, digits and _-+=@,. take three bytes or more"
                 .to_owned()),
         }
     }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use base::toml_reader::{SourceText, serde_fault};
 use linux::cgroup::{self, CgroupChoice, CgroupMode};
-use linux::metric_sources::{self, Availability, EventMapping, MetricSource};
+use linux::signal_sources::{self, Availability, EventMapping, SignalSource};
 use report::table::Align::Left;
 use report::table::{ReportTable, fold};
 use serde::Serialize;
@@ -57,7 +57,7 @@ pub fn main(args: &Args) -> CommandResult {
 }
 
 /// Reads the machine and its signals. A described machine has no signals.
-fn machine(args: &Args) -> Result<(Machine, Vec<MetricSource>), CommandError> {
+fn machine(args: &Args) -> Result<(Machine, Vec<SignalSource>), CommandError> {
     if let Some(text) = &args.synthetic {
         let machine = Machine::synthetic(text).context("--synthetic").or_usage_error()?;
         return Ok((machine, Vec::new()));
@@ -67,9 +67,9 @@ fn machine(args: &Args) -> Result<(Machine, Vec<MetricSource>), CommandError> {
     }
     match &args.root {
         Some(root) => {
-            Ok((linux::topology::read(root).or_usage_error()?, metric_sources::read(root)))
+            Ok((linux::topology::read(root).or_usage_error()?, signal_sources::read(root)))
         }
-        None => Ok((linux::topology::read(Path::new("/"))?, metric_sources::read(Path::new("/")))),
+        None => Ok((linux::topology::read(Path::new("/"))?, signal_sources::read(Path::new("/")))),
     }
 }
 
@@ -111,7 +111,7 @@ type PmuEvents = (&'static linux::pmu::Uarch, Vec<EventMapping>);
 fn events(args: &Args) -> Option<PmuEvents> {
     let is_described = args.synthetic.is_some() || args.file.is_some();
     let root = args.root.as_deref().unwrap_or(Path::new("/"));
-    (!is_described).then(|| metric_sources::events(root))
+    (!is_described).then(|| signal_sources::events(root))
 }
 
 /// Returns the cgroups that jobs can use. Only known for this machine.
@@ -199,7 +199,7 @@ struct SignalJson {
 /// Returns the fields of the machine file, then placement and signals. Each list entry is one line, for `diff`.
 fn json(
     machine: &Machine,
-    signals: &[MetricSource],
+    signals: &[SignalSource],
     events: Option<&PmuEvents>,
     groups: Option<CgroupChoice>,
 ) -> Result<String, CommandError> {
@@ -240,7 +240,7 @@ fn rows<T: Serialize>(key: &str, entries: &[T]) -> Result<String, serde_json::Er
     Ok(format!("  \"{key}\": [{open}{}{close}]", entries.join(",\n    ")))
 }
 
-fn signal_json(signal: &MetricSource) -> SignalJson {
+fn signal_json(signal: &SignalSource) -> SignalJson {
     let readable = match signal.readable {
         Availability::Yes => Some(true),
         Availability::No => Some(false),
@@ -251,16 +251,16 @@ fn signal_json(signal: &MetricSource) -> SignalJson {
 }
 
 /// Draws readable and unreadable signals with the reasons. Signals with the same reason share a row.
-fn draw_signals(signals: &[MetricSource]) -> String {
+fn draw_signals(signals: &[SignalSource]) -> String {
     if signals.is_empty() {
         return String::new();
     }
-    let (unknown, known): (Vec<&MetricSource>, Vec<&MetricSource>) =
-        signals.iter().partition(|signal| signal.reason == metric_sources::ONLY_ON_MACHINE);
+    let (unknown, known): (Vec<&SignalSource>, Vec<&SignalSource>) =
+        signals.iter().partition(|signal| signal.reason == signal_sources::ONLY_ON_MACHINE);
     let heads = ["readable", "tier", "signal: interface or reason"];
     let mut table =
         ReportTable::new(heads.map(|head| (head, Left))).indented(2).with_folded_column();
-    let key = |signal: &&MetricSource| (signal.readable, signal.tier);
+    let key = |signal: &&SignalSource| (signal.readable, signal.tier);
     for group in known.chunk_by(|one, next| key(one) == key(next) && one.reason == next.reason) {
         let readable = match group[0].readable {
             Availability::Yes => "yes",

@@ -66,7 +66,7 @@ fn unreadable_reason(level: Level) -> String {
         Level::Llc => "memory traffic of an LLC domain",
         Level::Node | Level::Core => "memory controller traffic of a node",
     };
-    let signals = linux::metric_sources::read("/".as_ref());
+    let signals = linux::signal_sources::read("/".as_ref());
     let signal = signals.into_iter().find(|signal| signal.name == event);
     signal.map_or_else(|| "no counter is available".to_owned(), |signal| signal.reason)
 }

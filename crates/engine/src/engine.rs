@@ -10,7 +10,7 @@ use sched::{
 use topology::{Domains, Machine};
 
 use crate::derive::{
-    Controllers, LoadDomains, LoadMeter, ProcessMemories, SystemMetrics, Tasks, TierSelector,
+    Controllers, LoadDomains, LoadMeter, ProcessMemories, SystemSignals, Tasks, TierSelector,
 };
 use crate::guard::{Guard, GuardResult, MemoryView};
 use crate::jobs::Jobs;
@@ -31,7 +31,7 @@ pub struct Engine {
     tasks: Tasks,
     task_affinities: TaskAffinities,
     controllers: Controllers,
-    system: SystemMetrics,
+    system: SystemSignals,
     memories: ProcessMemories,
     limits: PageMigrationLimits,
     meter: LoadMeter,
@@ -68,7 +68,7 @@ impl Engine {
             tasks: Tasks::default(),
             task_affinities: TaskAffinities::default(),
             controllers: Controllers::new(&machine),
-            system: SystemMetrics::default(),
+            system: SystemSignals::default(),
             memories: ProcessMemories::default(),
             limits: PageMigrationLimits::default(),
             meter: LoadMeter::new(

@@ -65,7 +65,7 @@ impl Checkpoint {
         self.jobs.apply_outcomes(record);
     }
 
-    /// Returns the last values of all tasks and system metrics, as one complete sample.
+    /// Returns the last values of all tasks and system signals, as one complete sample.
     pub fn sample(&self) -> Sample {
         Sample {
             jobs: Vec::new(),

@@ -1,7 +1,7 @@
 //! All reads and writes of kernel interfaces. This crate makes no decision.
 //!
 //! ```text
-//!   read    topology          the machine from /sys and /proc     metric_sources  availability of metrics
+//!   read    topology          the machine from /sys and /proc     signal_sources  availability of signals
 //!           perf, pmu         counters of tasks and CPUs          uncore          memory controllers per node
 //!           resctrl           traffic of LLC domains and groups   pressure        PSI of the system
 //!           schedstat         run and wait time of CPUs           collectors      samples of all of these
@@ -35,7 +35,7 @@ pub mod fork_latency;
 pub mod inherited_children;
 pub mod memory;
 pub mod mempolicy;
-pub mod metric_sources;
+pub mod signal_sources;
 pub mod move_pages;
 pub mod numa_maps;
 pub mod pagemap;

@@ -34,7 +34,7 @@ mod plan;
 mod reason;
 mod sample;
 mod snapshot;
-mod system_metrics;
+mod system_signals;
 mod tiers;
 
 pub use counters::{
@@ -52,7 +52,7 @@ pub use sample::{
     TaskSample, Turn, UnmanagedCause,
 };
 pub use snapshot::{DomainLoads, JobState, JobView, NodeView, PerJob, Snapshot, TaskView};
-pub use system_metrics::{
+pub use system_signals::{
     CpuTimes, LlcSample, LlcView, MonGroupSample, MonGroupView, Pressure, StallTimes, Traffic,
     TrafficDelta,
 };

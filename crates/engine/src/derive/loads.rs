@@ -23,7 +23,7 @@ use sched::{DomainLoads, LoadPreference, SignalTier};
 use topology::{Domains, Level};
 
 use super::tasks::{Misses, TaskDelta};
-use super::{ControllerDelta, Controllers, SystemMetrics, Tasks};
+use super::{ControllerDelta, Controllers, SystemSignals, Tasks};
 use crate::LoadSample;
 use crate::jobs::{JobRates, Jobs};
 
@@ -166,7 +166,7 @@ impl LoadMeter {
         &mut self,
         domains: &LoadDomains,
         controllers: &Controllers,
-        system: &SystemMetrics,
+        system: &SystemSignals,
         jobs: &Jobs,
     ) {
         self.loads.readable = true;
@@ -200,7 +200,7 @@ impl LoadMeter {
         jobs: &mut Jobs,
         tasks: &mut Tasks,
         controllers: &mut Controllers,
-        system: &mut SystemMetrics,
+        system: &mut SystemSignals,
     ) {
         self.interval = at.saturating_sub(self.begin(at));
         self.n_intervals = self.n_elapsed(at);
@@ -223,7 +223,7 @@ impl LoadMeter {
     }
 
     /// Returns the traffic of each LLC domain in the interval.
-    fn llc_delta(&mut self, domains: &Domains, system: &SystemMetrics) -> ControllerDelta {
+    fn llc_delta(&mut self, domains: &Domains, system: &SystemSignals) -> ControllerDelta {
         let bytes = |number: u32| {
             let llc = system.llcs.iter().find(|llc| llc.llc.0 == number)?;
             llc.traffic.total_bytes

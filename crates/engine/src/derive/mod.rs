@@ -27,6 +27,6 @@ pub(crate) use controllers::{ControllerDelta, Controllers};
 pub use counters::{deltas_between, deltas_since_opened, deltas_since_start};
 pub(crate) use loads::{LoadDomains, LoadMeter};
 pub(crate) use memory::ProcessMemories;
-pub(crate) use system::SystemMetrics;
+pub(crate) use system::SystemSignals;
 pub(crate) use tasks::Tasks;
 pub(crate) use tiers::TierSelector;

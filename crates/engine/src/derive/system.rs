@@ -1,6 +1,6 @@
-//! Deltas of system metrics in the last interval: LLC domains, monitoring groups, CPUs, pressure.
+//! Deltas of system signals in the last interval: LLC domains, monitoring groups, CPUs, pressure.
 //!
-//! Counting starts at the first sample of each metric. If the time between two samples is longer than an interval,
+//! Counting starts at the first sample of each signal. If the time between two samples is longer than an interval,
 //! the delta is scaled to one interval, as in `controllers`.
 
 use std::collections::BTreeMap;
@@ -18,20 +18,20 @@ type TrafficTotal = Total<Traffic, TrafficDelta>;
 type CpuTotal = Total<CpuTimes, (Nanos, Nanos)>;
 
 #[derive(Debug, Default)]
-pub(crate) struct SystemMetrics {
+pub(crate) struct SystemSignals {
     llc_totals: BTreeMap<LlcId, TrafficTotal>,
     group_totals: BTreeMap<(JobId, LlcId), TrafficTotal>,
     cpu_totals: BTreeMap<CpuId, CpuTotal>,
     pressure: Option<Total<Pressure, Pressure>>,
     at: Nanos,
-    /// Deltas of LLC domains in the last interval. The following fields contain the deltas of the other metrics.
+    /// Deltas of LLC domains in the last interval. The following fields contain the deltas of the other signals.
     pub llcs: Vec<LlcView>,
     pub groups: Vec<MonGroupView>,
     pub cpus: Vec<CpuTimes>,
     pub stall_times: Pressure,
 }
 
-/// A cumulative metric: its last sample, its sample at the end of the last interval, and the delta per interval.
+/// A cumulative signal: its last sample, its sample at the end of the last interval, and the delta per interval.
 /// Without a sample in the interval, the delta is unchanged.
 #[derive(Clone, Copy, Debug)]
 struct Total<T, D> {
@@ -73,7 +73,7 @@ fn store<K: Ord, T: Copy, D: Copy + Default>(
     (total.now, total.is_new) = (now, true);
 }
 
-impl SystemMetrics {
+impl SystemSignals {
     /// Stores new samples.
     pub fn update(&mut self, sample: &Sample) {
         let at = self.at;
@@ -175,14 +175,14 @@ mod tests {
         Sample { llcs: vec![LlcSample { llc: LlcId(1), traffic }], ..Sample::default() }
     }
 
-    fn llc_bytes(system: &SystemMetrics) -> Vec<Option<u64>> {
+    fn llc_bytes(system: &SystemSignals) -> Vec<Option<u64>> {
         system.llcs.iter().map(|llc| llc.traffic.total_bytes).collect()
     }
 
     #[test]
     fn counting_starts_at_the_first_sample_and_again_after_a_sample_without_a_counter() {
         let second = Nanos::from_secs(1);
-        let mut system = SystemMetrics::default();
+        let mut system = SystemSignals::default();
         let mut deltas = Vec::new();
         for (nr, bytes) in
             [(1, Some(1000)), (2, Some(1600)), (3, None), (4, Some(9000)), (5, Some(9001))]
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_delta_over_several_intervals_is_scaled_to_one() {
-        let mut system = SystemMetrics::default();
+        let mut system = SystemSignals::default();
         system.update(&llc(Some(0)));
         system.end_interval(Nanos::from_secs(1), Nanos::from_secs(1));
         system.update(&llc(Some(400)));

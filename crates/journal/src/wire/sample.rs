@@ -1,4 +1,4 @@
-//! The raw sample of a turn: jobs, tasks, counters by event name, and metrics of the system.
+//! The raw sample of a turn: jobs, tasks, counters by event name, and signals of the system.
 
 use std::fmt;
 

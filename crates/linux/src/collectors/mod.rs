@@ -26,7 +26,7 @@ use crate::tasks::{CounterMode, TaskCounters};
 use crate::uncore::{Uncore, UncoreError};
 use crate::{perf, pressure, schedstat};
 
-/// Collectors of system-wide metrics.
+/// Collectors of system-wide signals.
 #[derive(Debug, Default)]
 pub struct SystemCollectors {
     uncore: Option<Uncore>,
@@ -149,7 +149,7 @@ struct CounterNotes {
 }
 
 /// The note about a counter group that was enabled but that the kernel never scheduled.
-const OCCUPIED: &str = "another profiler occupies the hardware counters: the metrics that need them are absent; \
+const OCCUPIED: &str = "another profiler occupies the hardware counters: the signals that need them are absent; \
     stop the profiler, or free one counter with sysctl kernel.nmi_watchdog=0";
 
 impl CounterNotes {

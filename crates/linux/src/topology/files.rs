@@ -8,7 +8,7 @@ use std::path::Path;
 
 use crate::fault;
 
-/// Files of a machine and of its metrics.
+/// Files of a machine and of its signals.
 const PATTERNS: [&str; 39] = [
     "proc/cpuinfo",
     "proc/filesystems",

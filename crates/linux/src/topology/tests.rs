@@ -192,6 +192,6 @@ proptest! {
             prop_assert_eq!(parse_toml(&text, "x").map_err(|e| e.to_string()), Ok(machine.clone()));
             let _ = ::topology::draw::draw(&machine);
         }
-        let _ = crate::metric_sources::read(root.path());
+        let _ = crate::signal_sources::read(root.path());
     }
 }

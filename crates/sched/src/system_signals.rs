@@ -1,4 +1,4 @@
-//! Metrics outside of tasks: traffic of LLC domains and monitoring groups, pressure, times of CPUs.
+//! Signals outside of tasks: traffic of LLC domains and monitoring groups, pressure, times of CPUs.
 //!
 //! ```text
 //!   LLC domain          bytes from memory, bytes from the local node, occupancy    resctrl

@@ -1,4 +1,4 @@
-//! Availability of metrics on this machine, with the reason if a metric cannot be read.
+//! Availability of signals on this machine, with the reason if a signal cannot be read.
 //!
 //! ```text
 //!   counters    hardware counters per task                 perf_event_open
@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Counters, bandwidth and declared are the signal tiers of loads, best first. Kernel accounting is used with every
-//! tier. On a live machine each metric is opened once. On a recorded machine, availability is known only for metrics
+//! tier. On a live machine each signal is opened once. On a recorded machine, availability is known only for signals
 //! that are read from files.
 
 use std::fmt;
@@ -20,7 +20,7 @@ use crate::pmu::{Uarch, uarch_of};
 use crate::source::{Live, Source, text};
 use crate::uncore;
 
-/// Tier of a metric.
+/// Tier of a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum SourceTier {
     /// Hardware counters per task.
@@ -33,7 +33,7 @@ pub enum SourceTier {
     Declared,
 }
 
-/// Whether a metric can be read.
+/// Whether a signal can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Availability {
     /// A read succeeded.
@@ -44,16 +44,16 @@ pub enum Availability {
     Unknown,
 }
 
-/// A metric and its availability.
+/// A signal and its availability.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct MetricSource {
+pub struct SignalSource {
     /// Signal tier.
     pub tier: SourceTier,
-    /// The metric and its scope.
+    /// The signal and its scope.
     pub name: &'static str,
-    /// Whether the metric can be read.
+    /// Whether the signal can be read.
     pub readable: Availability,
-    /// The interface of the kernel, or cause and remedy if the metric cannot be read.
+    /// The interface of the kernel, or cause and remedy if the signal cannot be read.
     pub reason: String,
 }
 
@@ -105,12 +105,12 @@ fn names_and_terms(uarch: &Uarch, counter_event: sched::CounterEvent) -> (String
     (names.join(" / "), terms.join(" / "))
 }
 
-/// Returns all metrics of the machine below a root, best tier first.
-pub fn read(root: &Path) -> Vec<MetricSource> {
+/// Returns all signals of the machine below a root, best tier first.
+pub fn read(root: &Path) -> Vec<SignalSource> {
     inspect(&mut Live::new(root), root == Path::new("/"))
 }
 
-fn inspect(source: &mut dyn Source, is_live: bool) -> Vec<MetricSource> {
+fn inspect(source: &mut dyn Source, is_live: bool) -> Vec<SignalSource> {
     let mut machine = Inspection { source, is_live };
     vec![
         signal(
@@ -142,8 +142,8 @@ fn signal(
     tier: SourceTier,
     name: &'static str,
     (readable, reason): AvailabilityReason,
-) -> MetricSource {
-    MetricSource { tier, name, readable, reason }
+) -> SignalSource {
+    SignalSource { tier, name, readable, reason }
 }
 
 type AvailabilityReason = (Availability, String);
@@ -293,7 +293,7 @@ impl Inspection<'_> {
     }
 }
 
-/// The reason for a metric of a recorded tree.
+/// The reason for a signal of a recorded tree.
 pub const ONLY_ON_MACHINE: &str = "only known on the machine itself";
 
 fn only_on_machine(paranoid: Option<i32>) -> String {
@@ -384,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn every_metric_of_this_machine_is_available_or_has_a_reason() {
+    fn every_signal_of_this_machine_is_available_or_has_a_reason() {
         for signal in read(Path::new("/")) {
             assert_ne!(signal.readable, Availability::Unknown, "{signal:?}");
             assert!(!signal.reason.is_empty() && !signal.reason.contains('\n'), "{signal:?}");

@@ -166,6 +166,18 @@ fn a_failed_job_sets_the_exit_status_although_the_report_pipe_is_closed() {
 }
 
 #[test]
+fn an_output_on_a_full_disk_is_an_error_of_one_line() {
+    for args in [&["policies"][..], &["policies", "dfs"], &["--help"], &["run", "--help"]] {
+        let full = std::fs::File::create("/dev/full").expect("a device of Linux");
+        let output = tool::command(args).stdout(full).output().expect("it starts");
+        let stderr = tool::text(&output.stderr);
+        let line =
+            "evenkeel: the output cannot be written: No space left on device (os error 28)\n";
+        assert_eq!((output.status.code(), stderr.as_str()), (Some(1), line), "{args:?}");
+    }
+}
+
+#[test]
 fn a_kernel_thread_cannot_be_watched() {
     let stat = linux::procfs::stat("/".as_ref(), 2);
     if !stat.is_ok_and(|stat| stat.is_kernel_thread) {

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use base::suggest::{did_you_mean, question};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use super::print::note;
+use super::print::{self, note};
 
 /// Cause of a failed command.
 #[derive(Debug)]
@@ -59,8 +59,7 @@ pub fn from_result(result: CommandResult) -> ExitCode {
 /// Prints help and version to standard output (status 0), and usage errors as one line (status 2).
 pub fn from_clap(error: &clap::Error, cli: &clap::Command) -> ExitCode {
     if !error.use_stderr() {
-        let _ = error.print();
-        return ExitCode::SUCCESS;
+        return from_result(error.print().map_err(|error| print::output_error(error).into()));
     }
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let _ = error.print();

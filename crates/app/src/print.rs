@@ -15,16 +15,21 @@ pub struct Escaped<W>(W);
 impl<W: Write> Write for Escaped<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let text = String::from_utf8_lossy(bytes);
-        match text.chars().all(|c| c == '\n' || base::is_printable(c)) {
-            true => self.0.write_all(bytes)?,
-            false => self.0.write_all(base::printable_lines(&text).as_bytes())?,
-        }
-        Ok(bytes.len())
+        let written = match text.chars().all(|c| c == '\n' || base::is_printable(c)) {
+            true => self.0.write_all(bytes),
+            false => self.0.write_all(base::printable_lines(&text).as_bytes()),
+        };
+        written.map_err(output_error).map(|()| bytes.len())
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
+        self.0.flush().map_err(output_error)
     }
+}
+
+/// Returns the error with the name of the file that it concerns, and with the same kind.
+pub fn output_error(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), format!("the output cannot be written: {error}"))
 }
 
 /// Locks standard output.

@@ -70,7 +70,8 @@ pub fn play(
 /// Returns the journal of the parts without its last line.
 fn recorded(path: &Path, spec: &str, limits: JournalLimits) -> Header {
     let writer = |header: &Header| -> Vec<Box<dyn Sink>> {
-        vec![Box::new(JournalWriter::create(path, header, limits).expect("can be created"))]
+        let file = std::fs::File::create(path).expect("can be created");
+        vec![Box::new(JournalWriter::create(path, file, header, limits).expect("can be written"))]
     };
     play(parts(), spec, writer).0
 }
@@ -80,8 +81,9 @@ fn replayed(from: &Path, to: &Path, header: &Header, spec: &str) -> journal::Rep
     let mut recording = journal::read(from).expect("a journal");
     let jobs = recording.header().jobs.clone();
     let mut engine = Engine::new(recording.header().machine.clone(), jobs, policy(spec));
+    let file = std::fs::File::create(to).expect("can be created");
     let mut writer =
-        JournalWriter::create(to, header, JournalLimits::default()).expect("can be created");
+        JournalWriter::create(to, file, header, JournalLimits::default()).expect("can be written");
     let replayed = journal::replay(&mut recording, &mut engine, &mut [&mut writer]).expect("whole");
     if let Some(end) = recording.end() {
         writer.finish(end).expect("can be written");

@@ -26,7 +26,10 @@ fn report_of(parts: Vec<Part>, spec: &str) -> Report {
     let path = dir.path().join("journal.jsonl");
     let writer = |header: &Header| -> Vec<Box<dyn Sink>> {
         let limits = journal::JournalLimits::default();
-        vec![Box::new(journal::JournalWriter::create(&path, header, limits).expect("created"))]
+        let file = std::fs::File::create(&path).expect("created");
+        vec![Box::new(
+            journal::JournalWriter::create(&path, file, header, limits).expect("created"),
+        )]
     };
     play(parts, spec, writer);
     report::from_journal(journal::read(&path).expect("a journal")).expect("a whole journal")
@@ -71,7 +74,8 @@ fn the_report_of_a_journal_equals_the_report_of_the_run() {
     let sinks = |header: &Header| -> Vec<Box<dyn Sink>> {
         *live.borrow_mut() = Some(ReportBuilder::new(header));
         let limits = journal::JournalLimits::default();
-        let writer = journal::JournalWriter::create(&path, header, limits).expect("created");
+        let file = std::fs::File::create(&path).expect("created");
+        let writer = journal::JournalWriter::create(&path, file, header, limits).expect("created");
         vec![Box::new(writer), Box::new(Shared(live.clone()))]
     };
     play(parts(), "dfs", sinks);

@@ -8,7 +8,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use rustix::fs::OFlags;
 
 use crate::command_result::{CommandError, OrUsageError};
@@ -18,7 +18,11 @@ pub const JOURNAL: &str = "journal.jsonl";
 
 /// A writable directory without an earlier run.
 #[derive(Debug)]
-pub struct RunDir(PathBuf);
+pub struct RunDir {
+    path: PathBuf,
+    /// The new, empty journal.
+    pub journal: File,
+}
 
 impl RunDir {
     /// Creates the requested directory, or a directory named after the workload with the next free number. Never
@@ -37,30 +41,33 @@ impl RunDir {
         if path.join(lab::compare::RUNS_FILE).exists() {
             bail!("{} contains a comparison; choose another directory with --out", path.display());
         }
+        let journal = path.join(JOURNAL);
+        let is_used = || {
+            let path = path.display();
+            anyhow!("{path} already contains a run; choose another directory with --out")
+        };
+        if journal.symlink_metadata().is_ok() || journal::existing_part(&journal).is_some() {
+            return Err(is_used());
+        }
         check_entries(&path, &["report.json", "report.html"], &["jobs"])?;
+        fs::create_dir_all(path.join("jobs")).with_context(|| cannot_write(&path))?;
         // The test creates a file, because permission bits do not show a read-only file system.
-        match File::create_new(path.join(JOURNAL)) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-                bail!(
-                    "{} already contains a run; choose another directory with --out",
-                    path.display()
-                )
-            }
+        let journal = match File::create_new(journal) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(is_used()),
             created => created.with_context(|| cannot_write(&path))?,
         };
-        fs::create_dir_all(path.join("jobs")).with_context(|| cannot_write(&path))?;
-        Ok(RunDir(path))
+        Ok(RunDir { path, journal })
     }
 
     /// Removes the directory if it has no other files. Called if the run did not start.
     pub fn remove_unused(&self) {
         let _ = fs::remove_file(self.file(JOURNAL));
         let _ = fs::remove_dir(self.file("jobs"));
-        let _ = fs::remove_dir(&self.0);
+        let _ = fs::remove_dir(&self.path);
     }
 
     pub fn file(&self, name: &str) -> PathBuf {
-        self.0.join(name)
+        self.path.join(name)
     }
 }
 
@@ -125,13 +132,20 @@ pub fn create_new(path: &Path) -> Result<File, CommandError> {
     created.or_usage_error()
 }
 
+/// Creates the file of a journal. Neither the file nor a file with the name of a further part must exist.
+pub fn create_journal_file(path: &Path) -> Result<File, CommandError> {
+    let part = journal::existing_part(path);
+    part.map_or(Ok(()), |part| Err(already_exists(&part))).or_usage_error()?;
+    create_new(path)
+}
+
 /// Checks that a file does not exist. A dangling link exists.
 pub fn check_absent(path: &Path) -> anyhow::Result<()> {
     path.symlink_metadata().map_or(Ok(()), |_| Err(already_exists(path)))
 }
 
 fn already_exists(path: &Path) -> anyhow::Error {
-    anyhow::anyhow!("{} already exists; use a new file", path.display())
+    anyhow!("{} already exists; use a new file", path.display())
 }
 
 /// Checks that a file is writable, without truncating an existing file.
@@ -150,7 +164,7 @@ pub fn create_numbered(below: &Path, name: &str) -> anyhow::Result<PathBuf> {
     /// Limit of the search for a free number.
     const N_DIRS_MAX: u32 = 100_000;
     fs::create_dir_all(below).with_context(|| cannot_write(below))?;
-    for n in 1..N_DIRS_MAX {
+    for n in 1..=N_DIRS_MAX {
         let path = below.join(format!("{name}-{n}"));
         match fs::create_dir(&path) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}

@@ -38,6 +38,7 @@ pub use error::{JournalError, LineError};
 pub use header::{Header, PolicyUsed, RunEnd, RunStatus};
 pub use job_history::{JobHistory, JobPhase, JobProgress, PageMigrationTotals};
 pub use job_record::{JobChange, JobRecord};
+pub use part_files::existing_part;
 pub use read::{Recording, read};
 pub use recorded_turn::RecordedTurn;
 pub use replay::{ReplayError, ReplaySummary, replay};

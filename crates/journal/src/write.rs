@@ -54,14 +54,20 @@ pub struct JournalWriter {
 }
 
 impl JournalWriter {
-    /// Creates the file or overwrites an existing file, and writes the header.
+    /// Writes the header to the new file `file`, which has this path. The path is not opened again, because another
+    /// user with write permission for the directory could have replaced the file by a link.
     ///
     /// # Errors
-    /// The file cannot be created or written.
-    pub fn create(path: &Path, header: &Header, limits: JournalLimits) -> io::Result<Self> {
+    /// The file cannot be written.
+    pub fn create(
+        path: &Path,
+        file: File,
+        header: &Header,
+        limits: JournalLimits,
+    ) -> io::Result<Self> {
         let mut writer = JournalWriter {
             path: path.to_owned(),
-            file: File::create(path)?,
+            file,
             buffer: Vec::new(),
             n_buffered: 0,
             header: header.clone(),

@@ -4,7 +4,7 @@
 mod stream;
 mod stream_turn;
 
-use std::fs;
+use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -17,7 +17,7 @@ use journal::{
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::input;
-use crate::output::{cannot_write, create_new};
+use crate::output::{cannot_write, create_journal_file};
 use crate::tier_override::SignalArgs;
 
 /// Replay a journal or a stream with a policy and print the decisions
@@ -108,8 +108,8 @@ fn into_journal(
     header: &Header,
     path: &Path,
 ) -> Result<ReplaySummary, CommandError> {
-    create_new(path)?;
-    write(recording, engine, header, path).inspect_err(|_| {
+    let file = create_journal_file(path)?;
+    write(recording, engine, header, (path, file)).inspect_err(|_| {
         let _ = fs::remove_file(path); // An incomplete journal cannot be used.
     })
 }
@@ -118,10 +118,10 @@ fn write(
     recording: &mut Recording,
     engine: &mut Engine,
     header: &Header,
-    path: &Path,
+    (path, file): (&Path, File),
 ) -> Result<ReplaySummary, CommandError> {
     let cannot_write = || cannot_write(path);
-    let writer = JournalWriter::create(path, header, JournalLimits::default());
+    let writer = JournalWriter::create(path, file, header, JournalLimits::default());
     let mut writer = writer.with_context(cannot_write).or_usage_error()?;
     let replayed = journal::replay(recording, engine, &mut [&mut writer]).map_err(command_error)?;
     let end =

@@ -65,7 +65,9 @@ pub(super) fn create_journal(
     part: Bytes,
 ) -> Result<JournalWriter, CommandError> {
     let path = dir.file(JOURNAL);
-    JournalWriter::create(&path, header, JournalLimits { part, ..JournalLimits::default() })
+    let limits = JournalLimits { part, ..JournalLimits::default() };
+    let file = dir.journal.try_clone();
+    file.and_then(|file| JournalWriter::create(&path, file, header, limits))
         .inspect_err(|_| dir.remove_unused())
         .with_context(|| cannot_write(&path))
         .or_usage_error()

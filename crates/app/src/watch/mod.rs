@@ -25,7 +25,7 @@ use topology::Machine;
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::input;
-use crate::output::{cannot_write, check_absent, create_new};
+use crate::output::{cannot_write, check_absent, create_journal_file};
 use crate::restore::warn_if_kept;
 use crate::run::{CountersArg, MemoryArgs};
 use crate::status::unix_seconds;
@@ -191,8 +191,8 @@ fn watch(args: &Args, mut host: AttachHost, mut engine: Engine, header: Header) 
 
 fn begin(path: &Path, header: &Header) -> Result<JournalWriter, CommandError> {
     let path = input::journal_path(path);
-    create_new(&path)?;
-    JournalWriter::create(&path, header, JournalLimits::default())
+    let file = create_journal_file(&path)?;
+    JournalWriter::create(&path, file, header, JournalLimits::default())
         .with_context(|| cannot_write(&path))
         .or_usage_error()
 }

@@ -25,8 +25,13 @@ fn end() -> RunEnd {
     }
 }
 
+fn new_file(path: &Path) -> fs::File {
+    fs::File::create(path).expect("can be created")
+}
+
 fn write(path: &Path, turns: &[RecordedTurn], limits: JournalLimits) -> JournalWriter {
-    let mut writer = JournalWriter::create(path, &header(), limits).expect("can be created");
+    let mut writer =
+        JournalWriter::create(path, new_file(path), &header(), limits).expect("can be created");
     for turn in turns {
         writer.record(&turn.record()).expect("can be written");
     }
@@ -85,7 +90,8 @@ fn the_header_is_read_back_without_the_environment() {
     let path = dir.path().join("j.jsonl");
     let mut header = header();
     header.jobs[0].env.insert("TOKEN".to_owned(), "secret".to_owned());
-    JournalWriter::create(&path, &header, JournalLimits::default()).expect("can be created");
+    JournalWriter::create(&path, new_file(&path), &header, JournalLimits::default())
+        .expect("can be created");
     assert!(!fs::read_to_string(&path).expect("text").contains("secret"));
     header.jobs[0].env.clear();
     assert_eq!(*read(&path).expect("a journal").header(), header);
@@ -237,7 +243,8 @@ fn parts_of_another_run_in_the_same_directory_are_ignored() {
     let limits = JournalLimits { part: Bytes(6000), n_parts: 100 };
     write(&path, &turns(7, 40), limits);
     let other = Header { run_id: "another".to_owned(), ..header() };
-    let mut writer = JournalWriter::create(&path, &other, limits).expect("can be created");
+    let mut writer =
+        JournalWriter::create(&path, new_file(&path), &other, limits).expect("can be created");
     let written = turns(8, 4);
     written.iter().for_each(|turn| writer.record(&turn.record()).expect("can be written"));
     assert_eq!(read_all(&path), written);

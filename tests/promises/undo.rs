@@ -1,7 +1,8 @@
-//! Undo records: after a kill of evenkeel at any step, `restore` undoes the changes of evenkeel and no other change.
+//! Undo records: after a kill of evenkeel at any call of `linux::fault::point`, `restore` undoes the changes of evenkeel
+//! and no other change.
 //!
-//! `EVENKEEL_FAULT=kill-at:N` kills the run at its N-th step. N increases from 1 until a run ends regularly, so every
-//! step is tried once. The run itself is an ignored test of this executable, and does nothing unless [`TEST_DIR`] is
+//! `EVENKEEL_FAULT=kill-at:N` kills the run at its N-th call of this function. N increases from 1 until a run ends
+//! normally, so every call is tried once. The run itself is an ignored test of this executable, and does nothing unless [`TEST_DIR`] is
 //! set.
 
 use std::collections::BTreeSet;

@@ -69,7 +69,11 @@ fn check(args: &Args) -> Result<(), CommandError> {
     }
     for pid in &args.pid {
         let stat = linux::procfs::stat("/".as_ref(), *pid);
-        stat.map_err(|_| anyhow!("there is no process {pid}")).or_usage_error()?;
+        let problem = |error: std::io::Error| match error.kind() {
+            std::io::ErrorKind::NotFound => anyhow!("there is no process {pid}"),
+            _ => anyhow!(error).context(format!("cannot read process {pid}")),
+        };
+        stat.map_err(problem).or_usage_error()?;
     }
     Ok(())
 }

@@ -145,7 +145,7 @@ impl PageMigrationHistory {
         Err((RejectCause::PingPong, detail))
     }
 
-    /// Returns the remaining budget of the last minute.
+    /// Returns the budget minus the bytes of the migrations that started in the last minute.
     pub fn budget(&self, now: Nanos, limits: &PageMigrationLimits) -> Bytes {
         let recent = self.recent.iter().filter(|(at, _)| now < at.saturating_add(MINUTE));
         let used = recent.fold(Bytes::ZERO, |sum, (_, bytes)| sum.saturating_add(*bytes));

@@ -402,8 +402,8 @@ const DEFAULT_SIGNALS: [libc::c_int; 9] = [
 /// Must be called in a newly forked child.
 unsafe fn reset_signals() {
     let mut none = MaybeUninit::<libc::sigset_t>::uninit();
-    // No fault injection: the calls fail for invalid signal numbers only. SAFETY: sigemptyset
-    // initializes the set before it is used; the other calls have no pointers.
+    // No fault injection: the calls fail for invalid signal numbers only.
+    // SAFETY: sigemptyset initializes the set before it is used; the other calls have no pointers.
     unsafe {
         for signal in DEFAULT_SIGNALS {
             libc::signal(signal, libc::SIG_DFL);

@@ -11,7 +11,7 @@ record! {
         totals: Totals, "Totals", Plain, "Sums over all jobs.";
         machine: MachineSummary, "Machine", Plain, "The machine at the start of the run.";
         jobs: Vec<JobRow>, "Jobs", Plain, "All jobs of the workload, in start order.";
-        moves: Vec<MoveRow>, "Moves", Plain, "Moves of running jobs, in order; only the last moves if there are very many. In a replay: the moves that the policy requested, none of which was carried out.";
+        moves: Vec<MoveRow>, "Moves", Plain, "Moves of running jobs, in order; at most the last 4096. In a replay: the moves that the policy requested, none of which was carried out.";
         rejections: Vec<RejectionRow>, "Rejections", Plain, "Requests that the guard or the host rejected.";
         notes: Vec<NoteRow>, "Notes", Plain, "Notes of the policy and the host: sources of values, missing signals, actions that are not possible.";
         loads: Vec<LoadSeries>, "Load over time", Plain, "Load of each placement domain over time. A new series starts when the domain level or the signal tier changes.";
@@ -65,9 +65,9 @@ record! {
         n_running_max: u64, "Concurrent", Count, "Maximum number of jobs that ran at the same time.";
         n_moves: u64, "Moves", Count, "Number of moves of running jobs. In a replay: of the recorded run.";
         n_would_move: u64, "Would move", Count, "Only in a replay: number of requests to bind a running job to other CPUs or to release it.";
-        n_moves_omitted: u64, "Moves omitted", Count, "Moves, or in a replay requests, that are missing in the list because there were very many.";
+        n_moves_omitted: u64, "Moves omitted", Count, "Moves, or in a replay requests, that are missing in the list because there were more than 4096.";
         n_rejections: u64, "Rejections", Count, "Number of rejected requests.";
-        n_rejections_omitted: u64, "Rejections omitted", Count, "Rejections that are missing in the list because there were very many.";
+        n_rejections_omitted: u64, "Rejections omitted", Count, "Rejections that are missing in the list because there were more than 1024.";
         n_unmanaged: u64, "Unmanaged", Count, "Jobs that evenkeel stopped placing.";
         user_ns: u64, "User", Nanos, "CPU time of all ended jobs in user mode.";
         system_ns: u64, "System", Nanos, "CPU time of all ended jobs in kernel mode.";

@@ -209,7 +209,7 @@ impl Counters {
         self.present = self.present.with(event);
     }
 
-    /// Replaces the counter of one event.
+    /// Returns the counters with this counter of one event.
     #[must_use]
     pub fn with(mut self, event: CounterEvent, raw: RawCounter) -> Counters {
         self.set(event, raw);

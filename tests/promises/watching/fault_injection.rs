@@ -24,7 +24,7 @@ use tests::process::{machine, with_children};
 use super::{Nanos, Process, affinity, pids, policy, reason, select, two_cpus};
 use crate::seeds;
 
-/// Turns of one watch before the watch ends.
+/// Maximum number of turns before a watch is stopped or dropped.
 const N_TURNS: u32 = 14;
 const INTERVAL: Nanos = Nanos::from_millis(2);
 

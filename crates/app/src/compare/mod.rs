@@ -55,7 +55,7 @@ pub struct Args {
     #[arg(long, short, value_name = "N", value_parser = input::integer::<u16>(1..=1024), allow_hyphen_values = true)]
     jobs: Option<u16>,
     /// Write the runs and the reports to this directory; the same command with the same directory resumes an
-    /// interrupted comparison [default: evenkeel-comparisons/NAME-1]
+    /// interrupted comparison [default: evenkeel-comparisons/NAME-N, N is the first free number]
     #[arg(long, short, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Search this directory for profiles before all others; may be repeated

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! On a terminal one line is redrawn a few times per second. Without a terminal a line is printed after every tenth of
-//! the runs, at most every five seconds, and a last line at the end. The estimate is based on the runs of this process;
+//! the runs, at most every five seconds, and, if a line was printed, a last line at the end. The estimate is based on the runs of this process;
 //! a resumed comparison starts a new estimate.
 
 use std::io::Write;

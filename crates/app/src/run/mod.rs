@@ -50,7 +50,8 @@ pub struct Args {
     /// Set the random seed; the same seed gives the same decisions for the same samples
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = input::seed, allow_hyphen_values = true)]
     seed: u64,
-    /// Write the journal, reports and job output to this directory [default: evenkeel-runs/NAME-1]
+    /// Write the journal, reports and job output to this directory [default: evenkeel-runs/NAME-N, N is the first free
+    /// number]
     #[arg(long, short, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Search this directory for profiles before all others; may be repeated

@@ -103,7 +103,7 @@ impl LoadMeter {
         LoadMeter { nominal, preference, n_intervals: 1, ..LoadMeter::default() }
     }
 
-    /// Sets the accepted sources of loads.
+    /// Sets the accepted signal tiers of the loads.
     pub fn set_preference(&mut self, preference: LoadPreference) {
         self.preference = preference;
     }

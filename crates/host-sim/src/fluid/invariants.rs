@@ -61,7 +61,7 @@ impl Fluid {
         }
         let failed = no_memory + busy;
         let problem = format!(
-            "a page migration of {requested} bytes with a limit of {limit}: {moved} moved, {failed} failed"
+            "a page migration moved {moved} bytes and failed to move {failed}: the sum must be the requested {requested} bytes, which must not exceed the limit of {limit}"
         );
         Err(InvariantViolation { at: Nanos(self.now()), problem })
     }

@@ -13,8 +13,8 @@
 //!
 //! | | `linux-6.18` | `linux-4.2` | `linux-2.6.27` |
 //! | --- | --- | --- | --- |
-//! | fork between nodes | local node while at most an eighth of its CPUs is busy; a difference of two idle CPUs is tolerated | node with the lowest load; at equal load the remote node | as `linux-4.2` |
-//! | wake-up | idle core, then idle SMT sibling in the LLC domain | idle CPU in the LLC domain | the previous CPU |
+//! | fork between nodes | local node while at most an eighth of its CPUs is busy; a difference of two idle CPUs is tolerated | local node if its load is less than 12 % above the lowest load; else the node with the lowest load | as `linux-4.2` |
+//! | wake-up | the previous CPU if idle, else an idle core, then an idle SMT sibling in the LLC domain | as `linux-6.18` | the previous CPU |
 //! | balanced value | idle CPUs, with a tolerated imbalance between nodes | number of tasks | number of tasks |
 //! | NUMA balancing | yes | yes | no |
 //!

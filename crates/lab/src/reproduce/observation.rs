@@ -11,7 +11,6 @@
 //! A rejected request may be repeated in every interval. Consecutive requests of the same job for the same node
 //! therefore count once. In the steady part no job starts or ends. DI and DINO, which have a window of ten seconds,
 //! have reacted to the starts.
-//!
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};

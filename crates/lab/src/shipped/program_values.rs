@@ -54,7 +54,7 @@ pub(super) enum MissSource {
         apki: f64,
         /// Misses per 1000 instructions with 20 MiB.
         mpki: f64,
-        /// 20 MiB divided by the length s of the curve, see [`mod@super::build_profile`].
+        /// 20 MiB divided by the decay length s of the curve, see [`mod@super::build_profile`].
         c_over_s: f64,
     },
     /// A traced run.

@@ -34,7 +34,7 @@ pub(super) struct PublishedProgram {
     pub stall_share: Option<f64>,
     /// Run time in seconds.
     pub runtime_s: Option<f64>,
-    /// 20 MiB divided by the length s of the fitted miss-ratio curve.
+    /// 20 MiB divided by the decay length s of the miss-ratio curve, which contains exp(-c/s) for a cache of size c.
     pub c_over_s: Option<f64>,
 }
 

@@ -64,7 +64,8 @@ pub fn software_event(event: CounterEvent, flags: Flags) -> Option<Attr> {
     Some(Attr { kind: 1, config: [number, 0, 0], flags })
 }
 
-/// Returns the group of software events. In user mode the kernel counts only time and page faults.
+/// Returns the group of software events. With `user_only` the group contains only the task clock and page faults,
+/// because the kernel counts no context switches and CPU migrations for events that exclude kernel mode.
 pub fn software(flags: Flags) -> PmuGroups {
     let user_mode = [CounterEvent::TaskClock, CounterEvent::PageFaults];
     let is_counted = |event: &CounterEvent| !flags.user_only || user_mode.contains(event);

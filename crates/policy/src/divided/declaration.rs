@@ -30,7 +30,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
             declaration::INTERVAL
                 .default("10s")
                 .published()
-                .help("period after which jobs are grouped and assigned to sockets"),
+                .help("interval after which jobs are grouped and assigned to sockets"),
         ],
         PARAMS,
     ],
@@ -54,8 +54,8 @@ params! {
         min_share: Millionths = "5%", "minimum share of the largest rate of queue-full cycles so far for a thread in Group \
             1; a thread without queue-full cycles is never in Group 1 (by rank)"
             .paper("0%").no_effect_with(&["version=threshold", "version=auto and th_sq!=none and th_ref!=none"]);
-        repeat: u64 [Values::integer("periods", 1, 1000)] = "2",
-            "number of periods in a row with the same result after which a job changes its group".paper("1");
+        repeat: u64 [Values::integer("polls", 1, 1000)] = "2",
+            "number of polls in a row with the same result after which a job changes its group".paper("1");
         guard: Option<Millionths> [Values::Or("off", &Values::decimal("", 1000))] = "2", "Group 1 is concentrated only if \
             its queue-full cycles, spread over all sockets, exceed this multiple of th_sq on each"
             .paper("off").no_effect_with(&["th_sq=none"]);
@@ -136,8 +136,8 @@ macro_rules! group_and_division {
             "[group=one: the job is in Group 1, which causes contention]",
             "[group=two: the job is in Group 2, which contention slows down]",
             "[group=three: the job is in Group 3, which causes little contention and is slowed down little]",
-            "[vote=other: , although the last period had another result]",
-            "[vote=most: , as {n_votes} of {n_voters} threads in the last period]",
+            "[vote=other: , although the last poll had another result]",
+            "[vote=most: , as {n_votes} of {n_voters} threads in the last interval]",
             criterion!(),
             "; ",
             "[division=none: sockets are not divided yet]",
@@ -169,9 +169,9 @@ reasons! {
     /// The sockets of the job's group are full.
     GROUP_OVERFLOW = "group-overflow":
         concat!(group_and_division!(), ", but the sockets of the job's group are full: the job is placed on {domain}, on {cpus} with the fewest jobs");
-    /// The job is placed between two periods.
+    /// The job is placed between two polls.
     GROUP_PLACED = "group-placed":
-        concat!(group_and_division!(), ": until the next period the job is placed on {domain}, [selected=most-free: the socket with the most free slots for it][selected=current: its current socket], on {cpus} with the fewest jobs");
+        concat!(group_and_division!(), ": until the next poll the job is placed on {domain}, [selected=most-free: the socket with the most free slots for it][selected=current: its current socket], on {cpus} with the fewest jobs");
     /// Note: approximate groups.
     GROUPS_APPROXIMATE = "groups-approximate":
         "approximate grouping: queue-full cycles are not counted, so Group 1 is every thread with more than {bandwidth} MB between cache and memory per second of CPU time and more than {ratio} prefetches per demand miss, or misses per 1000 instructions; some of these threads may be harmless";

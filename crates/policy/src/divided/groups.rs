@@ -1,4 +1,4 @@
-//! The group of each job, from the events of a period.
+//! The group of each job, from the counters of an interval.
 //!
 //! ```text
 //!   each thread      sq = queue-full cycles, ref = references, per second of CPU time
@@ -6,11 +6,11 @@
 //!     by rank        k = threads / 3:   1 the k with most sq,  2 the k others with most ref,  3 all others
 //!     approximately  1 by bandwidth and by prefetches or misses;  2 as by thresholds or by rank
 //!   each job         the group of most of its threads                 ties: the lower group
-//!   changes          after `repeat` periods in a row with the same result
+//!   changes          after `repeat` polls in a row with the same result
 //! ```
 //!
 //! By rank, some threads would be in Group 1 even if no thread causes contention. A thread in Group 1 therefore needs a
-//! minimum share of the largest rate so far (`min_share`). A thread that ran for less than 1 % of the period is not
+//! minimum share of the largest rate so far (`min_share`). A thread that ran for less than 1 % of the interval is not
 //! counted. A job without counted events keeps its group.
 
 use std::cmp::Reverse;
@@ -36,7 +36,7 @@ pub(super) enum ContentionGroup {
     Three,
 }
 
-/// Minimum share of a period that a thread must run to be counted, in permille. Guessed.
+/// Minimum share of an interval that a thread must run to be counted, in permille. Guessed.
 const RAN_MIN_PERMILLE: u128 = 10;
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
 
@@ -58,7 +58,7 @@ enum GroupBasis {
     Nothing,
 }
 
-/// Group of a job, and its groups in the last periods.
+/// Group of a job, and its groups in the last intervals.
 #[derive(Clone, Debug, Default)]
 struct GroupHistory {
     group: Option<ContentionGroup>,
@@ -70,14 +70,14 @@ struct GroupHistory {
 /// Values of a reason, by name.
 type ReasonValues = Vec<(&'static str, ReasonValue)>;
 
-/// Counters of a job in the last period with counted events, and the group derived from them.
+/// Counters of a job in the last interval with counted events, and the group derived from them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct GroupCounters {
     /// Queue-full cycles of all threads.
     pub queue_full: u64,
     /// The values and the criterion, for the reasons.
     pub values: ReasonValues,
-    /// Group of the job in the last period.
+    /// Group of the job in the last interval.
     pub group: Option<ContentionGroup>,
     /// Number of threads in that group.
     pub n_votes: u64,
@@ -93,7 +93,7 @@ pub(super) struct GroupedJob<'s> {
     pub counters: GroupCounters,
 }
 
-/// Rates of a thread in a period.
+/// Rates of a thread in an interval.
 #[derive(Clone, Copy, Debug)]
 struct ThreadRates {
     job: JobId,
@@ -149,7 +149,7 @@ impl Groups {
         GroupedJob { job: *job, group: history.group, counters: history.counters }
     }
 
-    /// Adds the events of a period.
+    /// Groups the threads by their counters in the last interval, and updates the groups of the jobs.
     pub fn add(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
         let ran = |task: &&TaskView| {
             let min = u128::from(snapshot.interval.0) * RAN_MIN_PERMILLE / 1000;

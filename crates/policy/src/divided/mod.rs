@@ -15,8 +15,8 @@
 //! identified by references, not by misses: under contention the misses of all jobs increase, but references are a
 //! property of the program. Queue-full cycles are evaluated before references, because Group 1 has many references too.
 //!
-//! In each period each thread gets a group, each job the group of most of its threads ([`groups`]), and each job a
-//! socket ([`sockets`]). Between two periods only jobs that start or lost their CPUs are placed. If queue-full cycles
+//! At each poll each thread gets a group, each job the group of most of its threads ([`groups`]), and each job a
+//! socket ([`sockets`]). Between two polls only jobs that start or lost their CPUs are placed. If queue-full cycles
 //! are not counted, bandwidth and misses are used instead: the grouping is approximate, and a note reports it.
 //!
 //! A socket is a placement domain (a node, or the level `domains`). evenkeel places jobs instead of threads, so that a
@@ -53,7 +53,7 @@ pub use threshold::{NoThreshold, Threshold, calibrate};
 struct Divided {
     config: Config,
     groups: Groups,
-    /// The division of the sockets in the last period.
+    /// The division of the sockets at the last poll.
     division: Option<Division>,
     /// The sockets of the last turn. If the sockets change, the division is discarded.
     sockets: Vec<(Level, u32)>,
@@ -68,15 +68,15 @@ impl Rules for Divided {
         if self.sockets != sockets {
             (self.sockets, self.division) = (sockets, None);
         }
-        let is_period = snapshot.turn.causes.contains(&Cause::Interval);
+        let is_poll = snapshot.turn.causes.contains(&Cause::Interval);
         self.groups.remove_state(snapshot);
-        if is_period {
+        if is_poll {
             self.groups.add(snapshot, plan);
         }
         if placement::can_place(snapshot) {
-            self.place(snapshot, is_period, plan);
+            self.place(snapshot, is_poll, plan);
         }
-        plan.quiescent = is_period && snapshot.jobs.iter().all(|job| job.cpu_time == Nanos::ZERO);
+        plan.quiescent = is_poll && snapshot.jobs.iter().all(|job| job.cpu_time == Nanos::ZERO);
     }
 }
 
@@ -86,12 +86,12 @@ impl Divided {
         Divided { config, groups, division: None, sockets: Vec::new(), notes }
     }
 
-    fn place(&mut self, snapshot: &Snapshot<'_>, is_period: bool, plan: &mut Plan) {
+    fn place(&mut self, snapshot: &Snapshot<'_>, is_poll: bool, plan: &mut Plan) {
         let jobs = PlacementJobs::of(snapshot);
         let grouped: Vec<GroupedJob<'_>> =
             jobs.movable.iter().map(|job| self.groups.grouped(job)).collect();
         let mut map = SocketMap::new(&self.config, snapshot, &jobs, &grouped);
-        if is_period {
+        if is_poll {
             self.division = Some(map.divide());
         } else {
             map.place_remaining(self.division.as_ref());
@@ -102,7 +102,7 @@ impl Divided {
         let cpus = assign_cpus(snapshot, &jobs, &domains);
         for ((grouped, assignment), cpus) in grouped.iter().zip(&assignments).zip(cpus) {
             let job = &grouped.job;
-            if job.keeps(&cpus) || !is_period && job.is_bound {
+            if job.keeps(&cpus) || !is_poll && job.is_bound {
                 continue;
             }
             let reason = reasons.reason(grouped, assignment, &cpus);

@@ -42,7 +42,7 @@ pub(super) enum SocketRole {
     Fills,
     /// The sockets of the job's group are full.
     Overflow,
-    /// The job started between two periods.
+    /// The job started between two polls.
     Starts,
     /// The job has no group yet and stays.
     Stays,

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Only jobs that ran during both measurements are compared, and each job is compared with itself. On most machines
-//! processes start and end all the time, so no two periods have the same jobs.
+//! processes start and end all the time, so no two intervals have the same jobs.
 
 use std::collections::BTreeSet;
 

@@ -24,7 +24,7 @@ pub(crate) struct Timeline {
     /// Time of the last start.
     started: Nanos,
     capacity: usize,
-    /// Minimum length of a segment that evenkeel did not bind.
+    /// Minimum length of a segment in which evenkeel did not bind the job. Shorter adjacent segments are merged.
     min_length: Nanos,
     pub all: CpuSet,
 }
@@ -112,7 +112,7 @@ impl Timeline {
         &self.segments
     }
 
-    /// Merges adjacent segments that evenkeel did not bind.
+    /// Merges adjacent segments in which evenkeel did not bind the job.
     fn coarsen(&mut self, sets: &mut CpuSets) {
         let span = self.segments.last().map_or(Nanos::ZERO, |last| last.to);
         self.min_length = Nanos(self.min_length.0.max(span.0 / self.capacity as u64).max(1) * 2);

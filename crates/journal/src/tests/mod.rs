@@ -249,3 +249,16 @@ fn parts_of_another_run_in_the_same_directory_are_ignored() {
     written.iter().for_each(|turn| writer.record(&turn.record()).expect("can be written"));
     assert_eq!(read_all(&path), written);
 }
+
+#[test]
+fn a_link_in_place_of_the_created_file_is_not_followed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (path, target) = (dir.path().join("j.jsonl"), dir.path().join("target"));
+    let file = new_file(&path);
+    fs::write(&target, "kept").expect("can be written");
+    fs::remove_file(&path).expect("it exists");
+    std::os::unix::fs::symlink(&target, &path).expect("can be created");
+    let written = JournalWriter::create(&path, file, &header(), JournalLimits::default());
+    written.expect("can be written").finish(&end()).expect("can be written");
+    assert_eq!(fs::read_to_string(&target).expect("text"), "kept");
+}

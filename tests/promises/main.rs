@@ -10,6 +10,7 @@ mod journal_sentences;
 mod journals;
 mod live;
 mod machines;
+mod one_line;
 mod predict;
 mod profiles;
 mod record;

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use base::{JobId, Nanos};
 use engine::{Engine, Host};
-use host_live::{LaunchHost, LaunchOptions};
+use host_live::{LaunchHost, LaunchOptions, StandardFiles};
 use program::Workload;
 use sched::{
     Action, JobEvent, JobExit, Outcome, OutcomeResult, Plan, Policy, Reason, ReasonCode, Rejection,
@@ -105,7 +105,7 @@ impl LiveRun {
             program::parse(text, &dir.path("test.toml")).unwrap_or_else(|error| panic!("{error}"));
         let mut options = LaunchOptions {
             interval: Some(Nanos::from_millis(20)),
-            output_dir: dir.root().to_owned(),
+            standard_files: StandardFiles::Directory(dir.root().to_owned()),
             takes_signals: false,
             is_sole_parent: false,
             undo_dirs: Some(dir.state()),

@@ -1,4 +1,5 @@
-//! Result of a command and its exit status: 0 success, 1 the work failed, 2 usage error. An error is one line.
+//! Result of a command and its exit status: 0 success, 1 the work failed, 2 usage error. An error is one line. A command
+//! that runs one program exits with the status of the program.
 
 use std::process::ExitCode;
 
@@ -16,6 +17,8 @@ pub enum CommandError {
     Failed(anyhow::Error),
     /// The work failed and the error is already printed. Exit status 1.
     Reported,
+    /// The only program of the command has this exit status.
+    Exited(u8),
 }
 
 pub type CommandResult = Result<(), CommandError>;
@@ -42,6 +45,7 @@ pub fn from_result(result: CommandResult) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(CommandError::Reported) => ExitCode::from(1),
+        Err(CommandError::Exited(status)) => ExitCode::from(status),
         Err(CommandError::Failed(error)) => {
             if is_broken_pipe(&error) {
                 return ExitCode::SUCCESS; // The reader (head, less) closed the pipe.
@@ -98,6 +102,9 @@ fn usage_line(error: &clap::Error, command: &clap::Command) -> String {
     if let Some(near) = found(ContextKind::SuggestedArg).and_then(|near| question(&[near])) {
         return format!("{message}: {near}");
     }
+    if error.kind() == ErrorKind::UnknownArgument && takes_program(command) {
+        return format!("{message}: write -- before a program and its arguments");
+    }
     let is_detail = |line: &&str| ["tip:", "<", "--"].iter().any(|start| line.starts_with(start));
     let details = text.lines().skip(1).map(str::trim).filter(is_detail);
     let details: Vec<&str> = details.map(|line| line.trim_start_matches("tip: ")).collect();
@@ -105,6 +112,11 @@ fn usage_line(error: &clap::Error, command: &clap::Command) -> String {
         true => message.to_owned(),
         false => format!("{message}: {}", details.join("; ")),
     }
+}
+
+/// Returns whether a program and its arguments can follow `--`.
+fn takes_program(command: &clap::Command) -> bool {
+    command.get_positionals().any(clap::Arg::is_last_set)
 }
 
 /// Returns the subcommand that the arguments select, and its command line.

@@ -134,8 +134,8 @@ pub struct RunState {
 }
 
 impl RunState {
-    pub fn new(header: &Header, journal: &Path) -> Self {
-        let mut writer = StateWriter::new(header, CommandKind::Run, true, Some(journal));
+    pub fn new(header: &Header, journal: Option<&Path>) -> Self {
+        let mut writer = StateWriter::new(header, CommandKind::Run, true, journal);
         writer.state.n_known = header.jobs.len() as u64;
         let names = header.jobs.iter().map(|job| job.name.clone()).collect();
         RunState { writer, names, running: BTreeMap::new() }

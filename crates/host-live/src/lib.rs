@@ -21,8 +21,8 @@ pub use attach::{
 };
 pub use errors::LiveError;
 pub use launch::{
-    LaunchHost, LaunchOptions, PreflightError, SUPERVISOR_ARGUMENT, check_cgroups, check_runnable,
-    find_program, preflight, supervise,
+    LaunchHost, LaunchOptions, PreflightError, SUPERVISOR_ARGUMENT, StandardFiles, check_cgroups,
+    check_runnable, find_program, preflight, supervise,
 };
 pub use linux::tasks::CounterMode;
 pub use process_signals::{SignalResult, send as send_signal};

@@ -88,7 +88,7 @@ fn file_name(name: Option<&std::ffi::OsStr>) -> String {
 }
 
 /// Returns the name of a job without a declared name. The name is not yet unique.
-fn derived_name(command: &Command) -> String {
+pub(crate) fn derived_name(command: &Command) -> String {
     match command {
         Command::Program { program, .. } => file_name(program.file_name()),
         Command::Shell(_) => "sh".to_owned(),

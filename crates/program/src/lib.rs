@@ -5,7 +5,8 @@
 //! ```text
 //!   workload.toml ──parse_toml──┐
 //!                               ├──► Workload ──► a host
-//!   workload.txt ─parse_classic─┘       ▲
+//!   workload.txt ─parse_classic─┤       ▲
+//!   commands ──from_commands──────┘       │
 //!   program list + seed ──generate──────┘
 //!
 //!   NAME.profile.toml ──parse_profile──► Profile ──► class of a job, and its counters without hardware counters
@@ -14,6 +15,7 @@
 mod assemble;
 mod class;
 mod classic;
+mod command_line;
 mod error;
 mod generate;
 mod job;
@@ -29,6 +31,7 @@ use std::path::Path;
 
 pub use class::Class;
 pub use classic::parse_classic;
+pub use command_line::{SplitError, from_commands, split_command};
 pub use error::{N_JOBS_MAX, N_THREADS_MAX, WorkloadError, WorkloadFault};
 pub use generate::{GenerateError, GeneratorOptions, generate};
 pub use job::{Command, Ending, FilePosition, Job, MemoryPolicy, Workload};

@@ -66,7 +66,7 @@ fn paths(key: &'static str, value: &Value<'_>) -> Result<Vec<PathBuf>, WorkloadF
     Ok(values::strings(key, value)?.into_iter().map(PathBuf::from).collect())
 }
 
-/// Keys of a job. The keys from `class` on may also be in the defaults.
+/// Keys of a job. The keys from `output` on may also be in the defaults.
 const JOB_KEYS: &[&str] = &[
     "name",
     "command",
@@ -90,8 +90,8 @@ const JOB_KEYS: &[&str] = &[
     "memory",
 ];
 
-/// Keys of the defaults: the keys from `class` on.
-const SHARED_KEYS: &[&str] = JOB_KEYS.split_at(8).1;
+/// Keys of the defaults: the keys from `output` on.
+const SHARED_KEYS: &[&str] = JOB_KEYS.split_at(7).1;
 
 /// Returns the job for a table without keys.
 pub(crate) fn without_defaults() -> Job {
@@ -111,6 +111,7 @@ fn with_shared_keys(table: &TomlTable<'_>, defaults: &Job) -> Result<Job, Worklo
             None => job.env,
         },
         input: table.get("input", values::path)?.or(job.input),
+        output: table.get("output", values::path)?.or(job.output),
         threads: table.get("threads", threads)?.unwrap_or(job.threads),
         ending: ending(table)?.unwrap_or(job.ending),
         cpus: table.get("cpus", set)?.or(job.cpus),
@@ -135,7 +136,6 @@ pub(crate) fn job_line(
     let job = Job {
         command: command(table)?,
         start: table.get("start", values::time)?.unwrap_or_default(),
-        output: table.get("output", values::path)?,
         origin: FilePosition { file: text.file.to_owned(), line: text.line(table.offset) },
         ..job
     };

@@ -163,9 +163,10 @@ impl LiveSeries<'_> {
             signals: &self.args.signals,
             counters: host_live::CounterMode::Auto,
             cgroups: CgroupMode::Auto,
+            passes_files: false,
         };
         let run::RunResult { report, result: ended } =
-            run::run_live(&options, checked, &dir, Some(&mut listener))?;
+            run::run_live(&options, checked, Some(&dir), Some(&mut listener))?;
         let mut metrics = listener.recorder.into_metrics();
         crate::report::write_files(&report, &dir.file(""))?;
         let was_limited = self.args.time_limit.is_some_and(|limit| limit.0 <= report.run.wall_ns);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use anyhow::Context;
 use base::{Bytes, Nanos};
 use engine::{Engine, Sink};
-use host_live::{CounterMode, LaunchHost, LaunchOptions};
+use host_live::{CounterMode, LaunchHost, LaunchOptions, StandardFiles};
 use journal::{Header, JournalLimits, JournalWriter, PolicyUsed, RunEnd, RunStatus};
 use linux::cgroup::CgroupMode;
 use program::Workload;
@@ -32,12 +32,13 @@ impl RunResult {
     /// the report.
     pub(super) fn new(
         report: ReportBuilder,
-        mut journal: JournalWriter,
+        journal: Option<JournalWriter>,
         end: &RunEnd,
         error: Option<anyhow::Error>,
     ) -> Self {
         let report = report.finish(Some(end));
-        let finished = journal.finish(end).context("cannot finish the journal");
+        let finished = journal.map_or(Ok(()), |mut journal| journal.finish(end));
+        let finished = finished.context("cannot finish the journal");
         let result = match error.or(finished.err()) {
             Some(error) => Err(CommandError::Failed(error)),
             None if end.status == RunStatus::Interrupted || !report.all_well() => {
@@ -88,6 +89,8 @@ pub(crate) struct RunOptions<'a> {
     pub signals: &'a SignalArgs,
     pub counters: CounterMode,
     pub cgroups: CgroupMode,
+    /// Whether jobs use the standard files of evenkeel. There is then no progress output between the lines of the jobs.
+    pub passes_files: bool,
 }
 
 impl<'a> From<&'a Args> for RunOptions<'a> {
@@ -105,17 +108,18 @@ impl<'a> From<&'a Args> for RunOptions<'a> {
             signals: &args.signals,
             counters: args.counters.into(),
             cgroups: args.cgroups.into(),
+            passes_files: args.passes_files(),
         }
     }
 }
 
-/// Runs all jobs. `listener` is an additional sink.
+/// Runs all jobs. `listener` is an additional sink. Without a directory the run has no journal.
 ///
 /// The host is not ready, or the journal cannot be created. In both cases no job was started.
 pub(crate) fn run(
     options: &RunOptions<'_>,
     checked: LiveInput,
-    dir: &RunDir,
+    dir: Option<&RunDir>,
     listener: Option<&mut dyn Sink>,
 ) -> Result<RunResult, CommandError> {
     let mut parts = LiveRun::new(options, checked, dir)?;
@@ -127,7 +131,7 @@ pub(crate) fn run(
 struct LiveRun {
     host: LaunchHost,
     engine: Engine,
-    journal: JournalWriter,
+    journal: Option<JournalWriter>,
     report: ReportBuilder,
     view: View,
     state: RunState,
@@ -136,7 +140,11 @@ struct LiveRun {
 }
 
 impl LiveRun {
-    fn new(args: &RunOptions<'_>, checked: LiveInput, dir: &RunDir) -> Result<Self, CommandError> {
+    fn new(
+        args: &RunOptions<'_>,
+        checked: LiveInput,
+        dir: Option<&RunDir>,
+    ) -> Result<Self, CommandError> {
         let LiveInput { workload, machine, policy, signals } = checked;
         let mut header = header(args, &workload, machine, &*policy);
         let options = options(args, &*policy, dir);
@@ -150,19 +158,19 @@ impl LiveRun {
                 host.cgroup_description()
             ));
         }
-        // The progress output prints these notes, except with --quiet.
-        if let Some(text) = host.not_placed_because().filter(|_| args.quiet) {
+        let mode = Mode::fitting(args.quiet || args.passes_files);
+        // The progress output prints these notes.
+        if let Some(text) = host.not_placed_because().filter(|_| mode == Mode::Quiet) {
             crate::print::note(text);
         }
-        let journal = create_journal(dir, &header, args.journal_part)?;
-        let mode = Mode::fitting(args.quiet);
+        let journal = dir.map(|dir| create_journal(dir, &header, args.journal_part)).transpose()?;
         Ok(LiveRun {
             host,
             cpu_before,
             journal,
             report: ReportBuilder::new(&header),
             view: View::new(mode, &header),
-            state: RunState::new(&header, &dir.file(JOURNAL)),
+            state: RunState::new(&header, dir.map(|dir| dir.file(JOURNAL)).as_deref()),
             engine: Engine::new(header.machine, header.jobs, policy)
                 .with_page_migration_limits(args.memory.limits())
                 .with_signals(signals),
@@ -172,10 +180,12 @@ impl LiveRun {
     /// Runs all turns. Returns the error that ended the run early.
     fn run(&mut self, listener: Option<&mut dyn Sink>) -> Option<anyhow::Error> {
         let LiveRun { host, engine, journal, report, view, state, .. } = self;
-        let result = match listener {
-            None => engine::run(host, engine, &mut [journal, report, view, state]),
-            Some(other) => engine::run(host, engine, &mut [journal, report, view, state, other]),
-        };
+        let mut sinks: Vec<&mut dyn Sink> = vec![report, view, state];
+        sinks.extend(journal.as_mut().map(|journal| journal as &mut dyn Sink));
+        if let Some(listener) = listener {
+            sinks.push(listener);
+        }
+        let result = engine::run(host, engine, &mut sinks);
         self.view.finish();
         result.err().map(anyhow::Error::from)
     }
@@ -215,14 +225,18 @@ fn header(
     }
 }
 
-fn options(args: &RunOptions<'_>, policy: &dyn Policy, dir: &RunDir) -> LaunchOptions {
+fn options(args: &RunOptions<'_>, policy: &dyn Policy, dir: Option<&RunDir>) -> LaunchOptions {
+    let standard_files = match dir.filter(|_| !args.passes_files) {
+        Some(dir) => StandardFiles::Directory(dir.file("jobs")),
+        None => StandardFiles::Inherited,
+    };
     LaunchOptions {
         interval: policy.interval(),
         wake: policy.wake(),
         grace: args.grace,
         fail_fast: args.fail_fast,
         kill_on_exit: args.kill_on_exit,
-        output_dir: dir.file("jobs"),
+        standard_files,
         time_limit: args.time_limit,
         memory: args.memory.options(),
         counters: args.counters,

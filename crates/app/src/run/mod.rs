@@ -7,6 +7,7 @@
 //!
 //! All usage errors are reported before any job starts.
 
+mod command_args;
 mod live;
 mod memory_options;
 mod sim;
@@ -22,6 +23,7 @@ use report::Report;
 use topology::Machine;
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
+use crate::output::JOURNAL;
 pub(crate) use crate::output::RunDir;
 use crate::print::shell_word;
 use crate::report::write_files;
@@ -29,6 +31,7 @@ use crate::tier_override::SignalArgs;
 use crate::{input, profiles};
 pub(crate) use live::{RunOptions, RunResult, own_use, run as run_live, run_status};
 
+use command_args::WorkloadArgs;
 pub use memory_options::{MemoryArgs, limits_of};
 pub use sim::{SimArgs, SimSignals, check_declared, check_polls};
 
@@ -38,9 +41,8 @@ pub(crate) const GRACE: Nanos = Nanos::from_secs(5);
 /// Run a workload under a placement policy, live or simulated
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Run this workload: a .toml file, or the classic format (one job per line)
-    #[arg(value_name = "WORKLOAD")]
-    workload: PathBuf,
+    #[command(flatten)]
+    workload: WorkloadArgs,
     /// Use this policy, with parameters in brackets: `dfs[cooldown=4]`; with --host sim also `oracle`
     #[arg(long, short, value_name = "NAME[key=value,…]", default_value = "dfs")]
     policy: String,
@@ -51,7 +53,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = input::seed, allow_hyphen_values = true)]
     seed: u64,
     /// Write the journal, reports and job output to this directory [default: evenkeel-runs/NAME-N, N is the first free
-    /// number]
+    /// number; with a single command no file is written]
     #[arg(long, short, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Search this directory for profiles before all others; may be repeated
@@ -95,6 +97,11 @@ pub struct Args {
 }
 
 impl Args {
+    /// Returns whether the only job uses the standard files of evenkeel. JSON needs standard output for itself.
+    fn passes_files(&self) -> bool {
+        self.host == HostKind::Live && self.workload.is_one_command() && !self.json
+    }
+
     /// Returns the first option on the command line that applies to live runs only.
     fn live_only_option(&self) -> Option<&'static str> {
         let options = [
@@ -165,7 +172,7 @@ pub fn main(args: &Args) -> CommandResult {
             )));
         }
         let (run, dir) = sim::run(args)?;
-        return publish(args, run, &dir);
+        return publish(args, run, Some(&dir));
     }
     if let Some(option) = args.sim.first_simulation_option() {
         return Err(CommandError::Usage(anyhow::anyhow!(
@@ -173,32 +180,53 @@ pub fn main(args: &Args) -> CommandResult {
         )));
     }
     let checked = LiveInput::new(args)?;
-    let dir = RunDir::make(args.out.as_deref(), &checked.workload.name).or_usage_error()?;
-    publish(args, run_live(&RunOptions::from(args), checked, &dir, None)?, &dir)
+    let needs_dir = args.out.is_some() || !args.passes_files();
+    let dir = needs_dir.then(|| RunDir::make(args.out.as_deref(), &checked.workload.name));
+    let dir = dir.transpose().or_usage_error()?;
+    let run = run_live(&RunOptions::from(args), checked, dir.as_ref(), None)?;
+    publish(args, run, dir.as_ref())
 }
 
 /// Writes and prints the report, even after an error. A full disk does not prevent the printed report. The command
 /// fails with the first error.
-fn publish(args: &Args, run: RunResult, dir: &RunDir) -> CommandResult {
+fn publish(args: &Args, run: RunResult, dir: Option<&RunDir>) -> CommandResult {
     let RunResult { report, result } = run;
-    let written = write_files(&report, &dir.file(""));
+    let written = dir.map_or(Ok(()), |dir| write_files(&report, &dir.file("")));
     let shown = show(args, &report, dir, written.is_ok());
-    if args.quiet && matches!(result, Err(CommandError::Reported)) {
+    let exited = exit_status(&report).filter(|_| args.passes_files());
+    if args.quiet && exited.is_none() && matches!(result, Err(CommandError::Reported)) {
         crate::print::note(failure_text(&report, dir));
     }
-    result?;
+    match (result, exited) {
+        (Err(CommandError::Reported), Some(status)) => return Err(CommandError::Exited(status)),
+        (result, _) => result?,
+    }
     written?;
     Ok(shown?)
 }
 
+/// Returns the exit status of the only job of a finished run, as a shell returns it: 128 and the number of the signal
+/// for a job that a signal ended.
+fn exit_status(report: &Report) -> Option<u8> {
+    let is_finished = report.run.status == Some(report::RunStatusName::Finished);
+    let job = report.jobs.first().filter(|_| is_finished)?;
+    let status = job.exit_status.or_else(|| job.signal.map(|signal| 128 + signal))?;
+    u8::try_from(status).ok()
+}
+
 /// Returns the line of a failed run with --quiet, which has printed neither progress nor a table.
-fn failure_text(report: &Report, dir: &RunDir) -> String {
+fn failure_text(report: &Report, dir: Option<&RunDir>) -> String {
     let totals = &report.totals;
     let ending = match totals.n_failed {
         0 => "the run was stopped before all jobs ended".to_owned(),
         n => format!("{n} of {} failed", base::counted_noun(totals.n_jobs, "job")),
     };
-    format!("{ending}; evenkeel report {} prints the details", shell_word(&dir.file("")))
+    match dir {
+        Some(dir) => {
+            format!("{ending}; evenkeel report {} prints the details", shell_word(&dir.file("")))
+        }
+        None => format!("{ending}; the report without --quiet has the details"),
+    }
 }
 
 /// Validated input of a live run. The validation changes no setting and starts no job.
@@ -211,8 +239,7 @@ pub(crate) struct LiveInput {
 
 impl LiveInput {
     fn new(args: &Args) -> Result<Self, CommandError> {
-        let bytes = input::bytes("workload", &args.workload).or_usage_error()?;
-        let mut workload = program::parse_bytes(&bytes, &args.workload).or_usage_error()?;
+        let mut workload = args.workload.workload()?;
         let notes = profiles::attach(&mut workload, &args.profiles).or_usage_error()?;
         check_loads(&workload).or_usage_error()?;
         if lab::oracle::is_named(&args.policy) {
@@ -252,17 +279,29 @@ pub(crate) fn check_loads(workload: &Workload) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn show(args: &Args, report: &Report, dir: &RunDir, is_written: bool) -> anyhow::Result<()> {
-    let mut out = crate::print::stdout();
+/// Prints the report. Standard output of a command that uses the files of evenkeel contains only the output of the
+/// command, so that its report goes to standard error.
+fn show(
+    args: &Args,
+    report: &Report,
+    dir: Option<&RunDir>,
+    is_written: bool,
+) -> anyhow::Result<()> {
     if args.json {
-        writeln!(out, "{}", report.to_json()?)?;
+        writeln!(crate::print::stdout(), "{}", report.to_json()?)?;
     } else if !args.quiet {
-        write!(out, "{}", report.to_text(80))?;
-        writeln!(out)?;
-        if is_written {
-            writeln!(out, "report:   {}", dir.file("report.html").display())?;
+        let text = report.to_text(80) + &dir.map_or(String::new(), |dir| paths(dir, is_written));
+        match args.passes_files() {
+            true => crate::print::stderr().write_all(format!("\n{text}").as_bytes())?,
+            false => crate::print::stdout().write_all(text.as_bytes())?,
         }
-        writeln!(out, "journal:  {}", dir.file("journal.jsonl").display())?;
     }
     Ok(())
+}
+
+/// Returns the lines with the paths of the report and the journal.
+fn paths(dir: &RunDir, is_written: bool) -> String {
+    let page = format!("report:   {}\n", dir.file("report.html").display());
+    let page = if is_written { page } else { String::new() };
+    format!("\n{page}journal:  {}\n", dir.file(JOURNAL).display())
 }

@@ -23,8 +23,8 @@ use topology::Machine;
 use super::live::{RunResult, create_journal, run_status};
 use super::{Args, RunDir};
 use crate::command_result::{CommandError, OrUsageError};
+use crate::profiles;
 use crate::view::{Mode, View};
-use crate::{input, profiles};
 use linux::stop_signals::StopSignals;
 
 /// Options of a simulated machine.
@@ -194,7 +194,7 @@ fn run_until(stop: &StopFlag, args: &Args) -> Result<(RunResult, RunDir), Comman
         own_cpu: None,
         own_max_resident: None,
     };
-    Ok((RunResult::new(report, journal, &end, error), dir))
+    Ok((RunResult::new(report, Some(journal), &end, error), dir))
 }
 
 /// Validated input of a simulated run.
@@ -207,8 +207,7 @@ struct SimInput {
 }
 
 fn check(stop: &StopFlag, args: &Args) -> Result<SimInput, CommandError> {
-    let bytes = input::bytes("workload", &args.workload).or_usage_error()?;
-    let mut workload = program::parse_bytes(&bytes, &args.workload).or_usage_error()?;
+    let mut workload = args.workload.workload()?;
     let notes = profiles::attach(&mut workload, &args.profiles).or_usage_error()?;
     lab::oracle::check(&args.policy).or_usage_error()?;
     let machine = args.sim.machine()?;

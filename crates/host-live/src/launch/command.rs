@@ -3,7 +3,7 @@
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::OpenOptions;
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -17,9 +17,12 @@ use linux::undo::{JOB_VARIABLE, RUN_VARIABLE};
 use program::{Command, Job, MemoryPolicy, Workload};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use rustix::process::Rlimit;
+use rustix::stdio::{stderr, stdin, stdout};
+use rustix::termios::isatty;
 
-use super::LaunchOptions;
 use super::programs::{absolute, check_kind, file_name, find_program};
+use super::{LaunchOptions, StandardFiles};
+use crate::LiveError;
 use crate::errors::kernel_message;
 
 /// Nice value of evenkeel if the kernel permits it and the nice value of the jobs is 0 or more. Below 0, evenkeel has
@@ -35,8 +38,8 @@ pub(super) struct LaunchContext {
     pub run: String,
     /// Base directory of relative paths in the workload, as an absolute path.
     pub dir: PathBuf,
-    /// Directory for the output of jobs.
-    pub output_dir: PathBuf,
+    /// Standard files of jobs. A directory is an absolute path and exists.
+    pub standard_files: StandardFiles,
     /// The evenkeel executable.
     pub tool: PathBuf,
     /// RLIMIT_NOFILE of the jobs.
@@ -66,14 +69,14 @@ impl LaunchContext {
     pub(super) fn new(
         workload: &Workload,
         options: &LaunchOptions,
-        output_dir: PathBuf,
+        standard_files: StandardFiles,
         limit: &DescriptorLimit,
     ) -> Self {
         let own_variables = [linux::fault::VARIABLE, RUN_VARIABLE, JOB_VARIABLE];
         LaunchContext {
             run: run_id(),
             dir: absolute(&workload.dir),
-            output_dir,
+            standard_files,
             tool: options.tool.clone().unwrap_or_else(own_executable),
             descriptors: limit.inherited,
             nice: raise_priority(options),
@@ -157,31 +160,53 @@ impl LaunchContext {
     }
 
     fn files(&self, job: &Job, appends: bool) -> Result<[OwnedFd; 3], String> {
-        let input = job.input.as_ref().map_or("/dev/null".into(), |file| self.dir.join(file));
-        let input = open(OpenOptions::new().read(true), &input, OFlags::empty())?;
-        let output = self.output(job, "out", job.output.as_deref(), appends)?;
-        let errors = self.output(job, "err", None, appends)?;
+        let read = |path: &Path| open(OpenOptions::new().read(true), path, OFlags::empty());
+        let input = match &job.input {
+            Some(file) => read(&self.dir.join(file))?,
+            None if self.standard_files == StandardFiles::Inherited && !isatty(stdin()) => {
+                duplicate(stdin())?
+            }
+            None => read("/dev/null".as_ref())?,
+        };
+        let output = self.output(job, ("out", stdout()), job.output.as_deref(), appends)?;
+        let errors = self.output(job, ("err", stderr()), None, appends)?;
         Ok([input, output, errors])
     }
 
     fn output(
         &self,
         job: &Job,
-        kind: &str,
+        (kind, own): (&str, BorrowedFd<'_>),
         requested: Option<&Path>,
         appends: bool,
     ) -> Result<OwnedFd, String> {
         // The output directory may belong to another user, so that the path could be a link to a file of this user.
-        let (path, flags) = match requested {
-            Some(path) => (self.dir.join(path), OFlags::empty()),
-            None => {
-                (self.output_dir.join(format!("{}.{kind}", file_name(&job.name))), OFlags::NOFOLLOW)
+        let (path, flags) = match (requested, &self.standard_files) {
+            (Some(path), _) => (self.dir.join(path), OFlags::empty()),
+            (None, StandardFiles::Directory(dir)) => {
+                (dir.join(format!("{}.{kind}", file_name(&job.name))), OFlags::NOFOLLOW)
             }
+            (None, StandardFiles::Inherited) => return duplicate(own),
         };
         let mut options = OpenOptions::new();
         options.create(true).append(appends).write(true).truncate(!appends);
         open(&mut options, &path, flags)
     }
+}
+
+/// Creates the directory of the output.
+pub(super) fn prepared(files: &StandardFiles) -> Result<StandardFiles, LiveError> {
+    let StandardFiles::Directory(dir) = files else { return Ok(StandardFiles::Inherited) };
+    let path = absolute(dir);
+    match std::fs::create_dir_all(&path) {
+        Ok(()) => Ok(StandardFiles::Directory(path)),
+        Err(source) => Err(LiveError::OutputDir { path, source }),
+    }
+}
+
+/// Duplicates a standard file of evenkeel for a job.
+fn duplicate(file: BorrowedFd<'_>) -> Result<OwnedFd, String> {
+    file.try_clone_to_owned().map_err(|error| kernel_message(&error))
 }
 
 /// Opens a file of a job. Opening does not block, even for a pipe without a process at the other end.

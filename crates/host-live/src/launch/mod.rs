@@ -42,7 +42,7 @@ use sched::{
 use topology::Machine;
 
 pub use memory_cgroups::check_cgroups;
-pub use options::LaunchOptions;
+pub use options::{LaunchOptions, StandardFiles};
 pub use preflight::{PreflightError, check_runnable, preflight};
 pub use programs::find_program;
 pub use supervisor::{SUPERVISOR_ARGUMENT, supervise};
@@ -106,10 +106,8 @@ impl LaunchHost {
     ) -> Result<Self, LiveError> {
         let limit = system::raise_descriptors(DESCRIPTORS_MAX);
         let wakeups = Wakeups::new(options.takes_signals)?;
-        let output_dir = programs::absolute(&options.output_dir);
-        std::fs::create_dir_all(&output_dir)
-            .map_err(|source| LiveError::OutputDir { path: output_dir.clone(), source })?;
-        let context = LaunchContext::new(&workload, &options, output_dir, &limit);
+        let standard_files = command::prepared(&options.standard_files)?;
+        let context = LaunchContext::new(&workload, &options, standard_files, &limit);
         let supervisor = match options.kill_on_exit {
             true => Some(Supervisor::start(&context.tool, &context.run)),
             false => None,

@@ -20,8 +20,8 @@ pub struct LaunchOptions {
     pub fail_fast: bool,
     /// Whether the jobs are killed when evenkeel is killed.
     pub kill_on_exit: bool,
-    /// Directory for the output of jobs, `NAME.out` and `NAME.err`. The directory is created if it does not exist.
-    pub output_dir: PathBuf,
+    /// Standard files of jobs that name no file.
+    pub standard_files: StandardFiles,
     /// Time after which the run is stopped.
     pub time_limit: Option<Nanos>,
     /// The evenkeel executable, for built-in loads and the supervisor; `None`: this executable.
@@ -46,6 +46,17 @@ pub struct LaunchOptions {
     pub memory: MemoryOptions,
 }
 
+/// Standard input, output and error of jobs that name no file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StandardFiles {
+    /// Input is `/dev/null`. Output goes to `NAME.out` and `NAME.err` in this directory, which is created if it does not
+    /// exist.
+    Directory(PathBuf),
+    /// The files of evenkeel. If standard input is a terminal, input is `/dev/null`: the kernel stops a job that reads
+    /// the terminal, because a job has a process group of its own.
+    Inherited,
+}
+
 impl Default for LaunchOptions {
     fn default() -> Self {
         LaunchOptions {
@@ -54,7 +65,7 @@ impl Default for LaunchOptions {
             grace: Nanos::from_secs(5),
             fail_fast: false,
             kill_on_exit: false,
-            output_dir: PathBuf::from("."),
+            standard_files: StandardFiles::Directory(PathBuf::from(".")),
             time_limit: None,
             tool: None,
             takes_signals: true,

@@ -5,7 +5,7 @@ use linux::fault;
 use sched::{Cause, Plan, Policy, Snapshot};
 
 use super::*;
-use crate::{LaunchHost, LaunchOptions};
+use crate::{LaunchHost, LaunchOptions, StandardFiles};
 
 /// A policy that requests turns and no actions.
 struct Idle;
@@ -31,7 +31,7 @@ fn turns_of(shell: &str, every: u64, enough: usize) -> Option<Vec<(Nanos, Vec<Ca
     let machine = linux::topology::read("/".as_ref()).expect("this machine");
     let options = LaunchOptions {
         interval: Idle.interval(),
-        output_dir: dir.path().to_owned(),
+        standard_files: StandardFiles::Directory(dir.path().to_owned()),
         takes_signals: false,
         is_sole_parent: false,
         undo_dirs: Some(vec![dir.path().join("state")]),

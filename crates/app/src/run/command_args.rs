@@ -1,0 +1,104 @@
+//! The workload of `evenkeel run`: a file, or commands on the command line.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use anyhow::anyhow;
+use base::JobId;
+use program::{Class, Command, Job, Workload};
+
+use crate::command_result::{CommandError, OrUsageError};
+use crate::input;
+
+/// A workload file, or commands on the command line.
+#[derive(Clone, Debug, clap::Args)]
+pub struct WorkloadArgs {
+    /// Run this workload: a .toml file, or the classic format (one job per line)
+    #[arg(value_name = "WORKLOAD", conflicts_with_all = ["command", "job"])]
+    workload: Option<PathBuf>,
+    /// Run this command without a workload file. It uses the standard files of evenkeel, and evenkeel exits with its
+    /// exit status
+    #[arg(last = true, value_name = "CMD")]
+    command: Vec<String>,
+    /// Run this command as a job; may be repeated. The text is split into words at spaces outside quotation marks; no
+    /// shell interprets it
+    #[arg(long, value_name = "CMD", value_parser = CommandText::parse, help_heading = JOBS)]
+    job: Vec<CommandText>,
+    /// Run this number of copies of each command; {copy} in an argument is the number of the copy [default: 1]
+    #[arg(long, value_name = "N", value_parser = input::integer::<u32>(1..=100_000), conflicts_with = "workload", help_heading = JOBS)]
+    copies: Option<u32>,
+    /// Set the memory class of the commands, 0 to 15 (default: of their profiles)
+    #[arg(long, value_name = "CLASS", value_parser = class, conflicts_with = "workload", help_heading = JOBS)]
+    class: Option<Class>,
+    /// Set the number of busy threads of each command, for which a policy assigns CPUs [default: 1]
+    #[arg(long, value_name = "N", value_parser = input::integer::<u32>(1..=program::N_THREADS_MAX), conflicts_with = "workload", help_heading = JOBS)]
+    threads: Option<u32>,
+}
+
+/// Heading of the options of commands.
+const JOBS: &str = "Jobs without a workload file";
+
+/// A command in one argument.
+#[derive(Clone, Debug)]
+pub struct CommandText {
+    /// The program and its arguments.
+    pub words: Vec<String>,
+}
+
+impl CommandText {
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let words = program::split_command(text).map_err(|error| error.to_string())?;
+        Ok(CommandText { words })
+    }
+}
+
+fn class(text: &str) -> Result<Class, String> {
+    let number = input::integer(0..=Class::MAX)(text)?;
+    Class::new(number).ok_or_else(|| "write an integer from 0 to 15".to_owned())
+}
+
+impl WorkloadArgs {
+    /// Reads the workload file, or builds the workload of the commands.
+    pub fn workload(&self) -> Result<Workload, CommandError> {
+        match &self.workload {
+            Some(path) => from_file(path).or_usage_error(),
+            None => self.from_commands().or_usage_error(),
+        }
+    }
+
+    /// Returns whether the only job is the command after `--`.
+    pub fn is_one_command(&self) -> bool {
+        !self.command.is_empty() && self.job.is_empty() && self.copies.unwrap_or(1) == 1
+    }
+
+    fn from_commands(&self) -> anyhow::Result<Workload> {
+        let jobs = self.job.iter().map(|job| job.words.clone());
+        let last = (!self.command.is_empty()).then(|| self.command.clone());
+        let commands: Vec<Vec<String>> = jobs.chain(last).collect();
+        if commands.is_empty() {
+            return Err(anyhow!(
+                "there is no workload: name a file, or write a command after --, as in \
+                 evenkeel run -- sort words.txt; see evenkeel run --help"
+            ));
+        }
+        let job = Job::new(JobId(0), "", Command::Shell(String::new()));
+        let defaults = Job { class: self.class, threads: self.threads.unwrap_or(1), ..job };
+        Ok(program::from_commands(commands, &defaults, self.copies)?)
+    }
+}
+
+/// Reads a workload file.
+pub fn from_file(path: &Path) -> anyhow::Result<Workload> {
+    let bytes = input::bytes("workload", path).map_err(|error| match is_program_name(path) {
+        true => anyhow!("{error:#}; to run the program {}, write -- before it", path.display()),
+        false => error,
+    })?;
+    Ok(program::parse_bytes(&bytes, path)?)
+}
+
+/// Returns whether the name of a missing file is the name of a program.
+fn is_program_name(path: &Path) -> bool {
+    let search: OsString = std::env::var_os("PATH").unwrap_or_default();
+    let is_name = path.components().count() == 1 && !path.exists();
+    is_name && host_live::find_program(path, Path::new(""), &search).is_ok()
+}

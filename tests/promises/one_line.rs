@@ -1,0 +1,106 @@
+//! Commands on the command line instead of a workload file.
+
+use std::io::Write;
+use std::process::{Output, Stdio};
+
+use serde_json::Value;
+use tests::dir::Dir;
+use tests::tool;
+
+/// Runs evenkeel with this text as standard input, in an empty directory that it must not change.
+fn run_with_input(args: &[&str], input: &str) -> Output {
+    let dir = Dir::new();
+    let mut command = dir.command(args);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("it starts");
+    child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("it is read");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(dir.listing(), [""; 0], "a run of one command writes no file");
+    output
+}
+
+#[test]
+fn one_command_uses_the_standard_files_of_evenkeel_and_leaves_no_file() {
+    let output = run_with_input(&["run", "--", "sh", "-c", "cat; echo problem >&2"], "text\n");
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(tool::text(&output.stdout), "text\n");
+    let errors = tool::text(&output.stderr);
+    let (own, report) = errors.split_once('\n').expect("two parts");
+    assert_eq!(own, "problem");
+    assert!(report.contains("\nsh   done "), "the report follows on standard error: {report}");
+    assert!(!report.contains("journal:"), "{report}");
+}
+
+#[test]
+fn with_quiet_only_the_output_of_the_command_is_printed_also_if_it_fails() {
+    let args = ["run", "--quiet", "--policy", "linux", "--", "sh", "-c", "echo a; exit 3"];
+    let output = run_with_input(&args, "");
+    assert_eq!(output.status.code(), Some(3));
+    assert_eq!((tool::text(&output.stdout), tool::text(&output.stderr)), ("a\n".into(), "".into()));
+}
+
+#[test]
+fn the_exit_status_is_that_of_the_command_as_in_a_shell() {
+    for (script, status) in [("exit 0", 0), ("exit 255", 255), ("kill -9 $$", 137)] {
+        let output = run_with_input(&["run", "-q", "-p", "linux", "--", "sh", "-c", script], "");
+        assert_eq!(output.status.code(), Some(status), "{script}");
+    }
+}
+
+#[test]
+fn a_run_that_is_stopped_by_its_time_limit_has_exit_status_1_and_one_line() {
+    let args = ["run", "-q", "-p", "linux", "--time-limit", "10ms", "--", "sleep", "600"];
+    let output = run_with_input(&args, "");
+    assert_eq!(output.status.code(), Some(1));
+    let errors = tool::text(&output.stderr);
+    assert_eq!(errors.lines().count(), 1, "{errors}");
+    assert!(errors.contains("stopped before all jobs ended"), "{errors}");
+}
+
+#[test]
+fn an_output_directory_keeps_report_and_journal_and_not_the_output_of_the_command() {
+    let dir = Dir::new();
+    let output = dir.run(&["run", "-q", "-p", "linux", "--out", "out", "--", "echo", "a b"]);
+    assert_eq!((output.status.code(), tool::text(&output.stdout)), (Some(0), "a b\n".into()));
+    let report: Value = serde_json::from_str(&dir.read("out/report.json")).expect("JSON");
+    assert_eq!(report["jobs"][0]["command"], "echo 'a b'");
+    assert!(dir.path("out/journal.jsonl").is_file());
+    let jobs = std::fs::read_dir(dir.path("out/jobs")).into_iter().flatten();
+    assert_eq!(jobs.count(), 0, "the output was not redirected");
+}
+
+#[test]
+fn json_has_standard_output_for_itself() {
+    let dir = Dir::new();
+    let output = dir.run(&["run", "--json", "-p", "linux", "--out", "out", "--", "echo", "a"]);
+    let report: Value = serde_json::from_slice(&output.stdout).expect("only JSON");
+    assert_eq!(report["totals"]["n_done"], 1);
+    assert_eq!(dir.read("out/jobs/echo.out"), "a\n");
+}
+
+#[test]
+fn several_commands_are_jobs_with_files_of_their_own() {
+    let dir = Dir::new();
+    let job = ["--job", "echo 'one  job'", "--job", "sh -c 'echo two; exit 1'"];
+    let args = [&["run", "-p", "linux", "--class", "7", "--threads", "2"], &job[..]].concat();
+    let output = dir.run(&[&args[..], &["--", "echo", "three"]].concat());
+    assert_eq!(output.status.code(), Some(1), "a job failed");
+    let read = |name: &str| dir.read(&format!("evenkeel-runs/echo-1/jobs/{name}.out"));
+    assert_eq!([read("echo"), read("sh"), read("echo.2")], ["one  job\n", "two\n", "three\n"]);
+    let report: Value =
+        serde_json::from_str(&dir.read("evenkeel-runs/echo-1/report.json")).expect("JSON");
+    let jobs = report["jobs"].as_array().expect("a list");
+    assert!(jobs.iter().all(|job| job["class"] == 7 && job["threads"] == 2), "{jobs:?}");
+}
+
+#[test]
+fn each_copy_of_a_command_has_its_number() {
+    let dir = Dir::new();
+    let args = ["run", "-q", "-p", "linux", "--copies", "3", "--out", "out", "--"];
+    assert!(dir.run(&[&args[..], &["echo", "part-{copy}"]].concat()).status.success());
+    let read = |name: &str| dir.read(&format!("out/jobs/{name}.out"));
+    assert_eq!(
+        [read("echo"), read("echo.2"), read("echo.3")],
+        ["part-1\n", "part-2\n", "part-3\n"]
+    );
+}

@@ -33,6 +33,7 @@ const COMMANDS: &[&[&str]] = &[
     &["replay"],
     &["report"],
     &["restore"],
+    &["completions"],
 ];
 
 fn help(command: &[&str]) -> String {

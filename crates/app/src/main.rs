@@ -4,11 +4,13 @@
 mod calibrate;
 mod command_result;
 mod compare;
+mod completions;
 mod explain;
 mod generate;
 mod input;
 mod load;
 mod machine;
+mod manual;
 mod output;
 mod policies;
 mod predict;
@@ -76,6 +78,11 @@ enum CliCommand {
     Reproduce(reproduce::Args),
     /// Restore the settings that an evenkeel process changed before it was killed
     Restore(restore::Args),
+    /// Print the completion script of a shell
+    Completions(completions::Args),
+    /// Write the manual pages; used by make install
+    #[command(hide = true)]
+    ManPages(manual::Args),
     /// Supervise a run with --kill-on-exit; started by evenkeel itself
     #[command(name = host_live::SUPERVISOR_ARGUMENT, hide = true)]
     SuperviseJobs {
@@ -108,6 +115,8 @@ fn main() -> ExitCode {
         CliCommand::Report(args) => report::main(&args),
         CliCommand::Reproduce(args) => reproduce::main(&args),
         CliCommand::Restore(args) => check_state().and_then(|()| restore::main(&args)),
+        CliCommand::Completions(args) => completions::main(&args, Cli::command()),
+        CliCommand::ManPages(args) => manual::main(&args, Cli::command()),
         CliCommand::SuperviseJobs { run } => {
             host_live::supervise(&run, std::io::stdin().lock());
             Ok(())

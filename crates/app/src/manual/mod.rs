@@ -1,0 +1,100 @@
+//! `evenkeel man-pages`: writes the manual pages, one per subcommand.
+//!
+//! ```text
+//!   command definitions        NAME, SYNOPSIS, OPTIONS, SUBCOMMANDS
+//!   docs/commands/NAME.md      DESCRIPTION, EXAMPLES, FILES, EXIT STATUS, …; links to other commands become SEE ALSO
+//! ```
+//!
+//! The book and the manual pages have the same source. `make install` runs this command.
+
+mod markdown;
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, roman};
+
+use crate::command_result::CommandResult;
+
+/// Write the manual pages
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    /// Directory docs/commands of the source code
+    docs: PathBuf,
+    /// Existing directory for the pages
+    out: PathBuf,
+}
+
+pub fn main(args: &Args, mut cli: clap::Command) -> CommandResult {
+    cli.build();
+    write_pages(args, &cli, "README")?;
+    Ok(())
+}
+
+/// Writes the page of a command, and the pages of its subcommands.
+fn write_pages(args: &Args, command: &clap::Command, doc: &str) -> anyhow::Result<()> {
+    let file = args.docs.join(format!("{doc}.md"));
+    let text = match std::fs::read_to_string(&file) {
+        Ok(text) => text,
+        // The programs of `load` are described on one page.
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", file.display())),
+    };
+    write_page(&args.out, command, &text)?;
+    for subcommand in command.get_subcommands().filter(|command| is_documented(command)) {
+        let name = subcommand.get_name();
+        let parent = if doc == "README" { "" } else { doc };
+        write_pages(args, subcommand, [parent, name].join("-").trim_start_matches('-'))?;
+    }
+    Ok(())
+}
+
+fn is_documented(command: &clap::Command) -> bool {
+    !command.is_hide_set() && command.get_name() != "help"
+}
+
+fn write_page(dir: &Path, command: &clap::Command, doc: &str) -> anyhow::Result<()> {
+    let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
+    let version = concat!("evenkeel ", env!("CARGO_PKG_VERSION"));
+    // The examples of the help text are part of the documentation page.
+    let command = command.clone().after_help("").after_long_help("");
+    let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+    let man = Man::new(command).title(name.to_uppercase()).source(version).manual("evenkeel");
+    let mut page = Vec::new();
+    man.render_title(&mut page)?;
+    man.render_name_section(&mut page)?;
+    man.render_synopsis_section(&mut page)?;
+    let doc = markdown::ManualText::new(doc);
+    let mut description = Roff::new();
+    description.control("SH", ["DESCRIPTION"]);
+    match doc.has_description {
+        true => description.extend([doc.description]),
+        false => drop(description.text([roman(about)])),
+    }
+    description.to_writer(&mut page)?;
+    man.render_options_section(&mut page)?;
+    man.render_subcommands_section(&mut page)?;
+    doc.sections.to_writer(&mut page)?;
+    see_also(&name, &doc.linked_commands).to_writer(&mut page)?;
+    let path = dir.join(format!("{name}.1"));
+    std::fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))
+}
+
+fn see_also(name: &str, commands: &BTreeSet<String>) -> Roff {
+    let mut roff = Roff::new();
+    let others = commands.iter().map(|command| format!("evenkeel-{command}"));
+    let all = std::iter::once("evenkeel".to_owned()).chain(others).filter(|page| page != name);
+    let mut inlines = Vec::new();
+    for page in all {
+        if !inlines.is_empty() {
+            inlines.push(roman(", "));
+        }
+        inlines.extend([bold(page), roman("(1)")]);
+    }
+    if !inlines.is_empty() {
+        roff.control("SH", ["SEE ALSO"]).text(inlines);
+    }
+    roff
+}

@@ -1,8 +1,20 @@
 # Start with  make demo  or  make test;  both install missing dependencies.
 
-.PHONY: demo demo-numa test test-vm build-tests check build bench book setup clean
+.PHONY: demo demo-numa test test-vm build-tests check build install uninstall deb test-deb bench book setup clean
 
 CARGO := scripts/cargo
+
+# Directories of make install. DESTDIR is prepended to each.
+PREFIX ?= /usr/local
+SYSCONFDIR ?= /etc
+BINDIR ?= $(PREFIX)/bin
+MANDIR ?= $(PREFIX)/share/man
+UNITDIR ?= $(PREFIX)/lib/systemd/system
+export PREFIX SYSCONFDIR BINDIR MANDIR UNITDIR DESTDIR
+
+# The executable that make install copies. make build writes it.
+EVENKEEL ?= target/release/evenkeel
+export EVENKEEL
 
 demo: build
 	scripts/demo
@@ -29,11 +41,30 @@ check:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) xtask tidy
-	shellcheck scripts/setup scripts/book scripts/cargo scripts/demo scripts/demo-numa scripts/numa-vm scripts/test-vm workloads/prepare .ci/run
+	shellcheck scripts/setup scripts/book scripts/cargo scripts/demo scripts/demo-numa scripts/install scripts/deb scripts/test-deb scripts/numa-vm scripts/test-vm workloads/prepare .ci/run
 
 build:
 	scripts/setup build demo
 	$(CARGO) build --release
+
+# With sudo: the executable that make build wrote is installed, because root may have no Rust.
+install:
+	@if [ -z "$$SUDO_USER" ] || [ ! -x "$(EVENKEEL)" ]; then $(MAKE) --no-print-directory build; fi
+	scripts/install
+
+# Keeps the configuration.
+uninstall:
+	scripts/install --remove
+
+# A Debian package in target/debian.
+deb: build
+	scripts/setup deb
+	scripts/deb
+
+# Installs, upgrades and removes the package in a copy of this system (root).
+test-deb:
+	scripts/setup build deb
+	scripts/test-deb
 
 bench:
 	scripts/setup build test

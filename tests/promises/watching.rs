@@ -17,6 +17,7 @@ use tests::process::{self, BURN, Process, machine, signal, until, wait_for};
 use tests::tool;
 use tests::watch_run::{WatchRun, place_on_last_cpu, policy, reason, select};
 
+mod configuration;
 mod fault_injection;
 mod kill_at_step;
 mod process_changes;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use base::suggest::{did_you_mean, question};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-use super::print::{self, note};
+use super::print;
 
 /// Cause of a failed command.
 #[derive(Debug)]
@@ -50,11 +50,11 @@ pub fn from_result(result: CommandResult) -> ExitCode {
             if is_broken_pipe(&error) {
                 return ExitCode::SUCCESS; // The reader (head, less) closed the pipe.
             }
-            note(format_args!("{error:#}"));
+            print::error(format_args!("{error:#}"));
             ExitCode::from(1)
         }
         Err(CommandError::Usage(error)) => {
-            note(format_args!("{error:#}"));
+            print::error(format_args!("{error:#}"));
             ExitCode::from(2)
         }
     }
@@ -70,13 +70,13 @@ pub fn from_clap(error: &clap::Error, cli: &clap::Command) -> ExitCode {
     } else {
         let args = std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned());
         let (command, path) = subcommand(cli, args);
-        note(format_args!("{}; see {path} --help", usage_line(error, command)));
+        print::error(format_args!("{}; see {path} --help", usage_line(error, command)));
     }
     ExitCode::from(2)
 }
 
 /// Returns the message of a usage error of a command on one line, with the closest known name or other details.
-fn usage_line(error: &clap::Error, command: &clap::Command) -> String {
+pub fn usage_line(error: &clap::Error, command: &clap::Command) -> String {
     let text = error.render().to_string();
     let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
     let message = message.trim_end_matches(':');

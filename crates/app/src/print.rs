@@ -3,10 +3,27 @@
 //! Names of processes, jobs and files are untrusted. Both streams therefore escape control characters and invisible
 //! format characters in text and in JSON. `clippy.toml` forbids all other ways to print. A line end in a name must be
 //! escaped before lines are joined; see [`base::printable`].
+//!
+//! If standard error is a stream of journald, each line begins with its priority, `<4>`, as sd-daemon(3) specifies.
 
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
+use std::sync::OnceLock;
+
+/// Priority of a line in syslog and journald.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Priority {
+    /// The command failed.
+    Error = 3,
+    /// The command continues, and an operation failed or was rejected.
+    Warning = 4,
+    /// A user may want to change something.
+    Notice = 5,
+    /// Progress.
+    Info = 6,
+}
 
 /// A writer that escapes all control characters except line ends. Each write must be complete UTF-8 text, as `write!`
 /// produces it.
@@ -51,8 +68,46 @@ pub fn terminal() -> io::StderrLock<'static> {
 
 /// Prints one line to standard error, after `evenkeel: `. A line end in the text becomes a space.
 pub fn note(text: impl std::fmt::Display) {
+    line(Priority::Notice, text);
+}
+
+/// Prints a line as [`note`] does: the command continues, and an operation failed.
+pub fn warning(text: impl std::fmt::Display) {
+    line(Priority::Warning, text);
+}
+
+/// Prints a line as [`note`] does: the command failed.
+pub fn error(text: impl std::fmt::Display) {
+    line(Priority::Error, text);
+}
+
+fn line(priority: Priority, text: impl std::fmt::Display) {
+    let name = if is_journal() { "" } else { "evenkeel: " };
+    lines(priority, &format!("{name}{}\n", text.to_string().replace('\n', " ")));
+}
+
+/// Prints complete lines of one priority to standard error.
+pub fn lines(priority: Priority, text: &str) {
+    let text = if is_journal() { with_priority(priority, text) } else { text.to_owned() };
     // A closed standard error does not fail the command.
-    let _ = writeln!(stderr(), "evenkeel: {}", text.to_string().replace('\n', " "));
+    let _ = stderr().write_all(text.as_bytes());
+}
+
+fn with_priority(priority: Priority, text: &str) -> String {
+    text.lines().map(|line| format!("<{}>{line}\n", priority as u8)).collect()
+}
+
+/// Returns whether standard error is a stream of journald, which stores the time and the name of the program itself.
+/// The service manager writes the device and the inode of the stream to `JOURNAL_STREAM`.
+pub fn is_journal() -> bool {
+    static IS_JOURNAL: OnceLock<bool> = OnceLock::new();
+    *IS_JOURNAL.get_or_init(|| {
+        let stream = std::env::var("JOURNAL_STREAM").ok();
+        let stderr = std::fs::metadata("/proc/self/fd/2").ok();
+        stream
+            .zip(stderr)
+            .is_some_and(|(stream, file)| stream == format!("{}:{}", file.dev(), file.ino()))
+    })
 }
 
 /// Quotes a path as one word for bash, for commands in messages and comments.
@@ -81,6 +136,12 @@ mod tests {
         assert_eq!(shell_word(Path::new("it's")), r"'it'\''s'");
         assert_eq!(shell_word(Path::new("a\nb")), r"$'\x61\x0a\x62'");
         assert_eq!(shell_word(Path::new("a\u{202e}")), r"$'\x61\xe2\x80\xae'");
+    }
+
+    #[test]
+    fn every_line_for_the_journal_has_its_priority() {
+        assert_eq!(with_priority(Priority::Warning, "a\n"), "<4>a\n");
+        assert_eq!(with_priority(Priority::Info, "a\nb\n"), "<6>a\n<6>b\n");
     }
 
     #[test]

@@ -210,7 +210,7 @@ fn entry_json(entry: &Entry) -> Value {
 /// Prints a warning if a setting could not be restored.
 pub(crate) fn warn_if_kept(is_kept: bool) {
     if is_kept {
-        crate::print::note("some settings could not be restored; run evenkeel restore");
+        crate::print::warning("some settings could not be restored; run evenkeel restore");
     }
 }
 

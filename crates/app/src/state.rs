@@ -39,7 +39,7 @@ impl StateWriter {
         status::remove_stale(|state| acts || !state.acts);
         let file = StateFile::create(&header.run_id, &undo::dirs());
         if let (Err(error), CommandKind::Watch) = (&file, kind) {
-            crate::print::note(format_args!("status will not show this process: {error}"));
+            crate::print::warning(format_args!("status will not show this process: {error}"));
         }
         let min_interval = if kind == CommandKind::Run { RUN_WRITE_INTERVAL } else { Nanos::ZERO };
         let state = state(header, kind, acts, journal);
@@ -83,7 +83,7 @@ impl StateWriter {
             .and_then(|text| file.write(&text));
         if let Err(error) = written {
             if self.state.kind == CommandKind::Watch {
-                crate::print::note(format_args!(
+                crate::print::warning(format_args!(
                     "status will no longer show this process: {error}"
                 ));
             }

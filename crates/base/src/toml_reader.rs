@@ -14,9 +14,9 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
-use toml::Spanned;
 use toml::de::{DeInteger, DeTable};
 
+pub use toml::Spanned;
 pub use toml::de::DeValue as Value;
 
 use crate::suggest::did_you_mean;

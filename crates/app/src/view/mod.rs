@@ -18,7 +18,7 @@ mod terminal;
 #[cfg(test)]
 mod tests;
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 
 use engine::{Sink, TurnRecord};
 use journal::Header;
@@ -79,12 +79,12 @@ impl View {
     }
 
     fn print(events: &[ProgressEvent]) {
-        if events.is_empty() {
-            return;
+        for event in events {
+            match crate::print::is_journal() {
+                true => crate::print::lines(event.priority(), &(event.text_line() + "\n")),
+                false => crate::print::lines(event.priority(), &(event.line() + "\n")),
+            }
         }
-        let text: String = events.iter().map(|event| event.line() + "\n").collect();
-        // A write error does not end the run.
-        let _ = crate::print::stderr().write_all(text.as_bytes());
     }
 }
 

@@ -12,6 +12,8 @@ use report::phrases::{
 use sched::{Action, ExitStatus, JobEvent, JobExit, RejectCause, Rejection, Request, Target};
 use topology::{DomainChoice, Domains, Level, Machine};
 
+use crate::print::Priority;
+
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProgressEvent {
     /// Time since the start of the run.
@@ -31,6 +33,20 @@ impl ProgressEvent {
     pub fn line(&self) -> String {
         let job = if self.job.is_empty() { String::new() } else { format!("{}  ", self.job) };
         format!("{:>9} s  {:<9}  {job}{}", seconds(self.at.0), self.kind, self.text)
+    }
+
+    /// Returns the event without its time, for a log that stores times.
+    pub fn text_line(&self) -> String {
+        let job = if self.job.is_empty() { String::new() } else { format!("{}: ", self.job) };
+        format!("{}: {job}{}", self.kind, self.text)
+    }
+
+    pub fn priority(&self) -> Priority {
+        match (self.is_bad, self.kind) {
+            (true, _) => Priority::Warning,
+            (false, "note") => Priority::Notice,
+            (false, _) => Priority::Info,
+        }
     }
 }
 

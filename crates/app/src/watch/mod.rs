@@ -7,6 +7,7 @@
 //!
 //! All usage errors are reported before any setting is changed.
 
+mod config;
 mod select;
 mod state;
 
@@ -16,26 +17,29 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use base::Nanos;
-use engine::{Engine, Sink};
-use host_live::{AttachHost, AttachOptions};
+use engine::{Engine, Host, Sink};
+use host_live::{AttachError, AttachHost, AttachOptions};
 use journal::{Header, JournalLimits, JournalWriter, PolicyUsed, RunEnd};
 use program::Class;
 use sched::Policy;
+use sd_notify::NotifyState;
 use topology::Machine;
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::input;
 use crate::output::{cannot_write, check_absent, create_journal_file};
+use crate::print::{Priority, lines, note, warning};
 use crate::restore::warn_if_kept;
 use crate::run::{CountersArg, MemoryArgs};
 use crate::status::unix_seconds;
 use crate::tier_override::{SignalArgs, check_readable};
 use crate::view::{Mode, View};
+use config::WatchConfig;
 use select::SelectedProcesses;
 use state::StateSink;
 
 /// Manage processes that already run (default: only report actions; --act performs them)
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// Select this process and its descendants; may be repeated; several selections select their union
     #[arg(long, value_name = "PID", value_parser = input::pid, allow_hyphen_values = true)]
@@ -100,44 +104,198 @@ pub struct Args {
     /// Print no progress
     #[arg(long, short)]
     quiet: bool,
+    /// Read options from this file; an option of the command line replaces the same key. SIGHUP reads the file again
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Check a configuration file and end [default: /etc/evenkeel/watch.toml]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = config::DEFAULT_FILE)]
+    check_config: Option<PathBuf>,
 }
 
 /// Manages processes until a signal or the time limit.
 pub fn main(args: &Args) -> CommandResult {
-    let policy = polling_policy(args).or_usage_error()?;
-    let interval = policy.interval().unwrap_or(Nanos::from_secs(1));
-    let selection = select::select(args).or_usage_error()?;
-    let machine = linux::topology::read(Path::new("/"))?;
-    let signals = args.signals.overrides().or_usage_error()?;
-    check_readable(&signals, &*policy, &machine).or_usage_error()?;
-    if let Some(path) = args.journal.as_deref().map(input::journal_path) {
-        check_absent(&path).or_usage_error()?;
+    if let Some(file) = &args.check_config {
+        WatchConfig::of_file(file).and_then(|config| selected(&config)).or_usage_error()?;
+        writeln!(crate::print::stdout(), "{}: the configuration is valid", file.display())?;
+        return Ok(());
     }
-    let host = AttachHost::new(&machine, host_options(args, &selection, interval, &machine))
-        .or_usage_error()?;
-    let text = crate::restore::to_text(host.restored(), false);
-    if !host.restored().files.is_empty() && !args.quiet {
-        let _ = crate::print::stderr().write_all(text.as_bytes());
+    match &args.config {
+        None => Watch::start(args, None)?.run().map(|_| ()),
+        Some(file) => by_config(file),
     }
-    let policy = policy::with_trials(policy, args.act);
-    let header = Header {
-        tool: env!("CARGO_PKG_VERSION").to_owned(),
-        run_id: host.run_id().to_owned(),
-        started_unix_s: unix_seconds(),
-        host: "watch".to_owned(),
-        policy: PolicyUsed::new(&*policy, &args.policy),
-        seed: args.seed,
-        machine,
-        workload: selection.text,
-        dir: PathBuf::new(),
-        jobs: Vec::new(),
-        options: journal_options(args),
-        replay_of: None,
+}
+
+/// Manages processes as a file says. A changed file is applied in place if possible, otherwise by a restart of the
+/// watch in this process.
+fn by_config(file: &Path) -> CommandResult {
+    // A signal between two watches must neither end this process nor be lost.
+    let mut signals = host_live::block_signals()?;
+    let mut config = WatchConfig::load(file).or_usage_error()?;
+    let result = loop {
+        let reload = Reload { file: file.to_owned(), current: config };
+        match Watch::start(&reload.current.args.clone(), Some(reload)).and_then(Watch::run) {
+            Ok(Some(next)) => config = next,
+            result => break result.map(|_| ()),
+        }
     };
-    let engine = Engine::new(header.machine.clone(), header.jobs.clone(), policy)
-        .with_page_migration_limits(args.memory.limits())
-        .with_signals(signals);
-    watch(args, host, engine, header)
+    signals.take();
+    result
+}
+
+/// The configuration of a watch that SIGHUP reads again.
+struct Reload {
+    file: PathBuf,
+    current: WatchConfig,
+}
+
+/// Resolves the selection of a configuration.
+fn selected(config: &WatchConfig) -> anyhow::Result<SelectedProcesses> {
+    let selected = select::select(&config.args)?;
+    anyhow::ensure!(!selected.selection.is_empty(), AttachError::NothingSelected);
+    Ok(selected)
+}
+
+/// A started watch.
+struct Watch {
+    args: Args,
+    reload: Option<Reload>,
+    host: AttachHost,
+    engine: Engine,
+    header: Header,
+    journal: Option<JournalWriter>,
+}
+
+/// Checks options that can be checked without a change. The selection may be empty.
+fn check(args: &Args) -> anyhow::Result<()> {
+    polling_policy(args)?;
+    args.signals.overrides()?;
+    select::select(args).map(|_| ())
+}
+
+impl Watch {
+    fn start(args: &Args, reload: Option<Reload>) -> Result<Self, CommandError> {
+        let policy = polling_policy(args).or_usage_error()?;
+        let interval = policy.interval().unwrap_or(Nanos::from_secs(1));
+        let selection = select::select(args).or_usage_error()?;
+        let machine = linux::topology::read(Path::new("/"))?;
+        let signals = args.signals.overrides().or_usage_error()?;
+        check_readable(&signals, &*policy, &machine).or_usage_error()?;
+        let journal = journal_path(args);
+        if let Some(path) = &journal {
+            check_absent(path).or_usage_error()?;
+        }
+        let mut options = host_options(args, &selection, interval, &machine);
+        options.reloads = reload.is_some();
+        let host = AttachHost::new(&machine, options).or_usage_error()?;
+        let text = crate::restore::to_text(host.restored(), false);
+        if !host.restored().files.is_empty() && !args.quiet {
+            lines(Priority::Notice, &text);
+        }
+        let policy = policy::with_trials(policy, args.act);
+        let header = Header {
+            tool: env!("CARGO_PKG_VERSION").to_owned(),
+            run_id: host.run_id().to_owned(),
+            started_unix_s: unix_seconds(),
+            host: "watch".to_owned(),
+            policy: PolicyUsed::new(&*policy, &args.policy),
+            seed: args.seed,
+            machine,
+            workload: selection.text,
+            dir: PathBuf::new(),
+            jobs: Vec::new(),
+            options: journal_options(args),
+            replay_of: None,
+        };
+        let engine = Engine::new(header.machine.clone(), header.jobs.clone(), policy)
+            .with_page_migration_limits(args.memory.limits())
+            .with_signals(signals);
+        let journal = journal.map(|path| begin(&path, &header)).transpose()?;
+        Ok(Watch { args: args.clone(), reload, host, engine, header, journal })
+    }
+
+    /// Runs the watch to its end. Returns the next configuration if the watch must restart.
+    fn run(mut self) -> Result<Option<WatchConfig>, CommandError> {
+        let mut state = StateSink::new(&self.header, &self.args, self.host.status());
+        // The watch prints lines instead of a redrawn view.
+        let mode = if self.args.quiet { Mode::Quiet } else { Mode::Lines };
+        let mut view = View::new(mode, &self.header);
+        let mut next = None;
+        notify(&[NotifyState::Ready]);
+        let result = loop {
+            let mut sinks: Vec<&mut dyn Sink> = vec![&mut view, &mut state];
+            sinks.extend(self.journal.as_mut().map(|journal| journal as &mut dyn Sink));
+            let result = engine::run(&mut self.host, &mut self.engine, &mut sinks);
+            match &mut self.reload {
+                Some(reload) if self.host.take_reload_request() => {
+                    next = reload.apply(&mut self.host);
+                }
+                _ => break result.map_err(anyhow::Error::from),
+            }
+        };
+        if next.is_none() {
+            notify(&[NotifyState::Stopping]);
+        }
+        self.finish(result).map(|()| next)
+    }
+
+    fn finish(mut self, result: anyhow::Result<engine::RunSummary>) -> CommandResult {
+        let status = crate::run::run_status(result.is_err(), self.host.was_stopped());
+        let error = result.as_ref().err().map(|error| format!("{error:#}"));
+        let (own_cpu, own_max_resident) = crate::run::own_use();
+        let end = RunEnd { status, error, wall: self.host.now(), own_cpu, own_max_resident };
+        warn_if_kept(self.host.is_record_kept());
+        drop(self.host); // Drop restores all settings before the command ends.
+        if let Some(journal) = &mut self.journal {
+            journal.finish(&end).context("cannot finish the journal")?;
+        }
+        // A stop signal is the normal end of a watch.
+        result.map(|_| ()).map_err(CommandError::Failed)
+    }
+}
+
+impl Reload {
+    /// Reads the file again. An invalid file changes nothing. Returns the configuration if the watch must restart; the
+    /// host then ends.
+    fn apply(&mut self, host: &mut AttachHost) -> Option<WatchConfig> {
+        let file = self.file.display();
+        let next = WatchConfig::load(&self.file).and_then(|next| Ok((selected(&next)?, next)));
+        match next {
+            Err(error) => {
+                warning(format_args!("{error:#}; the previous configuration stays active"))
+            }
+            Ok((_, next)) if next.needs_restart(&self.current) => {
+                note(format_args!("{file}: restarting with the new configuration"));
+                host.stop();
+                return Some(next);
+            }
+            Ok((selected, next)) => {
+                host.reselect(selected.selection, selected.dirs, next.args.class.clone());
+                note(format_args!("{file}: the new selection is active"));
+                self.current = next;
+            }
+        }
+        None
+    }
+}
+
+/// Reports the state to systemd, if systemd started this process.
+fn notify(state: &[NotifyState<'_>]) {
+    // Without NOTIFY_SOCKET this does nothing. An error does not affect the watch.
+    let _ = sd_notify::notify(state);
+}
+
+/// Returns the path of the journal. A watch with a configuration starts again with the same path, so it takes the first
+/// free number: `watch.jsonl`, `watch-2.jsonl`, ….
+fn journal_path(args: &Args) -> Option<PathBuf> {
+    let path = input::journal_path(args.journal.as_deref()?);
+    if args.config.is_none() || !path.exists() {
+        return Some(path);
+    }
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let extension = path.extension().map(|it| format!(".{}", it.to_string_lossy()));
+    let extension = extension.unwrap_or_default();
+    let numbered = |n: u32| path.with_file_name(format!("{stem}-{n}{extension}"));
+    (2..).map(numbered).find(|path| !path.exists())
 }
 
 fn polling_policy(args: &Args) -> anyhow::Result<Box<dyn Policy>> {
@@ -167,33 +325,10 @@ fn host_options(
     }
 }
 
-fn watch(args: &Args, mut host: AttachHost, mut engine: Engine, header: Header) -> CommandResult {
-    let mut journal = args.journal.as_deref().map(|path| begin(path, &header)).transpose()?;
-    let mut state = StateSink::new(&header, args, host.status());
-    // The watch prints lines instead of a redrawn view.
-    let mode = if args.quiet { Mode::Quiet } else { Mode::Lines };
-    let mut view = View::new(mode, &header);
-    let mut sinks: Vec<&mut dyn Sink> = vec![&mut view, &mut state];
-    sinks.extend(journal.as_mut().map(|journal| journal as &mut dyn Sink));
-    let result = engine::run(&mut host, &mut engine, &mut sinks).map_err(anyhow::Error::from);
-    let status = crate::run::run_status(result.is_err(), host.was_stopped());
-    let error = result.as_ref().err().map(|error| format!("{error:#}"));
-    let (own_cpu, own_max_resident) = crate::run::own_use();
-    let end = RunEnd { status, error, wall: host.now(), own_cpu, own_max_resident };
-    warn_if_kept(host.is_record_kept());
-    drop(host); // Drop restores all settings before the command ends.
-    if let Some(journal) = &mut journal {
-        journal.finish(&end).context("cannot finish the journal")?;
-    }
-    // A stop signal is the normal end of a watch.
-    result.map(|_| ()).map_err(CommandError::Failed)
-}
-
 fn begin(path: &Path, header: &Header) -> Result<JournalWriter, CommandError> {
-    let path = input::journal_path(path);
-    let file = create_journal_file(&path)?;
-    JournalWriter::create(&path, file, header, JournalLimits::default())
-        .with_context(|| cannot_write(&path))
+    let file = create_journal_file(path)?;
+    JournalWriter::create(path, file, header, JournalLimits::default())
+        .with_context(|| cannot_write(path))
         .or_usage_error()
 }
 

@@ -106,6 +106,12 @@ impl AttachedJob {
     }
 }
 
+/// Returns the class of a name: the first matching pattern applies.
+pub(super) fn class_of(classes: &[(String, Class)], comm: &str) -> Option<Class> {
+    let class = classes.iter().find(|(pattern, _)| name_matches(pattern, comm));
+    class.map(|(_, class)| *class)
+}
+
 /// Builds the job of a process for the engine. `permille` is the CPU usage of the process in permille of one CPU.
 pub(super) fn describe(
     state: &AffinityState,
@@ -113,9 +119,8 @@ pub(super) fn describe(
     permille: u64,
     classes: &[(String, Class)],
 ) -> Job {
-    let class = classes.iter().find(|(pattern, _)| name_matches(pattern, comm));
     Job {
-        class: class.map(|(_, class)| *class),
+        class: class_of(classes, comm),
         threads: u32::try_from(permille.div_ceil(1000)).unwrap_or(u32::MAX).max(1),
         origin: FilePosition { file: format!("/proc/{}", state.pid).into(), line: 0 },
         ..Job::new(

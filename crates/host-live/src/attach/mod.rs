@@ -30,6 +30,7 @@ mod status;
 mod tracker;
 
 use std::cell::RefCell;
+use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -39,6 +40,7 @@ use linux::proc_dir::ProcDir;
 use linux::tasks::SampleTime;
 use linux::undo::{self, Log, Restored};
 use linux::{affinity, system};
+use program::Class;
 use sched::{
     Action, Cause, CauseAndDetail, DetachCause, JobEvent, Outcome, OutcomeResult, RejectCause,
     Sample, Target, Turn,
@@ -84,6 +86,7 @@ pub struct AttachHost {
     interval_ends: IntervalEnds,
     end: WatchEnd,
     was_stopped: bool,
+    reload_requested: bool,
     status: Rc<RefCell<WatchStatus>>,
     status_at: Nanos,
     turn_at: Nanos,
@@ -120,7 +123,7 @@ impl AttachHost {
             return Err(AttachError::NoProcess { pid });
         }
         let limit = system::raise_descriptors(DESCRIPTORS_MAX);
-        let wakeups = Wakeups::new(options.takes_signals)?;
+        let wakeups = Wakeups::new(options.takes_signals, options.reloads)?;
         let own = affinity::get(0).map_err(LiveError::OwnCpus)?;
         let with_memory = machine.nodes_with_memory().clone();
         let cpus = PlacementCpus::new("/".as_ref(), &proc, own.clone(), with_memory);
@@ -178,6 +181,7 @@ impl AttachHost {
             interval_ends: IntervalEnds::new(options.interval),
             end: WatchEnd::No,
             was_stopped: false,
+            reload_requested: false,
             status: Rc::default(),
             status_at: Nanos::ZERO,
             turn_at: Nanos::ZERO,
@@ -205,6 +209,26 @@ impl AttachHost {
     /// Returns whether a signal or [`Host::stop`] ended the watch.
     pub fn was_stopped(&self) -> bool {
         self.was_stopped
+    }
+
+    /// Returns whether SIGHUP requested a new configuration, and clears the request. [`Host::wait`] returns `None` for
+    /// such a request; the watch has not ended, and the next call of `wait` continues it.
+    pub fn take_reload_request(&mut self) -> bool {
+        self.end == WatchEnd::No && std::mem::take(&mut self.reload_requested)
+    }
+
+    /// Replaces the selection and the classes. A process that is no longer selected is detached, and its affinity is
+    /// restored. A process that stays selected keeps its placement; if its class changes, it is detached and attached
+    /// again.
+    pub fn reselect(
+        &mut self,
+        selection: Selection,
+        cgroup_dirs: Vec<PathBuf>,
+        classes: Vec<(String, Class)>,
+    ) {
+        let cgroups = if selection.only_cgroups() { cgroup_dirs } else { Vec::new() };
+        self.tracker.discovery = Discovery::new(cgroups, self.options.use_events);
+        self.tracker.reselect(&mut self.session, selection, classes);
     }
 
     /// Returns the changes of killed runs that were restored at the start. Without [`AttachOptions::act`] nothing is
@@ -235,6 +259,7 @@ impl AttachHost {
                     self.was_stopped = true;
                     self.request_stop();
                 }
+                Wakeup::Reload => self.reload_requested = true,
                 Wakeup::Exited(pid) => {
                     // Events are handled first: they may contain forks of this process before its exit.
                     let now = self.session.now();
@@ -428,6 +453,9 @@ impl Host for AttachHost {
             {
                 self.restore();
                 return Ok(None);
+            }
+            if self.reload_requested && self.end == WatchEnd::No {
+                return Ok(None); // The caller takes the request and continues.
             }
             self.take_due();
             if !self.session.turn.causes.is_empty() {

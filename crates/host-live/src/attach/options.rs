@@ -34,6 +34,8 @@ pub struct AttachOptions {
     pub busy_permille: u64,
     /// Whether signals that terminate a process are blocked and end the watch.
     pub takes_signals: bool,
+    /// Whether SIGHUP requests a new configuration instead of the end ([`super::AttachHost::take_reload_request`]).
+    pub reloads: bool,
     /// Directories for undo records; `None`: the default directories ([`linux::undo::dirs`]).
     pub undo_dirs: Option<Vec<PathBuf>>,
     /// Options of page migration and of memory samples.
@@ -59,6 +61,7 @@ impl Default for AttachOptions {
             idle_after: Nanos::from_secs(300),
             busy_permille: BUSY_PERMILLE,
             takes_signals: true,
+            reloads: false,
             undo_dirs: None,
             memory: MemoryOptions::default(),
             counters: CounterMode::Auto,

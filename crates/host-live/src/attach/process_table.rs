@@ -187,6 +187,12 @@ impl ProcessTable {
         Some(known)
     }
 
+    /// Forgets which processes are selected by PID. The caller inspects all processes again.
+    pub(super) fn forget_selected_by_pid(&mut self) {
+        self.processes.values_mut().for_each(|known| known.is_selected_by_pid = false);
+        self.n_selected_by_pid = 0;
+    }
+
     pub(super) fn take_due(&mut self, now: Nanos) -> Option<u32> {
         let &(at, pid) = self.due.first().filter(|(at, _)| *at <= now)?;
         self.due.remove(&(at, pid));

@@ -13,10 +13,11 @@ use sched::{Cause, DetachCause, JobEvent, PageMigrationEnd};
 
 use super::discovery::Discovery;
 use super::inherited::{InheritedAffinity, InheritedMasks};
-use super::jobs::{AttachedJob, AttachedJobs, describe};
+use super::jobs::{AttachedJob, AttachedJobs, class_of, describe};
 use super::placement_cpus::PlacementCpus;
 use super::process_inspector::ProcessInspector;
 use super::process_table::{Activity, KnownProcess, ProcessState, ProcessTable};
+use super::selection::Selection;
 use super::status::{ExcludedProcesses, ExclusionReason, WatchStatus};
 use crate::session::{AffinityState, Session, task_id};
 
@@ -128,6 +129,31 @@ impl Tracker {
         if let Ok(stat) = self.inspector.proc.stat(pid)
             && self.table.get_same(pid, &stat).is_none()
         {
+            self.inspect(session, pid, &stat, None);
+        }
+    }
+
+    /// Replaces the selection and the classes, and inspects all known processes again.
+    pub(super) fn reselect(
+        &mut self,
+        session: &mut Session,
+        selection: Selection,
+        classes: Vec<(String, Class)>,
+    ) {
+        self.now = session.now();
+        self.inspector.selection = selection;
+        self.table.forget_selected_by_pid();
+        let before = std::mem::replace(&mut self.classes, classes);
+        for pid in self.table.pids() {
+            let Ok(stat) = self.inspector.proc.stat(pid) else { continue };
+            let job = self.table.get_same(pid, &stat).and_then(KnownProcess::job);
+            let comm = stat.comm_text();
+            if let Some(job) = job
+                && class_of(&before, &comm) != class_of(&self.classes, &comm)
+            {
+                self.detach(session, job, DetachCause::Excluded);
+                self.table.set_state(pid, ProcessState::Eligible, self.now);
+            }
             self.inspect(session, pid, &stat, None);
         }
     }

@@ -105,7 +105,7 @@ impl LaunchHost {
         options: LaunchOptions,
     ) -> Result<Self, LiveError> {
         let limit = system::raise_descriptors(DESCRIPTORS_MAX);
-        let wakeups = Wakeups::new(options.takes_signals)?;
+        let wakeups = Wakeups::new(options.takes_signals, false)?;
         let standard_files = command::prepared(&options.standard_files)?;
         let context = LaunchContext::new(&workload, &options, standard_files, &limit);
         let supervisor = match options.kill_on_exit {
@@ -250,7 +250,7 @@ impl LaunchHost {
         let now = self.session.now();
         for wakeup in &woken {
             match *wakeup {
-                Wakeup::Stop => self.run.request_stop(&mut self.session, now),
+                Wakeup::Stop | Wakeup::Reload => self.run.request_stop(&mut self.session, now),
                 Wakeup::ImmediateStop => self.run.request_immediate_stop(&mut self.session, now),
                 Wakeup::Exited(pid) => self.run.process_exited(&mut self.session, pid, now),
                 Wakeup::Helper => self.session.take_memory_results(),

@@ -26,6 +26,8 @@ pub(crate) enum Wakeup {
     Stop,
     /// A second signal requests the end of the run without a grace period.
     ImmediateStop,
+    /// SIGHUP requests that the configuration is read again.
+    Reload,
     /// The process with this PID has exited.
     Exited(u32),
     /// The helper thread has sent a result.
@@ -56,12 +58,18 @@ struct SignalReader {
     requests: StopRequests,
 }
 
-/// Whether a stop signal other than SIGHUP has been received.
+/// The requests of signals.
 #[derive(Debug, Default)]
-struct StopRequests(bool);
+struct StopRequests {
+    /// Whether a stop signal other than SIGHUP has been received.
+    was_requested: bool,
+    /// Whether SIGHUP is a request to read the configuration again.
+    reloads: bool,
+}
 
 impl Wakeups {
-    pub(crate) fn new(takes_signals: bool) -> Result<Self, LiveError> {
+    /// Creates the epoll instance. With `reloads`, SIGHUP alone is [`Wakeup::Reload`].
+    pub(crate) fn new(takes_signals: bool, reloads: bool) -> Result<Self, LiveError> {
         let kernel_error =
             |facility| move |source: rustix::io::Errno| events_error(facility, source.into());
         let io_error = |facility| move |source: io::Error| events_error(facility, source);
@@ -74,7 +82,7 @@ impl Wakeups {
         // Edge-triggered: arming the timer again clears the expiration, so the timer is never read.
         let flags = epoll::EventFlags::IN | epoll::EventFlags::ET;
         add(&epoll, &timer, TIMER, flags).map_err(kernel_error("timer"))?;
-        let signals = takes_signals.then(SignalReader::take).transpose()?;
+        let signals = takes_signals.then(|| SignalReader::take(reloads)).transpose()?;
         if let Some(signals) = &signals {
             add(&epoll, &signals.signals, SIGNAL, epoll::EventFlags::IN)
                 .map_err(kernel_error("signals"))?;
@@ -185,11 +193,18 @@ const TERMINATING: [Signal; 8] = [
     Signal::SIGXFSZ,
 ];
 
+/// Blocks the signals that end a run or a watch. For a command with several watches in succession.
+///
+/// # Errors
+/// The kernel rejects the signal mask.
+pub fn block_signals() -> Result<StopSignals, LiveError> {
+    StopSignals::block_all(&TERMINATING).map_err(|error| events_error("signals", error))
+}
+
 impl SignalReader {
-    fn take() -> Result<Self, LiveError> {
-        let signals =
-            StopSignals::block_all(&TERMINATING).map_err(|error| events_error("signals", error))?;
-        Ok(SignalReader { signals, requests: StopRequests::default() })
+    fn take(reloads: bool) -> Result<Self, LiveError> {
+        let signals = block_signals()?;
+        Ok(SignalReader { signals, requests: StopRequests { was_requested: false, reloads } })
     }
 
     fn drain(&mut self) -> Option<Wakeup> {
@@ -203,18 +218,23 @@ impl StopRequests {
     fn take(&mut self, numbers: &[u32]) -> Option<Wakeup> {
         let hang_up = (Signal::SIGHUP as i32).cast_unsigned();
         let is_request = numbers.iter().any(|&number| number != hang_up);
-        let was_requested = self.0;
-        self.0 |= is_request;
-        match was_requested && is_request {
-            true => Some(Wakeup::ImmediateStop),
-            false => (!numbers.is_empty()).then_some(Wakeup::Stop),
+        let was_requested = self.was_requested;
+        self.was_requested |= is_request;
+        match (was_requested, is_request) {
+            (true, true) => Some(Wakeup::ImmediateStop),
+            (false, false) if self.reloads && !numbers.is_empty() => Some(Wakeup::Reload),
+            _ => (!numbers.is_empty()).then_some(Wakeup::Stop),
         }
     }
 }
 
 impl Drop for SignalReader {
     fn drop(&mut self) {
-        self.drain(); // Discards pending signals, which were sent to the ended run.
+        // Discards pending signals, which were sent to the ended run. A watch that reloads may be followed by another
+        // watch, for which the signals stay pending.
+        if !self.requests.reloads {
+            self.drain();
+        }
     }
 }
 
@@ -247,7 +267,10 @@ mod tests {
 
     /// Checks which stop request results from each batch of signals. Batches are separated by bars.
     fn check(batches: &str, expected: &str) {
-        let mut requests = StopRequests::default();
+        check_with(StopRequests::default(), batches, expected);
+    }
+
+    fn check_with(mut requests: StopRequests, batches: &str, expected: &str) {
         let number = |name: &str| {
             let signal: Signal = format!("SIG{name}").parse().expect("a signal");
             (signal as i32).cast_unsigned()
@@ -256,6 +279,7 @@ mod tests {
             let numbers: Vec<u32> = batch.split_whitespace().map(number).collect();
             match requests.take(&numbers) {
                 Some(Wakeup::ImmediateStop) => "immediate",
+                Some(Wakeup::Reload) => "reload",
                 Some(_) => "stop",
                 None => "-",
             }
@@ -277,5 +301,12 @@ mod tests {
         check("TERM TERM INT", "stop");
         check("TERM | HUP | HUP", "stop stop stop");
         check("HUP | TERM", "stop stop");
+    }
+
+    #[test]
+    fn with_a_configuration_a_hang_up_alone_is_a_reload() {
+        let requests = || StopRequests { was_requested: false, reloads: true };
+        check_with(requests(), "HUP | HUP | TERM", "reload reload stop");
+        check_with(requests(), "HUP TERM | HUP", "stop stop");
     }
 }

@@ -85,7 +85,7 @@ fn page_faults_cause_turns_and_a_job_without_page_faults_has_a_turn_every_two_se
 
 #[test]
 fn after_a_failed_call_one_warning_is_reported_and_every_interval_has_a_turn() {
-    let wakeups = Wakeups::new(false).expect("an epoll instance");
+    let wakeups = Wakeups::new(false, false).expect("an epoll instance");
     let cpus = linux::affinity::get(0).expect("the own mask");
     let wake = Wake::Overflow { event: CounterEvent::PageFaults, every: 1000 };
     let mut n_failed = 0;

@@ -1,0 +1,404 @@
+//! The configuration file of a watch: each option of the command line as a key.
+//!
+//! ```text
+//!   watch.toml  key = value ─► --key=value ┐
+//!                                          ├─► clap ─► Args
+//!   command line, without the file ────────┘   replaces the same key of the file
+//! ```
+//!
+//! Options and keys have one definition, the fields of [`Args`]: a key is checked with the code of its option. Each
+//! value is also checked alone, so that an error has the position of the value.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Read;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use anyhow::{Context, bail};
+use base::toml_reader::{
+    SourceText, Spanned, TomlFault, TomlTable, TomlVersion, Value, decimal, wrong_type,
+};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches};
+
+use super::Args;
+use crate::Cli;
+use crate::command_result::usage_line;
+
+/// The file that `--check-config` checks without a value, and that the systemd unit uses.
+pub(super) const DEFAULT_FILE: &str = "/etc/evenkeel/watch.toml";
+const FILE_BYTES_MAX: u64 = 1 << 20;
+const VERSION: TomlVersion = TomlVersion { key: "version", supported: 1, conversion: None };
+/// Options without a key. `dry-run` is `act = false`.
+const NOT_KEYS: [&str; 4] = ["config", "check-config", "dry-run", "help"];
+/// Keys that a reload applies without a restart of the watch.
+const SELECTION_KEYS: [&str; 12] = [
+    "pid",
+    "user",
+    "all-users",
+    "command",
+    "comm",
+    "cgroup",
+    "unit",
+    "all",
+    "exclude",
+    "exclude-user",
+    "exclude-cgroup",
+    "class",
+];
+
+/// A configuration, with the options of the command line.
+#[derive(Debug)]
+pub(super) struct WatchConfig {
+    pub args: Args,
+    /// Options that are not part of the selection.
+    fixed: Vec<OsString>,
+}
+
+/// One key of the file as options of the command line.
+struct ConfigKey {
+    option: String,
+    values: Vec<OsString>,
+}
+
+impl WatchConfig {
+    /// Reads a file and combines it with the command line of this process.
+    pub(super) fn load(file: &Path) -> anyhow::Result<Self> {
+        Self::combine(file, &std::env::args_os().collect::<Vec<_>>())
+    }
+
+    /// Reads a file alone, for `--check-config`.
+    pub(super) fn of_file(file: &Path) -> anyhow::Result<Self> {
+        Self::combine(file, &["evenkeel".into(), "watch".into()])
+    }
+
+    /// Returns whether the other configuration differs in more than the selection of processes and their classes.
+    pub(super) fn needs_restart(&self, other: &WatchConfig) -> bool {
+        self.fixed != other.fixed
+    }
+
+    fn combine(file: &Path, command_line: &[OsString]) -> anyhow::Result<Self> {
+        let keys = read(file)?;
+        let command = watch_command();
+        let given = Cli::command().try_get_matches_from(command_line)?;
+        let given = given.subcommand_matches("watch").context("the command is not watch")?;
+        let used = keys.iter().filter(|key| !is_replaced(&command, given, &key.option));
+        let used: Vec<&ConfigKey> = used.collect();
+        let of_file = used.iter().flat_map(|key| key.values.iter().cloned());
+        let (start, rest) = command_line.split_at(command_line.len().min(2));
+        let all: Vec<OsString> =
+            start.iter().cloned().chain(of_file).chain(rest.iter().cloned()).collect();
+        let matches = Cli::command().try_get_matches_from(all);
+        let matches =
+            matches.map_err(|error| fault_of_file(file, &usage_line(&error, &command)))?;
+        let matches = matches.subcommand_matches("watch").context("the command is not watch")?;
+        let is_fixed = |key: &&&ConfigKey| !SELECTION_KEYS.contains(&key.option.as_str());
+        let fixed = used.iter().filter(is_fixed).flat_map(|key| key.values.clone()).collect();
+        Ok(WatchConfig { args: Args::from_arg_matches(matches)?, fixed })
+    }
+}
+
+fn fault_of_file(file: &Path, text: &str) -> anyhow::Error {
+    anyhow::anyhow!("{}: {text}", file.display())
+}
+
+fn watch_command() -> Command {
+    let mut cli = Cli::command();
+    cli.build();
+    cli.find_subcommand("watch").cloned().unwrap_or_else(|| Command::new("watch"))
+}
+
+/// Returns whether the command line has the option, or an option that conflicts with it.
+fn is_replaced(command: &Command, given: &ArgMatches, option: &str) -> bool {
+    let Some(arg) = argument(command, option) else { return false };
+    let is_given =
+        |arg: &Arg| given.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
+    is_given(arg) || command.get_arg_conflicts_with(arg).into_iter().any(is_given)
+}
+
+fn argument<'c>(command: &'c Command, option: &str) -> Option<&'c Arg> {
+    command.get_arguments().find(|arg| arg.get_long() == Some(option))
+}
+
+/// Returns the keys, in the order of the help text.
+fn known_keys(command: &Command) -> Vec<String> {
+    let options = command.get_arguments().filter_map(Arg::get_long);
+    let keys = options.filter(|option| !NOT_KEYS.contains(option));
+    keys.map(|option| option.replace('-', "_")).chain([VERSION.key.to_owned()]).collect()
+}
+
+/// Reads and checks a file.
+fn read(path: &Path) -> anyhow::Result<Vec<ConfigKey>> {
+    let cannot_read = || format!("cannot read the configuration {}", path.display());
+    let file = File::open(path).with_context(cannot_read)?;
+    let metadata = file.metadata().with_context(cannot_read)?;
+    if !metadata.is_file() {
+        bail!("the configuration {} is not a regular file", path.display());
+    }
+    if rustix::process::geteuid().is_root() {
+        check_trust(path)?;
+    }
+    let mut text = String::new();
+    file.take(FILE_BYTES_MAX).read_to_string(&mut text).with_context(cannot_read)?;
+    parse(&text, path)
+}
+
+/// Rejects a file that another user can replace or write. The file and the directories above it must belong to root;
+/// only root may write to them. Exception: other users may create files in a directory with the sticky bit.
+fn check_trust(path: &Path) -> anyhow::Result<()> {
+    let path = path.canonicalize().with_context(|| format!("cannot read {}", path.display()))?;
+    for part in path.ancestors() {
+        let metadata = std::fs::symlink_metadata(part)
+            .with_context(|| format!("cannot read {}", part.display()))?;
+        let is_sticky = metadata.is_dir() && metadata.mode() & 0o1000 != 0;
+        let is_writable = metadata.mode() & 0o022 != 0 && !is_sticky;
+        if metadata.uid() != 0 || is_writable {
+            bail!(
+                "the configuration {} is not safe for root: other users can write {}; use chown \
+                 root and chmod go-w",
+                path.display(),
+                part.display()
+            );
+        }
+    }
+    Ok(())
+}
+
+fn parse(text: &str, path: &Path) -> anyhow::Result<Vec<ConfigKey>> {
+    let source = SourceText::new(text, path);
+    let document = source.parse::<TomlFault>(VERSION)?;
+    let command = watch_command();
+    let known = known_keys(&command);
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    TomlTable::new::<TomlFault>(&source, document.get_ref(), 0, "the configuration", &known, &[])?;
+    let mut entries: Vec<_> = document.get_ref().iter().collect();
+    entries.sort_by_key(|(key, _)| key.span().start);
+    let mut keys = Vec::new();
+    for (key, value) in entries {
+        let option = key.get_ref().replace('_', "-");
+        let Some(arg) = argument(&command, &option) else { continue };
+        let at = |fault| source.error_at(value.span().start, fault);
+        let mut values = Vec::new();
+        for (offset, value) in option_values(key.get_ref(), arg, value).map_err(at)? {
+            check_value(key.get_ref(), &value)
+                .map_err(|text| source.error_at(offset, TomlFault::Other(text)))?;
+            values.push(value);
+        }
+        keys.push(ConfigKey { option, values });
+    }
+    Ok(keys)
+}
+
+/// Returns the options of a key, each with the offset of its value.
+fn option_values(
+    key: &str,
+    arg: &Arg,
+    value: &Spanned<Value<'_>>,
+) -> Result<Vec<(usize, OsString)>, TomlFault> {
+    let long = arg.get_long().unwrap_or_default();
+    let offset = value.span().start;
+    let option = |value: &Spanned<Value<'_>>, expected| {
+        let text = scalar(key, value.get_ref(), expected)?;
+        Ok((value.span().start, OsString::from(format!("--{long}={text}"))))
+    };
+    match (arg.get_action(), value.get_ref()) {
+        (ArgAction::SetTrue, Value::Boolean(true)) => {
+            Ok(vec![(offset, format!("--{long}").into())])
+        }
+        (ArgAction::SetTrue, Value::Boolean(false)) => Ok(Vec::new()),
+        (ArgAction::SetTrue, other) => Err(wrong_type(key, "true or false", other)),
+        (ArgAction::Append, Value::Array(array)) => {
+            array.iter().map(|value| option(value, "an array of strings")).collect()
+        }
+        (ArgAction::Append, other) => Err(wrong_type(key, "an array", other)),
+        _ => Ok(vec![option(value, "a string or an integer")?]),
+    }
+}
+
+fn scalar(key: &str, value: &Value<'_>, expected: &'static str) -> Result<String, TomlFault> {
+    match value {
+        Value::String(text) => Ok(text.to_string()),
+        Value::Integer(number) => Ok(decimal(number)),
+        other => Err(wrong_type(key, expected, other)),
+    }
+}
+
+/// Checks one option alone. Returns the message of the error.
+fn check_value(key: &str, option: &OsString) -> Result<(), String> {
+    let matches = watch_command().no_binary_name(true).try_get_matches_from([option]);
+    let matches = matches.map_err(|error| match std::error::Error::source(&error) {
+        Some(source) => format!("{key}: {source}"),
+        None => usage_line(&error, &watch_command()),
+    })?;
+    let args = Args::from_arg_matches(&matches).map_err(|error| error.to_string())?;
+    super::check(&args).map_err(|error| format!("{key}: {error:#}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Checks the options that result from a text, or the error.
+    fn check(text: &str, expected: &str) {
+        let options = match parse(text, Path::new("watch.toml")) {
+            Ok(keys) => {
+                let all = keys.iter().flat_map(|key| &key.values);
+                all.map(|value| value.to_string_lossy().into_owned()).collect::<Vec<_>>().join(" ")
+            }
+            Err(error) => error.to_string(),
+        };
+        assert_eq!(options, expected, "{text}");
+    }
+
+    #[test]
+    fn each_key_is_the_option_of_the_same_name() {
+        check("all = true\nact = false\nidle_after = \"2min\"", "--all --idle-after=2min");
+        check(
+            "seed = 0x10\nexclude_user = [\"0\", 7]",
+            "--seed=16 --exclude-user=0 --exclude-user=7",
+        );
+        check("version = 1\nclass = ['sort*=7']", "--class=sort*=7");
+    }
+
+    #[test]
+    fn errors_have_the_position_of_the_value() {
+        check(
+            "all = true\nexlude = ['a']",
+            "watch.toml:2:1: unknown key \"exlude\" in the configuration; did you mean \"exclude\"?",
+        );
+        check("\nidle_after = '0'", "watch.toml:2:14: idle_after: it must be longer than 0");
+        check("act = 'yes'", "watch.toml:1:7: \"act\" must be true or false, not a string");
+        check("cgroup = '/x'", "watch.toml:1:10: \"cgroup\" must be an array, not a string");
+        check(
+            "user = ['0', 'evk-no-such-user']",
+            "watch.toml:1:14: user: there is no user \"evk-no-such-user\"",
+        );
+        check(
+            "class = [\n  'a=1',\n  'a=16']",
+            "watch.toml:3:3: class: \"16\" is not a class from 0 to 15",
+        );
+        let error = parse("config = 'x'", Path::new("w")).map(|_| ()).expect_err("not a key");
+        assert!(error.to_string().starts_with("w:1:1: unknown key \"config\""), "{error}");
+    }
+
+    #[test]
+    fn an_option_of_the_command_line_replaces_the_key_and_conflicting_keys() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let file = dir.path().join("watch.toml");
+        let text = "act = true\nidle_after = '2min'\nexclude = ['a']\nseed = 5";
+        std::fs::write(&file, text).expect("own directory");
+        let load = |line: &str| {
+            let line: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+            WatchConfig::combine(&file, &line).expect("valid")
+        };
+        let all = load("evenkeel watch --config f --dry-run --idle-after 1min --exclude b");
+        let args = &all.args;
+        assert_eq!((args.act, args.idle_after.0, args.seed), (false, 60_000_000_000, 5));
+        assert_eq!(args.exclude, ["b"]);
+        let of_file = load("evenkeel watch --config f");
+        assert!(of_file.args.act && of_file.needs_restart(&all));
+        std::fs::write(&file, text.replace("'a'", "'c'")).expect("own directory");
+        assert!(!load("evenkeel watch --config f").needs_restart(&of_file));
+    }
+
+    #[test]
+    fn every_option_of_the_command_line_is_a_key() {
+        let keys = known_keys(&watch_command());
+        for key in ["act", "policy", "idle_after", "memory_by_node", "signal", "exclude_cgroup"] {
+            assert!(keys.iter().any(|known| known == key), "{key} of {keys:?}");
+        }
+    }
+
+    /// Keys of the shipped configuration that are not commented out.
+    const ACTIVE: [(&str, &str); 2] = [("all", "true"), ("act", "false")];
+    /// Examples for keys without a default.
+    const EXAMPLES: [(&str, &str); 14] = [
+        ("pid", "[4711]"),
+        ("user", "[\"postgres\"]"),
+        ("command", "[\"sort*\"]"),
+        ("comm", "[\"sort*\"]"),
+        ("cgroup", "[\"/user.slice\"]"),
+        ("unit", "[\"cron.service\"]"),
+        ("exclude", "[\"ssh*\"]"),
+        ("exclude_comm", "[\"ssh*\"]"),
+        ("exclude_user", "[\"root\"]"),
+        ("exclude_cgroup", "[\"/system.slice\"]"),
+        ("class", "[\"sort*=7\", \"*=3\"]"),
+        ("signal", "[\"loads=declared\"]"),
+        ("for", "\"8h\""),
+        ("journal", "\"/var/lib/evenkeel/watch.jsonl\""),
+    ];
+    const INTRODUCTION: &str = "\
+# Configuration of evenkeel watch. The unit evenkeel-watch.service reads this file.
+#
+#   evenkeel watch --check-config       check this file
+#   systemctl start evenkeel-watch      start; systemctl enable starts it at each boot
+#   systemctl reload evenkeel-watch     apply a change of this file
+#
+# Each key is an option of evenkeel watch with _ in place of -; evenkeel-watch(1) describes them. With these values
+# the watch reports its actions in the journal of systemd (journalctl -u evenkeel-watch) and changes nothing. With
+# act = true it performs them.
+";
+
+    fn template() -> String {
+        let command = watch_command();
+        let key_text = |arg: &Arg| {
+            let key = arg.get_long().unwrap_or_default().replace('-', "_");
+            let of = |list: &[(&str, &str)]| {
+                list.iter().find(|(name, _)| *name == key).map(|(_, value)| (*value).to_owned())
+            };
+            let default = arg.get_default_values().first().map(|value| value.to_string_lossy());
+            let default = default.map(|text| match text.parse::<u64>() {
+                Err(_) if text != "false" => format!("{text:?}"),
+                _ => text.into_owned(),
+            });
+            let example = of(&EXAMPLES).or(default).unwrap_or_else(|| "false".to_owned());
+            let line = match of(&ACTIVE) {
+                Some(value) => format!("{key} = {value}"),
+                None => format!("#{key} = {example}"),
+            };
+            let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
+            let values = arg.get_possible_values();
+            let values: Vec<&str> = values.iter().map(|value| value.get_name()).collect();
+            let values = match values[..] {
+                [] | ["true", "false"] => String::new(),
+                _ => format!(" ({})", values.join(", ")),
+            };
+            format!("\n{}{line}\n", comment(&(help + &values)))
+        };
+        let has_key = |arg: &&Arg| {
+            arg.get_long().is_some_and(|option| !NOT_KEYS.contains(&option)) && !arg.is_hide_set()
+        };
+        let keys: String = command.get_arguments().filter(has_key).map(key_text).collect();
+        format!("{INTRODUCTION}{keys}")
+    }
+
+    /// Returns a text as comment lines of at most 100 columns.
+    fn comment(text: &str) -> String {
+        let mut lines = vec![String::from("#")];
+        for word in text.split_whitespace() {
+            if 100 < lines.last().map_or(0, String::len) + 1 + word.len() {
+                lines.push(String::from("#"));
+            }
+            lines.iter_mut().last().into_iter().for_each(|line| *line += &format!(" {word}"));
+        }
+        lines.join("\n") + "\n"
+    }
+
+    #[test]
+    fn the_shipped_configuration_describes_every_key_and_is_valid() {
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/watch.toml");
+        let template = template();
+        expect_test::expect_file![path].assert_eq(&template);
+        check(&template, "--all");
+        let lines = template.lines().map(|line| match line.strip_prefix('#') {
+            Some(key) if !key.starts_with(' ') => key,
+            _ => line,
+        });
+        let is_portable =
+            |line: &&str| !["pid", "user", "unit", "cgroup"].iter().any(|key| line.contains(key));
+        let all: Vec<&str> = lines.filter(is_portable).collect();
+        parse(&all.join("\n"), Path::new("watch.toml")).expect("every example is valid");
+    }
+}

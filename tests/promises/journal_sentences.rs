@@ -45,8 +45,8 @@ fn write(path: &Path, jobs: &[(&str, u8)], replay_of: Option<&str>, turns: &str)
         options: Default::default(),
         replay_of: replay_of.map(str::to_owned),
     };
-    let file = fs::File::create(path).expect("can be created");
-    JournalWriter::create(path, file, &header, JournalLimits::default()).expect("can be written");
+    let file = files::NewFile::create(path).expect("can be created");
+    JournalWriter::create(file, &header, JournalLimits::default()).expect("can be written");
     let mut file = fs::OpenOptions::new().append(true).open(path).expect("it is there");
     for (n, turn) in turns.lines().map(str::trim).filter(|turn| !turn.is_empty()).enumerate() {
         let (at_ms, rest) = turn.split_once(' ').expect("a time and a turn");

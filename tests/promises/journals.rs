@@ -70,8 +70,8 @@ pub fn play(
 /// Returns the journal of the parts without its last line.
 fn recorded(path: &Path, spec: &str, limits: JournalLimits) -> Header {
     let writer = |header: &Header| -> Vec<Box<dyn Sink>> {
-        let file = std::fs::File::create(path).expect("can be created");
-        vec![Box::new(JournalWriter::create(path, file, header, limits).expect("can be written"))]
+        let file = files::NewFile::create(path).expect("can be created");
+        vec![Box::new(JournalWriter::create(file, header, limits).expect("can be written"))]
     };
     play(parts(), spec, writer).0
 }
@@ -81,9 +81,9 @@ fn replayed(from: &Path, to: &Path, header: &Header, spec: &str) -> journal::Rep
     let mut recording = journal::read(from).expect("a journal");
     let jobs = recording.header().jobs.clone();
     let mut engine = Engine::new(recording.header().machine.clone(), jobs, policy(spec));
-    let file = std::fs::File::create(to).expect("can be created");
+    let file = files::NewFile::create(to).expect("can be created");
     let mut writer =
-        JournalWriter::create(to, file, header, JournalLimits::default()).expect("can be written");
+        JournalWriter::create(file, header, JournalLimits::default()).expect("can be written");
     let replayed = journal::replay(&mut recording, &mut engine, &mut [&mut writer]).expect("whole");
     if let Some(end) = recording.end() {
         writer.finish(end).expect("can be written");
@@ -123,8 +123,12 @@ fn a_recording_replayed_twice_gives_identical_journals_under_any_policy() {
             let header = header.replayed("0.1.0", used, 1);
             replayed(&from, &file("one.jsonl"), &header, spec);
             replayed(&from, &file("two.jsonl"), &header, spec);
-            let read = |name: &str| fs::read(file(name)).expect("text");
-            assert!(read("one.jsonl") == read("two.jsonl"), "{spec} over {}", from.display());
+            let [one, two] = ["one.jsonl", "two.jsonl"].map(|name| {
+                let text = fs::read(file(name)).expect("text");
+                fs::remove_file(file(name)).expect("permitted");
+                text
+            });
+            assert!(one == two, "{spec} over {}", from.display());
         }
     }
 }

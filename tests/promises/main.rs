@@ -5,6 +5,7 @@ mod comparisons;
 mod decisions;
 mod extending;
 mod faults;
+mod foreign_output;
 mod guests;
 mod help;
 mod journal_sentences;

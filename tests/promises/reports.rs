@@ -26,10 +26,8 @@ fn report_of(parts: Vec<Part>, spec: &str) -> Report {
     let path = dir.path().join("journal.jsonl");
     let writer = |header: &Header| -> Vec<Box<dyn Sink>> {
         let limits = journal::JournalLimits::default();
-        let file = std::fs::File::create(&path).expect("created");
-        vec![Box::new(
-            journal::JournalWriter::create(&path, file, header, limits).expect("created"),
-        )]
+        let file = files::NewFile::create(&path).expect("created");
+        vec![Box::new(journal::JournalWriter::create(file, header, limits).expect("created"))]
     };
     play(parts, spec, writer);
     report::from_journal(journal::read(&path).expect("a journal")).expect("a whole journal")
@@ -74,8 +72,8 @@ fn the_report_of_a_journal_equals_the_report_of_the_run() {
     let sinks = |header: &Header| -> Vec<Box<dyn Sink>> {
         *live.borrow_mut() = Some(ReportBuilder::new(header));
         let limits = journal::JournalLimits::default();
-        let file = std::fs::File::create(&path).expect("created");
-        let writer = journal::JournalWriter::create(&path, file, header, limits).expect("created");
+        let file = files::NewFile::create(&path).expect("created");
+        let writer = journal::JournalWriter::create(file, header, limits).expect("created");
         vec![Box::new(writer), Box::new(Shared(live.clone()))]
     };
     play(parts(), "dfs", sinks);
@@ -181,35 +179,6 @@ fn totals_add_up_and_values_that_were_not_measured_are_absent() {
     };
     let share = ReportBuilder::new(&header).finish(Some(&end)).run.own_cpu_share;
     assert_eq!(share, Some(0.0005));
-}
-
-/// Runs the program with a file size limit of `n_blocks` blocks of 512 bytes (in some shells 1024). Writing then fails
-/// as on a full disk.
-fn run_on_a_full_disk(n_blocks: u64, args: &[&str]) -> std::process::Output {
-    let script = format!("trap '' XFSZ; ulimit -f {n_blocks}; exec \"$@\"");
-    let tool = tool::path().to_str().expect("text");
-    let mut command = std::process::Command::new("sh");
-    command.args(["-c", &script, "sh", tool]).args(args);
-    command.stdin(std::process::Stdio::null()).output().expect("a shell")
-}
-
-#[test]
-fn a_run_whose_disk_is_full_still_prints_its_report_and_names_the_first_cause() {
-    let dir = tempfile::tempdir().expect("a directory");
-    let path = |name: &str| dir.path().join(name).display().to_string();
-    let workload = "[[job]]\nname = \"busy\"\nload = \"compute --for 60s\"\nclass = 3\n";
-    std::fs::write(path("w.toml"), workload).expect("can be written");
-    // The limit is enough for the header of the journal, which has the machine, and for a few dozen turns.
-    let header = tool::run(&["machine", "--json"]).stdout.len() as u64;
-    let n_blocks = (header + (24 << 10)) / 512;
-    let (workload, out) = (path("w.toml"), path("out"));
-    let policy = "--policy=dfs[interval=2ms]";
-    let output = run_on_a_full_disk(n_blocks, &["run", &workload, policy, "--out", &out]);
-    let (table, error) = (tool::text(&output.stdout), tool::text(&output.stderr));
-    assert_eq!(output.status.code(), Some(1), "{error}");
-    assert!(table.contains("busy") && table.contains("ended     failed"), "{table}");
-    let last = error.lines().last().unwrap_or_default();
-    assert!(last.starts_with("evenkeel: the run could not be recorded: File too large"), "{error}");
 }
 
 #[test]

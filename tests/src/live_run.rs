@@ -105,7 +105,9 @@ impl LiveRun {
             program::parse(text, &dir.path("test.toml")).unwrap_or_else(|error| panic!("{error}"));
         let mut options = LaunchOptions {
             interval: Some(Nanos::from_millis(20)),
-            standard_files: StandardFiles::Directory(dir.root().to_owned()),
+            standard_files: StandardFiles::Directory(
+                files::OutputDir::create(dir.root(), files::ForeignDir::Reject).expect("own"),
+            ),
             takes_signals: false,
             is_sole_parent: false,
             undo_dirs: Some(dir.state()),

@@ -8,6 +8,7 @@ mod completions;
 mod explain;
 mod generate;
 mod input;
+mod journal_file;
 mod load;
 mod machine;
 mod manual;

@@ -4,70 +4,104 @@
 //! directory, is therefore created in one step that fails if the file or directory exists.
 
 use std::fs::{self, File};
-use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use rustix::fs::OFlags;
+use files::{ForeignDir, NewFile, OutputDir};
 
 use crate::command_result::{CommandError, OrUsageError};
 
 /// Name of the journal in the directory of a run.
 pub const JOURNAL: &str = "journal.jsonl";
+/// Names of the reports in the directory of a run.
+const REPORTS: [&str; 2] = ["report.json", "report.html"];
+
+/// Option of commands that write a directory.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub struct ForeignArg {
+    /// Accept an output directory that belongs to another user, who can then read, remove and replace the files
+    #[arg(long)]
+    force_foreign_output: bool,
+}
+
+impl From<ForeignArg> for ForeignDir {
+    fn from(arg: ForeignArg) -> Self {
+        if arg.force_foreign_output { ForeignDir::Accept } else { ForeignDir::Reject }
+    }
+}
 
 /// A writable directory without an earlier run.
 #[derive(Debug)]
 pub struct RunDir {
-    path: PathBuf,
+    pub dir: OutputDir,
+    /// Directory for the output of jobs.
+    pub jobs: OutputDir,
     /// The new, empty journal.
-    pub journal: File,
+    journal: File,
 }
 
 impl RunDir {
     /// Creates the requested directory, or a directory named after the workload with the next free number. Never
     /// overwrites an earlier run.
-    pub fn make(requested: Option<&Path>, workload: &str) -> anyhow::Result<Self> {
-        let path = match requested {
+    pub fn make(
+        requested: Option<&Path>,
+        workload: &str,
+        foreign: impl Into<ForeignDir>,
+    ) -> anyhow::Result<Self> {
+        RunDir::within(match requested {
             Some(path) if path.exists() && !path.is_dir() => {
                 bail!("{} is a file; set an output directory with --out", path.display())
             }
-            Some(path) => {
-                fs::create_dir_all(path).with_context(|| cannot_write(path))?;
-                path.to_owned()
-            }
+            Some(path) => create_dir(path, foreign)?,
             None => create_numbered(Path::new("evenkeel-runs"), workload)?,
-        };
-        if path.join(lab::compare::RUNS_FILE).exists() {
+        })
+    }
+
+    /// Creates the journal and the directory for job output in a directory.
+    pub fn within(dir: OutputDir) -> anyhow::Result<Self> {
+        let path = dir.path();
+        if dir.contains(lab::compare::RUNS_FILE) {
             bail!("{} contains a comparison; choose another directory with --out", path.display());
         }
-        let journal = path.join(JOURNAL);
         let is_used = || {
             let path = path.display();
             anyhow!("{path} already contains a run; choose another directory with --out")
         };
-        if journal.symlink_metadata().is_ok() || journal::existing_part(&journal).is_some() {
+        if dir.contains(JOURNAL) || journal::existing_part(&dir, JOURNAL.as_ref()).is_some() {
             return Err(is_used());
         }
-        check_entries(&path, &["report.json", "report.html"], &["jobs"])?;
-        fs::create_dir_all(path.join("jobs")).with_context(|| cannot_write(&path))?;
+        REPORTS.iter().try_for_each(|name| check_regular(&dir, name))?;
+        let jobs = subdir(&dir, "jobs")?;
+        for name in
+            jobs.names().with_context(|| format!("cannot read {}", jobs.path().display()))?
+        {
+            check_regular(&jobs, name)?;
+        }
         // The test creates a file, because permission bits do not show a read-only file system.
-        let journal = match File::create_new(journal) {
+        let journal = match dir.create_new(JOURNAL) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(is_used()),
-            created => created.with_context(|| cannot_write(&path))?,
+            created => created.with_context(|| cannot_write(path))?,
         };
-        Ok(RunDir { path, journal })
+        Ok(RunDir { dir, jobs, journal })
+    }
+
+    /// Returns the journal, to write to it.
+    pub fn journal(&self) -> io::Result<NewFile> {
+        let file = self.journal.try_clone()?;
+        Ok(NewFile { dir: self.dir.clone(), name: JOURNAL.into(), file })
     }
 
     /// Removes the directory if it has no other files. Called if the run did not start.
     pub fn remove_unused(&self) {
-        let _ = fs::remove_file(self.file(JOURNAL));
-        let _ = fs::remove_dir(self.file("jobs"));
-        let _ = fs::remove_dir(&self.path);
+        let _ = self.dir.remove(JOURNAL);
+        let _ = self.dir.remove_subdir("jobs");
+        let _ = fs::remove_dir(self.dir.path());
     }
 
+    /// Returns the path of a file, for messages.
     pub fn file(&self, name: &str) -> PathBuf {
-        self.path.join(name)
+        self.dir.path().join(name)
     }
 }
 
@@ -76,56 +110,35 @@ pub fn cannot_write(path: &Path) -> String {
     format!("cannot write {}", path.display())
 }
 
-/// Writes a file, or replaces its contents.
+/// Writes a file that the user names, or replaces its contents.
 pub fn write(path: &Path, text: impl AsRef<[u8]>) -> anyhow::Result<()> {
-    fs::write(path, text).with_context(|| cannot_write(path))
+    files::write(path, text.as_ref()).with_context(|| cannot_write(path))
 }
 
-/// Checks the files and directories that a command will write in an output directory. The directory may belong to
-/// another user: a link could name a file of this user, and opening a FIFO could block.
-pub fn check_entries(dir: &Path, files: &[&str], dirs: &[&str]) -> anyhow::Result<()> {
-    files.iter().try_for_each(|name| check_regular(&dir.join(name)))?;
-    for below in dirs.iter().map(|name| dir.join(name)) {
-        let Ok(found) = below.symlink_metadata() else { continue };
-        if !found.is_dir() {
-            bail!("{} is not a directory; remove it", below.display());
-        }
-        let entries =
-            fs::read_dir(&below).with_context(|| format!("cannot read {}", below.display()))?;
-        let paths = entries.flatten().map(|entry| entry.path());
-        paths
-            .filter(|path| path.is_symlink() || !path.is_dir())
-            .try_for_each(|path| check_regular(&path))?;
-    }
-    Ok(())
+/// Opens an output directory. Creates the directory if it does not exist.
+pub fn create_dir(path: &Path, foreign: impl Into<ForeignDir>) -> anyhow::Result<OutputDir> {
+    OutputDir::create(path, foreign.into()).with_context(|| cannot_write(path))
 }
 
-fn check_regular(path: &Path) -> anyhow::Result<()> {
-    if path.symlink_metadata().is_ok_and(|found| !found.is_file()) {
-        bail!("{} is not a regular file; remove it", path.display());
-    }
-    Ok(())
+/// Opens a directory in an output directory. Creates the directory if it does not exist.
+pub fn subdir(dir: &OutputDir, name: &str) -> anyhow::Result<OutputDir> {
+    dir.subdir(name).with_context(|| cannot_write(&dir.path().join(name)))
 }
 
-/// Writes a file in an output directory, or replaces its contents. The file must be a regular file
-/// ([`check_entries`]).
-pub fn write_report(path: &Path, text: impl AsRef<[u8]>) -> anyhow::Result<()> {
-    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
-    let flags = i32::try_from(flags.bits()).expect("the flags are small");
-    let mut options = File::options();
-    options.write(true).create(true).custom_flags(flags);
-    check_regular(path)?;
-    let write = || {
-        let mut file = options.open(path)?;
-        file.set_len(0)?;
-        file.write_all(text.as_ref())
-    };
-    write().with_context(|| cannot_write(path))
+/// Checks before the runs that a file of an output directory is a regular file or does not exist.
+pub fn check_regular(dir: &OutputDir, name: impl AsRef<std::ffi::OsStr>) -> anyhow::Result<()> {
+    let name = name.as_ref();
+    dir.check_regular(name).with_context(|| cannot_write(&dir.path().join(name)))
+}
+
+/// Writes a file in an output directory, or replaces the file.
+pub fn write_report(dir: &OutputDir, name: &str, text: impl AsRef<[u8]>) -> anyhow::Result<()> {
+    dir.replace(name, text.as_ref()).with_context(|| cannot_write(&dir.path().join(name)))
 }
 
 /// Creates a file that must not exist.
-pub fn create_new(path: &Path) -> Result<File, CommandError> {
-    let created = match File::create_new(path) {
+pub fn create_new(path: &Path) -> Result<NewFile, CommandError> {
+    let created = match NewFile::create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(already_exists(path)),
         created => created.with_context(|| cannot_write(path)),
     };
@@ -133,10 +146,15 @@ pub fn create_new(path: &Path) -> Result<File, CommandError> {
 }
 
 /// Creates the file of a journal. Neither the file nor a file with the name of a further part must exist.
-pub fn create_journal_file(path: &Path) -> Result<File, CommandError> {
-    let part = journal::existing_part(path);
-    part.map_or(Ok(()), |part| Err(already_exists(&part))).or_usage_error()?;
-    create_new(path)
+pub fn create_journal_file(path: &Path) -> Result<NewFile, CommandError> {
+    let file = create_new(path)?;
+    match journal::existing_part(&file.dir, &file.name) {
+        Some(part) => {
+            let _ = file.dir.remove(&file.name);
+            Err(already_exists(&part)).or_usage_error()
+        }
+        None => Ok(file),
+    }
 }
 
 /// Checks that a file does not exist. A dangling link exists.
@@ -148,27 +166,22 @@ fn already_exists(path: &Path) -> anyhow::Error {
     anyhow!("{} already exists; use a new file", path.display())
 }
 
-/// Checks that a file is writable, without truncating an existing file.
+/// Checks that a file is writable. An existing file does not change.
 pub fn check_writable(path: &Path) -> anyhow::Result<()> {
-    // A dangling link exists. The check must neither create its target nor remove the link.
-    let is_new = path.symlink_metadata().is_err();
-    File::options().create(is_new).append(true).open(path).with_context(|| cannot_write(path))?;
-    if is_new {
-        let _ = fs::remove_file(path);
-    }
-    Ok(())
+    files::check_writable(path).with_context(|| cannot_write(path))
 }
 
 /// Creates the directory `BELOW/NAME-N` with the first free number.
-pub fn create_numbered(below: &Path, name: &str) -> anyhow::Result<PathBuf> {
+pub fn create_numbered(below: &Path, name: &str) -> anyhow::Result<OutputDir> {
     /// Limit of the search for a free number.
     const N_DIRS_MAX: u32 = 100_000;
-    fs::create_dir_all(below).with_context(|| cannot_write(below))?;
+    // The new directory belongs to this user, also below a directory of another user.
+    let dir = create_dir(below, ForeignDir::Accept)?;
     for n in 1..=N_DIRS_MAX {
-        let path = below.join(format!("{name}-{n}"));
-        match fs::create_dir(&path) {
+        let name = format!("{name}-{n}");
+        match dir.create_subdir(&name) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            created => return created.with_context(|| cannot_write(&path)).map(|()| path),
+            created => return created.with_context(|| cannot_write(&below.join(name))),
         }
     }
     let below = below.display();
@@ -184,8 +197,8 @@ mod tests {
     #[test]
     fn an_earlier_run_is_never_overwritten() {
         let dir = std::env::temp_dir().join(format!("evenkeel-directory-{}", std::process::id()));
-        let first = RunDir::make(Some(&dir), "w");
-        let second = RunDir::make(Some(&dir), "w").map(|run| run.file(""));
+        let first = RunDir::make(Some(&dir), "w", ForeignDir::Reject);
+        let second = RunDir::make(Some(&dir), "w", ForeignDir::Reject).map(|run| run.file(""));
         let _ = fs::remove_dir_all(&dir);
         assert!(first.is_ok());
         assert!(
@@ -194,44 +207,34 @@ mod tests {
     }
 
     #[test]
-    fn links_and_fifos_in_an_output_directory_are_rejected() {
+    fn links_in_an_output_directory_are_rejected() {
         let dir = tempfile::tempdir().expect("a directory");
         let at = |name: &str| dir.path().join(name);
         fs::write(at("victim"), "keep").expect("can be written");
         fs::create_dir(at("private")).expect("can be created");
-        std::os::unix::fs::symlink(at("victim"), at("report.html")).expect("a link");
-        std::os::unix::fs::symlink(at("private"), at("jobs")).expect("a link");
-        std::os::unix::fs::symlink(at("absent"), at("dangling")).expect("a link");
-        let fifo = at("report.json");
-        rustix::fs::mknodat(rustix::fs::CWD, &fifo, rustix::fs::FileType::Fifo, 0o600.into(), 0)
-            .expect("a FIFO");
-        for name in ["report.html", "report.json"] {
-            let error = write_report(&at(name), "text").expect_err(name).to_string();
-            assert!(error.ends_with("is not a regular file; remove it"), "{error}");
+        for (target, link) in [("victim", "report.html"), ("private", "jobs")] {
+            std::os::unix::fs::symlink(at(target), at(link)).expect("a link");
         }
         let reject = |end: &str| {
-            let error = RunDir::make(Some(dir.path()), "w").expect_err(end).to_string();
+            let made = RunDir::make(Some(dir.path()), "w", ForeignDir::Reject);
+            let error = format!("{:#}", made.expect_err(end));
             assert!(error.ends_with(end), "{error}");
         };
-        for name in ["report.json", "report.html"] {
-            reject(&format!("{name} is not a regular file; remove it"));
-            fs::remove_file(at(name)).expect("permitted");
-        }
-        reject("jobs is not a directory; remove it");
+        reject("report.html: this is not a regular file; remove it");
+        fs::remove_file(at("report.html")).expect("permitted");
+        reject("jobs: this is not a directory; remove it");
         fs::remove_file(at("jobs")).expect("permitted");
         fs::create_dir(at("jobs")).expect("can be created");
         std::os::unix::fs::symlink(at("victim"), at("jobs/a.out")).expect("a link");
-        reject("jobs/a.out is not a regular file; remove it");
-        check_writable(&at("dangling")).expect_err("the target does not exist");
-        assert!(!at("absent").exists() && at("dangling").is_symlink() && !at(JOURNAL).exists());
-        write_report(&at("victim"), "new").expect("a regular file is replaced");
-        assert_eq!(fs::read_to_string(at("victim")).expect("text"), "new");
+        reject("jobs/a.out: this is not a regular file; remove it");
+        assert!(!at(JOURNAL).exists());
     }
 
     #[test]
     fn concurrent_runs_get_different_directories() {
         let dir = std::env::temp_dir().join(format!("evenkeel-numbers-{}", std::process::id()));
-        let find = || create_numbered(&dir, "w").expect("a number is free").display().to_string();
+        let find =
+            || create_numbered(&dir, "w").expect("a number is free").path().display().to_string();
         let found: Vec<String> = std::thread::scope(|scope| {
             let threads: Vec<_> = (0..8).map(|_| scope.spawn(find)).collect();
             threads.into_iter().map(|thread| thread.join().expect("it ends")).collect()

@@ -50,8 +50,8 @@ pub fn main(args: &Args) -> CommandResult {
     let file = create_new(&args.output)?;
     // The signals are blocked before the program starts, so that a stop signal ends the program before evenkeel.
     let mut signals = StopSignals::block()?;
-    let mut child = start(args).inspect_err(|_| drop(std::fs::remove_file(&args.output)))?;
-    let mut to = BufWriter::new(file);
+    let mut child = start(args).inspect_err(|_| drop(file.dir.remove(&file.name)))?;
+    let mut to = BufWriter::new(file.file);
     let recorded = record(args, &machine, (child.as_mut(), &mut signals), &mut to);
     let recorded = recorded.with_context(|| cannot_write(&args.output));
     drop(child); // Drop ends the program and its descendants.

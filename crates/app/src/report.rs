@@ -1,15 +1,14 @@
 //! `evenkeel report`: the report of a run, from its journal.
 
-use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use anyhow::Context;
+use files::OutputDir;
 use report::Report;
 
 use crate::command_result::{CommandResult, OrUsageError};
 use crate::input;
-use crate::output::{self, cannot_write};
+use crate::output::{self, ForeignArg};
 
 /// Print the report of a run from its journal
 #[derive(Debug, clap::Args)]
@@ -20,6 +19,8 @@ pub struct Args {
     /// Also write report.json and report.html to this directory
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    foreign: ForeignArg,
     /// Print JSON instead of text
     #[arg(long)]
     json: bool,
@@ -29,7 +30,8 @@ pub fn main(args: &Args) -> CommandResult {
     let recording = input::journal(&args.journal)?;
     let report = report::from_journal(recording).or_usage_error()?;
     if let Some(dir) = &args.out {
-        write_files(&report, dir).or_usage_error()?;
+        let dir = output::create_dir(dir, args.foreign).or_usage_error()?;
+        write_files(&report, &dir).or_usage_error()?;
     }
     let mut out = crate::print::stdout();
     match args.json {
@@ -39,13 +41,8 @@ pub fn main(args: &Args) -> CommandResult {
     Ok(())
 }
 
-/// Writes `report.json` and `report.html`. Creates the directory if needed.
-pub fn write_files(report: &Report, dir: &Path) -> anyhow::Result<()> {
-    fs::create_dir_all(dir).with_context(|| cannot_write(dir))?;
-    for (name, text) in
-        [("report.json", report.to_json()? + "\n"), ("report.html", report.to_html())]
-    {
-        output::write_report(&dir.join(name), text)?;
-    }
-    Ok(())
+/// Writes `report.json` and `report.html`.
+pub fn write_files(report: &Report, dir: &OutputDir) -> anyhow::Result<()> {
+    output::write_report(dir, "report.json", report.to_json()? + "\n")?;
+    output::write_report(dir, "report.html", report.to_html())
 }

@@ -3,7 +3,6 @@
 use std::collections::BTreeSet;
 use std::error::Error;
 use std::io;
-use std::path::PathBuf;
 
 /// Reason why a live run cannot start or continue. An error of a single job is reported as an outcome.
 #[derive(Debug, thiserror::Error)]
@@ -11,8 +10,6 @@ use std::path::PathBuf;
 pub enum LiveError {
     #[error("cannot wait for events ({facility})")]
     Events { facility: &'static str, source: io::Error },
-    #[error("cannot create the directory {path} for the output of jobs")]
-    OutputDir { path: PathBuf, source: io::Error },
     #[error("cannot start the supervisor that kills the jobs when evenkeel is killed")]
     Supervisor(#[source] io::Error),
     #[error("cannot read the CPU affinity of evenkeel")]

@@ -9,8 +9,11 @@
 //! part is renamed to the base name atomically, so that the base name exists at every instant, except on file
 //! systems without hard links.
 
+use std::ffi::{OsStr, OsString};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
+
+use files::OutputDir;
 
 /// Returns the path of a full part.
 pub(crate) fn numbered(path: &Path, part: u32) -> PathBuf {
@@ -22,45 +25,44 @@ pub(crate) fn numbered(path: &Path, part: u32) -> PathBuf {
     path.with_file_name(name)
 }
 
-/// Returns the path under which the next part is created before it gets the base name.
-pub(crate) fn unfinished(path: &Path) -> PathBuf {
-    let mut name = path.file_name().unwrap_or_default().to_owned();
+/// Returns the name under which the next part is created before it gets the base name.
+pub(crate) fn unfinished(name: &OsStr) -> OsString {
+    let mut name = name.to_owned();
     name.push(".new");
-    path.with_file_name(name)
+    name
 }
 
 /// Returns a file or directory with the name of a further part of a journal, which the journal would overwrite.
-pub fn existing_part(path: &Path) -> Option<PathBuf> {
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty());
-    let entries = fs::read_dir(dir.unwrap_or(Path::new("."))).ok()?;
-    let is_part = |entry: &PathBuf| {
-        let name = entry.file_name().unwrap_or_default();
-        let text = name.to_string_lossy();
+pub fn existing_part(dir: &OutputDir, name: &OsStr) -> Option<PathBuf> {
+    let is_part = |entry: &OsString| {
+        let text = entry.to_string_lossy();
         let mut numbers = text.split('.').filter_map(|word| word.parse().ok());
-        unfinished(path).file_name() == Some(name)
-            || numbers.any(|part| numbered(path, part).file_name() == Some(name))
+        unfinished(name) == *entry
+            || numbers.any(|part| numbered(name.as_ref(), part).as_os_str() == entry)
     };
-    entries.flatten().map(|entry| entry.path()).filter(is_part).min()
+    let part = dir.names().ok()?.into_iter().filter(is_part).min();
+    part.map(|part| dir.path().join(part))
 }
 
 /// Renames the full part to its numbered name and the next part to the base name.
-pub(crate) fn exchange(path: &Path, part: u32) -> io::Result<()> {
-    let full = numbered(path, part);
-    match fs::remove_file(&full) {
+pub(crate) fn exchange(dir: &OutputDir, name: &OsStr, part: u32) -> io::Result<()> {
+    let full = numbered(name.as_ref(), part);
+    match dir.remove(&full) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     // A hard link is created first, so that the full part always has a name. On file systems without hard links the
     // base name is missing between the two renames.
-    if fs::hard_link(path, &full).is_err() {
-        fs::rename(path, &full)?;
+    if dir.link(name, &full).is_err() {
+        dir.rename(name, &full)?;
     }
-    fs::rename(unfinished(path), path)
+    dir.rename(unfinished(name), name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn the_part_number_precedes_the_extension() {
@@ -73,14 +75,18 @@ mod tests {
     fn only_names_of_further_parts_are_existing_parts() {
         let dir = tempfile::tempdir().expect("a directory");
         let file = |name: &str| dir.path().join(name);
+        let existing_part = |name: &str| {
+            let (dir, name) = OutputDir::of_new_file(&file(name)).expect("a directory");
+            existing_part(&dir, &name)
+        };
         for name in ["j.jsonl", "j.x.jsonl", "j.+1.jsonl", "k.1.jsonl", "j.1.json", "j.jsonl.newer"]
         {
             fs::write(file(name), "").expect("can be written");
         }
-        assert_eq!(existing_part(&file("j.jsonl")), None);
+        assert_eq!(existing_part("j.jsonl"), None);
         for name in ["j.jsonl.new", "j.12.jsonl"] {
             fs::create_dir(file(name)).expect("can be created");
-            assert_eq!(existing_part(&file("j.jsonl")), Some(file(name)));
+            assert_eq!(existing_part("j.jsonl"), Some(file(name)));
         }
     }
 }

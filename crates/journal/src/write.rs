@@ -1,12 +1,12 @@
 //! The journal writer: one line per turn. A turn with an event is flushed immediately. Turns without an event are
 //! buffered until the next event, but at most eight turns.
 
-use std::fs::File;
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use base::Bytes;
 use engine::{Sink, TurnRecord};
+use files::NewFile;
 use sched::Cause;
 use serde::Serialize;
 
@@ -40,8 +40,7 @@ const BUFFERED_TURNS_MAX: u32 = 8;
 /// Sink that writes the journal of a run.
 #[derive(Debug)]
 pub struct JournalWriter {
-    path: PathBuf,
-    file: File,
+    file: NewFile,
     buffer: Vec<u8>,
     n_buffered: u32,
     header: Header,
@@ -54,19 +53,12 @@ pub struct JournalWriter {
 }
 
 impl JournalWriter {
-    /// Writes the header to the new file `file`, which has this path. The path is not opened again, because another
-    /// user with write permission for the directory could have replaced the file by a link.
+    /// Writes the header to a new file. Further parts are created in the same directory.
     ///
     /// # Errors
     /// The file cannot be written.
-    pub fn create(
-        path: &Path,
-        file: File,
-        header: &Header,
-        limits: JournalLimits,
-    ) -> io::Result<Self> {
+    pub fn create(file: NewFile, header: &Header, limits: JournalLimits) -> io::Result<Self> {
         let mut writer = JournalWriter {
-            path: path.to_owned(),
             file,
             buffer: Vec::new(),
             n_buffered: 0,
@@ -82,8 +74,8 @@ impl JournalWriter {
     }
 
     /// Returns the path of the newest part.
-    pub fn path(&self) -> &Path {
-        &self.path
+    pub fn path(&self) -> PathBuf {
+        self.file.path()
     }
 
     /// Returns the number of parts that were removed because of the limits.
@@ -124,7 +116,7 @@ impl JournalWriter {
     /// Writes the buffered lines in one call. A failed write closes the journal: the reader would join a truncated line
     /// and the next line.
     fn flush(&mut self) -> io::Result<()> {
-        let written = self.file.write_all(&self.buffer);
+        let written = self.file.file.write_all(&self.buffer);
         self.is_closed |= written.is_err();
         self.part_bytes += self.buffer.len() as u64;
         self.buffer.clear();
@@ -137,16 +129,15 @@ impl JournalWriter {
         let full = self.part.part;
         let n_kept = self.limits.n_parts.max(1);
         self.part = PartNumber { part: full + 1, n_removed: (full + 1).saturating_sub(n_kept) };
-        // The directory may belong to another user, so that the path could be a link to a file of this user.
-        let unfinished = part_files::unfinished(&self.path);
-        let _ = std::fs::remove_file(&unfinished);
-        self.file = File::create_new(unfinished)?;
+        let NewFile { dir, name, .. } = &self.file;
+        let (dir, name) = (dir.clone(), name.clone());
+        self.file.file = dir.recreate(part_files::unfinished(&name))?;
         self.write_header()?;
-        part_files::exchange(&self.path, full)?;
-        if let Some(oldest) = (full + 1).checked_sub(n_kept).filter(|&part| 0 < part) {
-            std::fs::remove_file(part_files::numbered(&self.path, oldest))?;
+        part_files::exchange(&dir, &name, full)?;
+        match (full + 1).checked_sub(n_kept).filter(|&part| 0 < part) {
+            Some(oldest) => dir.remove(part_files::numbered(name.as_ref(), oldest)),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 

@@ -1,28 +1,38 @@
 //! The directory of a comparison and its files.
 
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use ::files::OutputDir;
 use anyhow::{Context, bail};
 use lab::compare::{ComparePlan, RUNS_FILE, RunKey};
 use report::comparison::Comparison;
 
-use crate::output::{self, cannot_write, create_numbered};
+use crate::output::{self, ForeignArg, cannot_write, create_numbered};
 
 /// Files of the report in the directory.
 const FILES: [&str; 4] = ["compare.json", "compare.html", "summary.csv", "runs.csv"];
 /// Directories in the directory: reports of simulated runs, live runs and live runs of single jobs.
-const DIRS: [&str; 3] = ["timelines", "runs", "alone"];
+const DIRS: [&str; 3] = [TIMELINES, RUNS, ALONE];
+/// Directory of the reports of simulated runs.
+pub(super) const TIMELINES: &str = "timelines";
+/// Directory of live runs.
+pub(super) const RUNS: &str = "runs";
+/// Directory of live runs of single jobs.
+pub(super) const ALONE: &str = "alone";
 
 /// Creates the directory of `--out`, or a directory named after the workloads with the next free number.
-pub(super) fn dir(out: Option<&Path>, workloads: &[String]) -> anyhow::Result<PathBuf> {
+pub(super) fn dir(
+    out: Option<&Path>,
+    workloads: &[String],
+    foreign: ForeignArg,
+) -> anyhow::Result<OutputDir> {
     if let Some(path) = out {
-        if path.join(output::JOURNAL).exists() {
+        let dir = output::create_dir(path, foreign)?;
+        if dir.contains(output::JOURNAL) {
             bail!("{} contains a run; choose another directory with --out", path.display());
         }
-        fs::create_dir_all(path).with_context(|| cannot_write(path))?;
-        output::check_entries(path, &[&[RUNS_FILE], &FILES[..]].concat(), &DIRS)?;
-        return Ok(path.to_owned());
+        check_entries(&dir)?;
+        return Ok(dir);
     }
     let name = match workloads {
         [first] => first.clone(),
@@ -30,6 +40,15 @@ pub(super) fn dir(out: Option<&Path>, workloads: &[String]) -> anyhow::Result<Pa
         [] => "none".to_owned(),
     };
     create_numbered(Path::new("evenkeel-comparisons"), &name)
+}
+
+/// Checks before the runs that no existing entry prevents the files of the comparison.
+fn check_entries(dir: &OutputDir) -> anyhow::Result<()> {
+    let files = [RUNS_FILE].into_iter().chain(FILES);
+    files.into_iter().try_for_each(|name| output::check_regular(dir, name))?;
+    DIRS.iter()
+        .filter(|name| dir.contains(name))
+        .try_for_each(|name| output::subdir(dir, name).map(drop))
 }
 
 /// Checks before the runs that a file can be written, as far as possible without writing the file.
@@ -49,7 +68,7 @@ pub(super) fn check_place(file: &Path) -> anyhow::Result<()> {
 /// Writes the comparison into its directory, and the table to the files of `--csv` and `--parquet`.
 pub(super) fn write(
     comparison: &Comparison,
-    dir: &Path,
+    dir: &OutputDir,
     (csv, parquet): (Option<&Path>, Option<&Path>),
 ) -> anyhow::Result<()> {
     let jobs = comparison.job_table();
@@ -61,34 +80,27 @@ pub(super) fn write(
         table.clone(),
     ];
     for (name, text) in FILES.iter().zip(texts) {
-        output::write_report(&dir.join(name), text)?;
+        output::write_report(dir, name, text)?;
     }
     if let Some(path) = csv {
         output::write(path, table)?;
     }
     match parquet {
-        Some(path) => super::parquet::write(&jobs, path).with_context(|| cannot_write(path)),
+        Some(path) => {
+            let bytes = super::parquet::bytes(&jobs).with_context(|| cannot_write(path))?;
+            output::write(path, bytes)
+        }
         None => Ok(()),
     }
 }
 
-/// Returns the path of the report of a simulated run, relative to the directory of the comparison.
-pub(super) fn timeline(plan: &ComparePlan, key: &RunKey) -> String {
-    format!("timelines/{}.html", name(plan, key))
+/// Returns the name of the directory of a job that runs alone.
+pub(super) fn solo_name(workload: &str, job: &str) -> String {
+    plain(&format!("{workload}-{job}"))
 }
 
-/// Returns the path of a live run, relative to the directory of the comparison.
-pub(super) fn live_run(plan: &ComparePlan, key: &RunKey) -> String {
-    format!("runs/{}", name(plan, key))
-}
-
-/// Returns the path of the run of a job alone, relative to the directory of the comparison.
-pub(super) fn live_alone(workload: &str, job: &str) -> String {
-    format!("alone/{}", plain(&format!("{workload}-{job}")))
-}
-
-/// Returns the name of the files of a run. The number makes the name unique.
-fn name(plan: &ComparePlan, key: &RunKey) -> String {
+/// Returns the name of the files or the directory of a run. The number makes the name unique.
+pub(super) fn run_name(plan: &ComparePlan, key: &RunKey) -> String {
     let RunKey { policy, workload, seed } = key;
     let number = plan.number(key).expect("a run of this plan");
     plain(&format!("{number:05}-{workload}-{policy}-seed-{seed}"))

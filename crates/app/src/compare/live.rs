@@ -4,23 +4,25 @@
 //! comparison. With `--solo` each job also runs alone before the first run, and the comparison contains slowdowns.
 
 use std::collections::BTreeMap;
-use std::fs;
 use std::io;
 use std::path::Path;
 
+use ::files::OutputDir;
 use anyhow::{Context, anyhow};
 use base::{Bytes, JobId, Nanos};
 use engine::{Sink, TurnRecord};
-use lab::compare::{Column, Completion, MachineVariant, MetricsRecorder, RunMetrics, RunStore};
+use lab::compare::{
+    Column, Completion, MachineVariant, MetricsRecorder, RunKey, RunMetrics, RunStore,
+};
 use linux::cgroup::CgroupMode;
 use program::{Ending, Job, MemoryPolicy, Workload};
 use report::RunStatusName;
 use topology::Machine;
 
 use super::progress::Progress;
-use super::{Args, CheckedComparison, Inputs, RunOutputs, files, open, publish};
+use super::{Args, CheckedComparison, Inputs, RunOutputs, files, open, publish, report_unsaved};
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
-use crate::run;
+use crate::{output, run};
 use linux::stop_signals::StopSignals;
 
 /// Size limit of a journal part.
@@ -53,19 +55,21 @@ pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
     let is_interrupted = !result?;
     let alone = (0..checked.workloads.len()).map(|nr| store.alone.get(&nr).cloned());
     let alone: Vec<Vec<Option<Nanos>>> = alone.map(Option::unwrap_or_default).collect();
-    let timelines = store
-        .done
-        .keys()
-        .map(|key| (key.clone(), format!("{}/report.html", files::live_run(&checked.plan, key))));
+    let timeline = |key: &RunKey| {
+        let name = files::run_name(&checked.plan, key);
+        (key.clone(), format!("{}/{name}/report.html", files::RUNS))
+    };
+    let timelines = store.done.keys().map(timeline);
     let outputs = RunOutputs {
         alone: if store.alone.is_empty() { Vec::new() } else { alone },
-        timelines: timelines.filter(|(_, name)| dir.join(name).is_file()).collect(),
+        timelines: timelines.filter(|(_, name)| dir.path().join(name).is_file()).collect(),
         is_interrupted,
+        error: None,
     };
     if is_interrupted {
         super::warn_interrupted(args, &dir);
     }
-    publish(args, &checked, &outputs, (&dir, &store))
+    publish(args, &checked, outputs, (&dir, &store))
 }
 
 /// Rejects options of simulated machines.
@@ -101,7 +105,7 @@ fn options(args: &Args) -> BTreeMap<String, String> {
 struct LiveSeries<'a> {
     args: &'a Args,
     checked: &'a CheckedComparison,
-    dir: &'a Path,
+    dir: &'a OutputDir,
     store: RunStore,
     progress: Progress,
     signals: StopSignals,
@@ -118,8 +122,9 @@ impl LiveSeries<'_> {
             let (column, workload, seed) = plan.parts(&key);
             let workload = &self.checked.workloads[workload];
             let workload = with_variant(workload, column.variant, &self.checked.machine);
-            match self.run_once(&files::live_run(plan, &key), workload, &column.spec, seed)? {
-                Some(metrics) => self.store.save(key, metrics, plan)?,
+            let place = (files::RUNS, files::run_name(plan, &key));
+            match self.run_once(place, workload, &column.spec, seed)? {
+                Some(metrics) => report_unsaved(self.store.save(key, metrics, plan)),
                 None => return Ok(false),
             }
             self.progress.add_finished_run();
@@ -128,10 +133,11 @@ impl LiveSeries<'_> {
         Ok(true)
     }
 
-    /// Executes one run in its own directory. Returns `None` if a signal stopped the run.
+    /// Executes one run in its own directory, below a directory of the comparison. Returns `None` if a signal stopped
+    /// the run. The directory of an interrupted run is replaced: a finished run does not run again.
     fn run_once(
         &mut self,
-        name: &str,
+        (below, name): (&str, String),
         workload: Workload,
         spec: &str,
         seed: u64,
@@ -139,9 +145,13 @@ impl LiveSeries<'_> {
         if self.signals.received() {
             return Ok(None);
         }
-        let path = self.dir.join(name);
-        remove_interrupted(&path).map_err(CommandError::Failed)?;
-        let dir = run::RunDir::make(Some(&path), &workload.name)?;
+        let below = output::subdir(self.dir, below)?;
+        let path = below.path().join(&name);
+        below
+            .remove_subdir_all(&name)
+            .with_context(|| format!("cannot remove {} for a new run", path.display()))?;
+        let dir = below.create_subdir(&name).with_context(|| output::cannot_write(&path))?;
+        let dir = run::RunDir::within(dir)?;
         let recorder = MetricsRecorder::new(workload.jobs.len());
         let mut listener = Listener { recorder, progress: &mut self.progress };
         let checked = run::LiveInput {
@@ -165,10 +175,10 @@ impl LiveSeries<'_> {
             cgroups: CgroupMode::Auto,
             passes_files: false,
         };
-        let run::RunResult { report, result: ended } =
+        let run::RunResult { report, result: ended, .. } =
             run::run_live(&options, checked, Some(&dir), Some(&mut listener))?;
         let mut metrics = listener.recorder.into_metrics();
-        crate::report::write_files(&report, &dir.file(""))?;
+        crate::report::write_files(&report, &dir.dir)?;
         let was_limited = self.args.time_limit.is_some_and(|limit| limit.0 <= report.run.wall_ns);
         match (report.run.status, ended) {
             (Some(RunStatusName::Interrupted), _) if !was_limited => return Ok(None),
@@ -195,8 +205,8 @@ impl LiveSeries<'_> {
                 }
                 let only = Job { id: JobId(0), start: Nanos::ZERO, ..job.clone() };
                 let alone_workload = Workload { jobs: vec![only], ..workload.clone() };
-                let name = files::live_alone(&workload.name, &job.name);
-                let Some(metrics) = self.run_once(&name, alone_workload, ALONE, 0)? else {
+                let place = (files::ALONE, files::solo_name(&workload.name, &job.name));
+                let Some(metrics) = self.run_once(place, alone_workload, ALONE, 0)? else {
                     return Ok(false);
                 };
                 let well = metrics.status == Completion::Finished;
@@ -204,19 +214,9 @@ impl LiveSeries<'_> {
                 times_by_key.insert(key, time);
                 alone.push(time);
             }
-            self.store.save_solo_times(nr, alone)?;
+            report_unsaved(self.store.save_solo_times(nr, alone));
         }
         Ok(true)
-    }
-}
-
-/// Removes the directory of an interrupted run. A finished run is saved with its metrics and does not run again.
-fn remove_interrupted(path: &Path) -> anyhow::Result<()> {
-    match fs::remove_dir_all(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("cannot remove {} for a new run", path.display()))
-        }
-        _ => Ok(()),
     }
 }
 

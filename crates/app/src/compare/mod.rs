@@ -15,18 +15,21 @@ mod sim;
 
 use std::collections::BTreeMap;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use ::files::OutputDir;
 use anyhow::Context;
 use base::Nanos;
 use lab::compare::{
-    ComparePlan, Identity, RunKey, RunStore, SummaryContext, columns, seeds, summarize,
+    ComparePlan, Identity, RunKey, RunStore, RunStoreError, SummaryContext, columns, seeds,
+    summarize,
 };
 use program::{Job, Workload};
 use report::comparison::Comparison;
 use topology::Machine;
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
+use crate::output::ForeignArg;
 use crate::run::{MemoryArgs, SimArgs};
 use crate::tier_override::SignalArgs;
 use crate::{input, profiles};
@@ -58,6 +61,8 @@ pub struct Args {
     /// interrupted comparison [default: evenkeel-comparisons/NAME-N, N is the first free number]
     #[arg(long, short, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    foreign: ForeignArg,
     /// Search this directory for profiles before all others; may be repeated
     #[arg(long, value_name = "DIR")]
     profiles: Vec<PathBuf>,
@@ -141,6 +146,8 @@ struct RunOutputs {
     /// Paths of the reports of single runs.
     timelines: BTreeMap<RunKey, String>,
     is_interrupted: bool,
+    /// First error of a report of a single run that could not be written.
+    error: Option<anyhow::Error>,
 }
 
 /// Runs the comparison and prints the report.
@@ -161,9 +168,18 @@ pub fn main(args: &Args) -> CommandResult {
     }
 }
 
-fn warn_interrupted(args: &Args, dir: &Path) {
+/// Reports that the file of finished runs cannot be written. The comparison continues with the values in memory.
+fn report_unsaved(saved: Result<(), RunStoreError>) {
+    if let Err(error) = saved.map_err(anyhow::Error::from) {
+        crate::print::note(format_args!(
+            "{error:#}; the comparison continues, but cannot be resumed"
+        ));
+    }
+}
+
+fn warn_interrupted(args: &Args, dir: &OutputDir) {
     if !args.quiet {
-        let dir = dir.display();
+        let dir = dir.path().display();
         crate::print::note(format_args!(
             "interrupted; finished runs are kept; the same command with --out {dir} resumes"
         ));
@@ -194,8 +210,9 @@ fn plan(args: &Args) -> Result<Inputs, CommandError> {
 }
 
 /// Opens the directory, and reads its finished runs of this comparison.
-fn open(args: &Args, checked: &CheckedComparison) -> Result<(PathBuf, RunStore), CommandError> {
-    let dir = files::dir(args.out.as_deref(), &checked.plan.workloads).or_usage_error()?;
+fn open(args: &Args, checked: &CheckedComparison) -> Result<(OutputDir, RunStore), CommandError> {
+    let dir =
+        files::dir(args.out.as_deref(), &checked.plan.workloads, args.foreign).or_usage_error()?;
     let CheckedComparison { plan, machine, options, .. } = checked;
     let identity = Identity::new(plan, machine, &checked.jobs(), options.clone());
     let store = RunStore::open(&dir, &identity, plan).or_usage_error()?;
@@ -209,8 +226,8 @@ fn open(args: &Args, checked: &CheckedComparison) -> Result<(PathBuf, RunStore),
 fn publish(
     args: &Args,
     checked: &CheckedComparison,
-    outputs: &RunOutputs,
-    (dir, store): (&Path, &RunStore),
+    outputs: RunOutputs,
+    (dir, store): (&OutputDir, &RunStore),
 ) -> CommandResult {
     let about = SummaryContext {
         host: match args.host {
@@ -227,6 +244,7 @@ fn publish(
     let written = files::write(&comparison, dir, (args.csv.as_deref(), args.parquet.as_deref()));
     show(args, &comparison, dir, written.is_ok())?;
     written?;
+    outputs.error.map_or(Ok(()), Err)?;
     let all_well =
         comparison.runs.iter().all(|run| run.status == report::comparison::RunCompletion::Finished);
     if args.quiet && !args.json && !all_well {
@@ -234,20 +252,25 @@ fn publish(
             run.status != report::comparison::RunCompletion::Finished
         };
         let (n, all) = (comparison.runs.iter().filter(is_failed).count(), comparison.runs.len());
-        let dir = dir.display();
+        let dir = dir.path().display();
         crate::print::note(format_args!("{n} of {all} runs did not finish; {dir} has the reasons"));
     }
     if outputs.is_interrupted || !all_well { Err(CommandError::Reported) } else { Ok(()) }
 }
 
-fn show(args: &Args, comparison: &Comparison, dir: &Path, is_written: bool) -> anyhow::Result<()> {
+fn show(
+    args: &Args,
+    comparison: &Comparison,
+    dir: &OutputDir,
+    is_written: bool,
+) -> anyhow::Result<()> {
     let mut out = crate::print::stdout();
     if args.json {
         writeln!(out, "{}", comparison.to_json().context("cannot write JSON")?)?;
     } else if !args.quiet {
         write!(out, "{}", comparison.to_text(80))?;
         if is_written {
-            writeln!(out, "\nfiles:    {}", dir.display())?;
+            writeln!(out, "\nfiles:    {}", dir.path().display())?;
         }
     }
     Ok(())

@@ -3,8 +3,6 @@
 //! One row group; every column is optional, because any value may be absent. Without the feature the option is
 //! rejected before the first run.
 
-use std::path::Path;
-
 use report::comparison::DataTable;
 
 /// Fails, because the build feature is missing.
@@ -17,16 +15,15 @@ pub(super) fn check() -> anyhow::Result<()> {
 
 /// Is unreachable, because [`check`] fails first.
 #[cfg(not(feature = "parquet"))]
-pub(super) fn write(_table: &DataTable, _path: &Path) -> anyhow::Result<()> {
-    check()
+pub(super) fn bytes(_table: &DataTable) -> anyhow::Result<Vec<u8>> {
+    check().map(|()| Vec::new())
 }
 
 #[cfg(feature = "parquet")]
-pub(super) use enabled::{check, write};
+pub(super) use enabled::{bytes, check};
 
 #[cfg(feature = "parquet")]
 mod enabled {
-    use std::fs::File;
     use std::sync::Arc;
 
     use parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
@@ -35,7 +32,7 @@ mod enabled {
     use parquet::schema::parser::parse_message_type;
     use report::comparison::DataValue;
 
-    use super::{DataTable, Path};
+    use super::DataTable;
 
     /// Succeeds, because the build feature is present.
     #[expect(clippy::unnecessary_wraps, reason = "without the feature it fails")]
@@ -62,7 +59,7 @@ mod enabled {
         first_value.unwrap_or(Kind::Number)
     }
 
-    pub fn write(table: &DataTable, path: &Path) -> anyhow::Result<()> {
+    pub fn bytes(table: &DataTable) -> anyhow::Result<Vec<u8>> {
         let kinds: Vec<Kind> = (0..table.names.len()).map(|column| kind(table, column)).collect();
         let field = |(name, kind): (&String, &Kind)| match kind {
             Kind::Text => format!("optional binary {name} (UTF8);"),
@@ -72,7 +69,7 @@ mod enabled {
         let fields: String = table.names.iter().zip(&kinds).map(field).collect();
         let schema = Arc::new(parse_message_type(&format!("message runs {{ {fields} }}"))?);
         let properties = Arc::new(WriterProperties::builder().build());
-        let mut file = SerializedFileWriter::new(File::create(path)?, schema, properties)?;
+        let mut file = SerializedFileWriter::new(Vec::new(), schema, properties)?;
         let mut group = file.next_row_group()?;
         let mut column_idx = 0;
         while let Some(mut column) = group.next_column()? {
@@ -111,8 +108,7 @@ mod enabled {
             column_idx += 1;
         }
         group.close()?;
-        file.close()?;
-        Ok(())
+        Ok(file.into_inner()?)
     }
 
     #[cfg(test)]
@@ -139,9 +135,9 @@ mod enabled {
             };
             let dir = tempfile::tempdir().expect("a directory");
             let path = dir.path().join("t.parquet");
-            write(&table, &path).expect("written");
-            let reader =
-                SerializedFileReader::new(File::open(&path).expect("there")).expect("Parquet");
+            std::fs::write(&path, bytes(&table).expect("a file")).expect("written");
+            let file = std::fs::File::open(&path).expect("there");
+            let reader = SerializedFileReader::new(file).expect("Parquet");
             let rows = reader.get_row_iter(None).expect("rows");
             let shown: Vec<String> = rows.map(|row| row.expect("a row").to_string()).collect();
             assert_eq!(

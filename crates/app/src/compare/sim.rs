@@ -1,9 +1,8 @@
 //! A comparison on a simulated machine: parallel runs, without journals.
 
 use std::collections::BTreeMap;
-use std::fs;
-use std::path::Path;
 
+use ::files::OutputDir;
 use anyhow::Context;
 use base::StopFlag;
 use lab::compare::{
@@ -11,10 +10,12 @@ use lab::compare::{
 };
 
 use super::progress::Progress;
-use super::{Args, CheckedComparison, Inputs, RunOutputs, Timelines, files, open, publish};
+use super::{
+    Args, CheckedComparison, Inputs, RunOutputs, Timelines, files, open, publish, report_unsaved,
+};
 use crate::command_result::{CommandResult, OrUsageError};
 use crate::input;
-use crate::output::{self, cannot_write};
+use crate::output;
 use crate::run::{SimSignals, check_declared, check_polls};
 use linux::stop_signals::StopSignals;
 
@@ -58,8 +59,8 @@ pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
     let (dir, mut store) = open(args, &checked)?;
     let mut signals = StopSignals::block()?;
     run_remaining(args, &bench, &checked.plan, &mut store, &mut signals)?;
-    let timelines = match signals.received() {
-        true => BTreeMap::new(),
+    let (timelines, error) = match signals.received() {
+        true => (BTreeMap::new(), None),
         false => timelines(args, &bench, (&checked.plan, &store.done), &dir, &mut signals)?,
     };
     let is_interrupted = signals.received();
@@ -67,8 +68,8 @@ pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
         super::warn_interrupted(args, &dir);
     }
     let alone = bench.workloads().iter().map(|ready| ready.alone().to_vec()).collect();
-    let outputs = RunOutputs { alone, timelines, is_interrupted };
-    publish(args, &checked, &outputs, (&dir, &store))
+    let outputs = RunOutputs { alone, timelines, is_interrupted, error };
+    publish(args, &checked, outputs, (&dir, &store))
 }
 
 /// Runs the part of the plan that is not in the store.
@@ -85,7 +86,7 @@ fn run_remaining(
     let work = |key: &RunKey| -> anyhow::Result<_> { Ok(bench.run(plan.parts(key), &stop, None)?) };
     let receive = |event| -> anyhow::Result<()> {
         if let RunEvent::Finished(idx, metrics) = event {
-            store.save(missing[idx].clone(), metrics, plan)?;
+            report_unsaved(store.save(missing[idx].clone(), metrics, plan));
             progress.add_finished_run();
         }
         if signals.received() {
@@ -99,40 +100,44 @@ fn run_remaining(
     result
 }
 
-/// Writes the reports of single runs below the directory, and returns their paths. Existing files are not replaced,
-/// because a repeated simulated run gives the same report.
+/// Writes the reports of single runs below the directory, and returns their paths and the first write error. Existing
+/// files are not replaced, because a repeated simulated run gives the same report.
 fn timelines(
     args: &Args,
     bench: &SimBench,
     (plan, done): (&ComparePlan, &BTreeMap<RunKey, RunMetrics>),
-    dir: &Path,
+    dir: &OutputDir,
     signals: &mut StopSignals,
-) -> anyhow::Result<BTreeMap<RunKey, String>> {
+) -> anyhow::Result<(BTreeMap<RunKey, String>, Option<anyhow::Error>)> {
     let keys = match args.timelines {
-        Timelines::None => return Ok(BTreeMap::new()),
+        Timelines::None => return Ok((BTreeMap::new(), None)),
         Timelines::Median => median_runs(plan, done),
         Timelines::All => done.keys().cloned().collect(),
     };
-    let below = dir.join("timelines");
-    fs::create_dir_all(&below).with_context(|| cannot_write(&below))?;
-    let name = |key: RunKey| (files::timeline(plan, &key), key);
+    let below = output::subdir(dir, files::TIMELINES)?;
+    let name = |key: RunKey| (files::run_name(plan, &key) + ".html", key);
     let mut named: Vec<(String, RunKey)> = keys.into_iter().map(name).collect();
-    let is_there = |name: &String| dir.join(name).is_file();
+    let is_there = |name: &String| below.contains(name);
     let missing: Vec<_> = named.iter().filter(|(name, _)| !is_there(name)).collect();
     let stop = StopFlag::default();
     let work = |(_, key): &&(String, RunKey)| -> anyhow::Result<Option<String>> {
         Ok(bench.report(plan, key, &stop)?.map(|report| report.to_html()))
     };
+    let mut error = None;
     let receive = |event| -> anyhow::Result<()> {
         if signals.received() {
             stop.raise();
         }
         let RunEvent::Finished(idx, page) = event else { return Ok(()) };
-        output::write_report(&dir.join(&missing[idx].0), page)
+        if error.is_none() {
+            error = output::write_report(&below, &missing[idx].0, page).err();
+        }
+        Ok(())
     };
     run_all(&missing, input::n_threads(args.jobs), &stop, work, receive)?;
     named.retain(|(name, _)| is_there(name));
-    Ok(named.into_iter().map(|(name, key)| (key, name)).collect())
+    let path = |name| format!("{}/{name}", files::TIMELINES);
+    Ok((named.into_iter().map(|(name, key)| (key, path(name))).collect(), error))
 }
 
 /// Returns the options that affect the metrics, in addition to policies, workloads and seeds.

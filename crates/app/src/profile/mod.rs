@@ -16,7 +16,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{anyhow, bail};
 use base::{Bytes, Nanos};
 use linux::perf::PmuGroups;
 use linux::stop_signals::StopSignals;
@@ -29,7 +29,7 @@ use profiler::{Sampling, WindowMeter, WindowPlan};
 use program::Profile;
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
-use crate::output::{cannot_write, check_writable, write};
+use crate::output::{check_writable, create_dir, write};
 use crate::{input, profiles};
 use profile_output::{ProfileOutput, RunNotes};
 
@@ -304,7 +304,7 @@ fn output(args: &Args, target: &MeasuredProgram) -> anyhow::Result<PathBuf> {
         bail!("--output {name} is also the path of the charts; use .toml or --no-html");
     }
     if let Some(dir) = path.parent().filter(|dir| args.output.is_none() && !dir.exists()) {
-        std::fs::create_dir_all(dir).with_context(|| cannot_write(&path))?;
+        create_dir(dir, files::ForeignDir::Reject)?;
     }
     check_writable(&path)?;
     if !args.no_html {

@@ -4,13 +4,13 @@
 mod stream;
 mod stream_turn;
 
-use std::fs::{self, File};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use base::counted_noun;
 use engine::Engine;
+use files::NewFile;
 use journal::{
     Header, JournalLimits, JournalWriter, PolicyUsed, Recording, ReplayError, ReplaySummary, RunEnd,
 };
@@ -109,8 +109,9 @@ fn into_journal(
     path: &Path,
 ) -> Result<ReplaySummary, CommandError> {
     let file = create_journal_file(path)?;
-    write(recording, engine, header, (path, file)).inspect_err(|_| {
-        let _ = fs::remove_file(path); // An incomplete journal cannot be used.
+    let (dir, name) = (file.dir.clone(), file.name.clone());
+    write(recording, engine, header, file).inspect_err(|_| {
+        let _ = dir.remove(name); // An incomplete journal cannot be used.
     })
 }
 
@@ -118,10 +119,11 @@ fn write(
     recording: &mut Recording,
     engine: &mut Engine,
     header: &Header,
-    (path, file): (&Path, File),
+    file: NewFile,
 ) -> Result<ReplaySummary, CommandError> {
-    let cannot_write = || cannot_write(path);
-    let writer = JournalWriter::create(path, file, header, JournalLimits::default());
+    let path = file.path();
+    let cannot_write = || cannot_write(&path);
+    let writer = JournalWriter::create(file, header, JournalLimits::default());
     let mut writer = writer.with_context(cannot_write).or_usage_error()?;
     let replayed = journal::replay(recording, engine, &mut [&mut writer]).map_err(command_error)?;
     let end =

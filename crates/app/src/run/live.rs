@@ -6,7 +6,7 @@ use anyhow::Context;
 use base::{Bytes, Nanos};
 use engine::{Engine, Sink};
 use host_live::{CounterMode, LaunchHost, LaunchOptions, StandardFiles};
-use journal::{Header, JournalLimits, JournalWriter, PolicyUsed, RunEnd, RunStatus};
+use journal::{Header, JournalLimits, PolicyUsed, RunEnd, RunStatus};
 use linux::cgroup::CgroupMode;
 use program::Workload;
 use report::{Report, ReportBuilder};
@@ -15,6 +15,7 @@ use topology::Machine;
 
 use super::{Args, GRACE, LiveInput, MemoryArgs, RunDir};
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
+use crate::journal_file::JournalFile;
 use crate::output::{JOURNAL, cannot_write};
 use crate::state::RunState;
 use crate::status::unix_seconds;
@@ -25,28 +26,28 @@ use crate::view::{Mode, View};
 pub(crate) struct RunResult {
     pub report: Report,
     pub result: CommandResult,
+    /// Whether the journal, if any, is complete. If not, the error is already printed.
+    pub has_journal: bool,
 }
 
 impl RunResult {
-    /// Finishes the report and the journal. The report is finished first, so that an error of the journal does not lose
-    /// the report.
+    /// Finishes the report and the journal.
     pub(super) fn new(
         report: ReportBuilder,
-        journal: Option<JournalWriter>,
+        journal: Option<JournalFile>,
         end: &RunEnd,
         error: Option<anyhow::Error>,
     ) -> Self {
         let report = report.finish(Some(end));
-        let finished = journal.map_or(Ok(()), |mut journal| journal.finish(end));
-        let finished = finished.context("cannot finish the journal");
-        let result = match error.or(finished.err()) {
+        let has_journal = journal.is_none_or(|mut journal| journal.finish(end));
+        let result = match error {
             Some(error) => Err(CommandError::Failed(error)),
             None if end.status == RunStatus::Interrupted || !report.all_well() => {
                 Err(CommandError::Reported)
             }
             None => Ok(()),
         };
-        RunResult { report, result }
+        RunResult { report, result, has_journal }
     }
 }
 
@@ -64,11 +65,11 @@ pub(super) fn create_journal(
     dir: &RunDir,
     header: &Header,
     part: Bytes,
-) -> Result<JournalWriter, CommandError> {
+) -> Result<JournalFile, CommandError> {
     let path = dir.file(JOURNAL);
     let limits = JournalLimits { part, ..JournalLimits::default() };
-    let file = dir.journal.try_clone();
-    file.and_then(|file| JournalWriter::create(&path, file, header, limits))
+    dir.journal()
+        .and_then(|file| JournalFile::create(file, header, limits))
         .inspect_err(|_| dir.remove_unused())
         .with_context(|| cannot_write(&path))
         .or_usage_error()
@@ -131,7 +132,7 @@ pub(crate) fn run(
 struct LiveRun {
     host: LaunchHost,
     engine: Engine,
-    journal: Option<JournalWriter>,
+    journal: Option<JournalFile>,
     report: ReportBuilder,
     view: View,
     state: RunState,
@@ -227,7 +228,7 @@ fn header(
 
 fn options(args: &RunOptions<'_>, policy: &dyn Policy, dir: Option<&RunDir>) -> LaunchOptions {
     let standard_files = match dir.filter(|_| !args.passes_files) {
-        Some(dir) => StandardFiles::Directory(dir.file("jobs")),
+        Some(dir) => StandardFiles::Directory(dir.jobs.clone()),
         None => StandardFiles::Inherited,
     };
     LaunchOptions {

@@ -24,7 +24,7 @@ use topology::Machine;
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::output::JOURNAL;
-pub(crate) use crate::output::RunDir;
+pub(crate) use crate::output::{ForeignArg, RunDir};
 use crate::print::shell_word;
 use crate::report::write_files;
 use crate::tier_override::SignalArgs;
@@ -56,6 +56,8 @@ pub struct Args {
     /// number; with a single command no file is written]
     #[arg(long, short, value_name = "DIR")]
     out: Option<PathBuf>,
+    #[command(flatten)]
+    foreign: ForeignArg,
     /// Search this directory for profiles before all others; may be repeated
     #[arg(long, value_name = "DIR")]
     profiles: Vec<PathBuf>,
@@ -181,8 +183,8 @@ pub fn main(args: &Args) -> CommandResult {
     }
     let checked = LiveInput::new(args)?;
     let needs_dir = args.out.is_some() || !args.passes_files();
-    let dir = needs_dir.then(|| RunDir::make(args.out.as_deref(), &checked.workload.name));
-    let dir = dir.transpose().or_usage_error()?;
+    let make = || RunDir::make(args.out.as_deref(), &checked.workload.name, args.foreign);
+    let dir = needs_dir.then(make).transpose().or_usage_error()?;
     let run = run_live(&RunOptions::from(args), checked, dir.as_ref(), None)?;
     publish(args, run, dir.as_ref())
 }
@@ -190,8 +192,8 @@ pub fn main(args: &Args) -> CommandResult {
 /// Writes and prints the report, even after an error. A full disk does not prevent the printed report. The command
 /// fails with the first error.
 fn publish(args: &Args, run: RunResult, dir: Option<&RunDir>) -> CommandResult {
-    let RunResult { report, result } = run;
-    let written = dir.map_or(Ok(()), |dir| write_files(&report, &dir.file("")));
+    let RunResult { report, result, has_journal } = run;
+    let written = dir.map_or(Ok(()), |dir| write_files(&report, &dir.dir));
     let shown = show(args, &report, dir, written.is_ok());
     let exited = exit_status(&report).filter(|_| args.passes_files());
     if args.quiet && exited.is_none() && matches!(result, Err(CommandError::Reported)) {
@@ -202,7 +204,8 @@ fn publish(args: &Args, run: RunResult, dir: Option<&RunDir>) -> CommandResult {
         (result, _) => result?,
     }
     written?;
-    Ok(shown?)
+    shown?;
+    if has_journal { Ok(()) } else { Err(CommandError::Reported) }
 }
 
 /// Returns the exit status of the only job of a finished run, as a shell returns it: 128 and the number of the signal

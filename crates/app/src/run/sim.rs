@@ -176,7 +176,7 @@ pub(super) fn run(args: &Args) -> Result<(RunResult, RunDir), CommandError> {
 /// Runs until the end or until `stop` is raised.
 fn run_until(stop: &StopFlag, args: &Args) -> Result<(RunResult, RunDir), CommandError> {
     let SimInput { workload, machine, policy, signals, mut host } = check(stop, args)?;
-    let dir = RunDir::make(args.out.as_deref(), &workload.name).or_usage_error()?;
+    let dir = RunDir::make(args.out.as_deref(), &workload.name, args.foreign).or_usage_error()?;
     let header = header(args, &workload, machine, &*policy, &host);
     let mut journal = create_journal(&dir, &header, args.journal_part)?;
     let mut report = ReportBuilder::new(&header);

@@ -19,7 +19,7 @@ use anyhow::Context;
 use base::Nanos;
 use engine::{Engine, Host, Sink};
 use host_live::{AttachError, AttachHost, AttachOptions};
-use journal::{Header, JournalLimits, JournalWriter, PolicyUsed, RunEnd};
+use journal::{Header, JournalLimits, PolicyUsed, RunEnd};
 use program::Class;
 use sched::Policy;
 use sd_notify::NotifyState;
@@ -27,6 +27,7 @@ use topology::Machine;
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::input;
+use crate::journal_file::JournalFile;
 use crate::output::{cannot_write, check_absent, create_journal_file};
 use crate::print::{Priority, lines, note, warning};
 use crate::restore::warn_if_kept;
@@ -162,7 +163,7 @@ struct Watch {
     host: AttachHost,
     engine: Engine,
     header: Header,
-    journal: Option<JournalWriter>,
+    journal: Option<JournalFile>,
 }
 
 /// Checks options that can be checked without a change. The selection may be empty.
@@ -235,7 +236,11 @@ impl Watch {
         if next.is_none() {
             notify(&[NotifyState::Stopping]);
         }
-        self.finish(result).map(|()| next)
+        match (self.finish(result), next) {
+            // The watch continues without the journal that could not be written.
+            (Err(CommandError::Reported), Some(next)) => Ok(Some(next)),
+            (finished, next) => finished.map(|()| next),
+        }
     }
 
     fn finish(mut self, result: anyhow::Result<engine::RunSummary>) -> CommandResult {
@@ -245,11 +250,10 @@ impl Watch {
         let end = RunEnd { status, error, wall: self.host.now(), own_cpu, own_max_resident };
         warn_if_kept(self.host.is_record_kept());
         drop(self.host); // Drop restores all settings before the command ends.
-        if let Some(journal) = &mut self.journal {
-            journal.finish(&end).context("cannot finish the journal")?;
-        }
+        let has_journal = self.journal.as_mut().is_none_or(|journal| journal.finish(&end));
         // A stop signal is the normal end of a watch.
-        result.map(|_| ()).map_err(CommandError::Failed)
+        result.map_err(CommandError::Failed)?;
+        if has_journal { Ok(()) } else { Err(CommandError::Reported) }
     }
 }
 
@@ -325,9 +329,8 @@ fn host_options(
     }
 }
 
-fn begin(path: &Path, header: &Header) -> Result<JournalWriter, CommandError> {
-    let file = create_journal_file(path)?;
-    JournalWriter::create(path, file, header, JournalLimits::default())
+fn begin(path: &Path, header: &Header) -> Result<JournalFile, CommandError> {
+    JournalFile::create(create_journal_file(path)?, header, JournalLimits::default())
         .with_context(|| cannot_write(path))
         .or_usage_error()
 }

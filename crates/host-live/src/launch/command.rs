@@ -1,7 +1,7 @@
 //! Builds the spawn request of a job: program, environment, standard files and limits.
 
 use std::ffi::{CString, OsStr, OsString};
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
@@ -22,7 +22,6 @@ use rustix::termios::isatty;
 
 use super::programs::{absolute, check_kind, file_name, find_program};
 use super::{LaunchOptions, StandardFiles};
-use crate::LiveError;
 use crate::errors::kernel_message;
 
 /// Nice value of evenkeel if the kernel permits it and the nice value of the jobs is 0 or more. Below 0, evenkeel has
@@ -38,7 +37,7 @@ pub(super) struct LaunchContext {
     pub run: String,
     /// Base directory of relative paths in the workload, as an absolute path.
     pub dir: PathBuf,
-    /// Standard files of jobs. A directory is an absolute path and exists.
+    /// Standard files of jobs.
     pub standard_files: StandardFiles,
     /// The evenkeel executable.
     pub tool: PathBuf,
@@ -69,14 +68,13 @@ impl LaunchContext {
     pub(super) fn new(
         workload: &Workload,
         options: &LaunchOptions,
-        standard_files: StandardFiles,
         limit: &DescriptorLimit,
     ) -> Self {
         let own_variables = [linux::fault::VARIABLE, RUN_VARIABLE, JOB_VARIABLE];
         LaunchContext {
             run: run_id(),
             dir: absolute(&workload.dir),
-            standard_files,
+            standard_files: options.standard_files.clone(),
             tool: options.tool.clone().unwrap_or_else(own_executable),
             descriptors: limit.inherited,
             nice: raise_priority(options),
@@ -160,13 +158,10 @@ impl LaunchContext {
     }
 
     fn files(&self, job: &Job, appends: bool) -> Result<[OwnedFd; 3], String> {
-        let read = |path: &Path| open(OpenOptions::new().read(true), path, OFlags::empty());
         let input = match &job.input {
-            Some(file) => read(&self.dir.join(file))?,
-            None if self.standard_files == StandardFiles::Inherited && !isatty(stdin()) => {
-                duplicate(stdin())?
-            }
-            None => read("/dev/null".as_ref())?,
+            Some(file) => open_input(&self.dir.join(file))?,
+            None if self.standard_files.is_inherited() && !isatty(stdin()) => duplicate(stdin())?,
+            None => open_input("/dev/null".as_ref())?,
         };
         let output = self.output(job, ("out", stdout()), job.output.as_deref(), appends)?;
         let errors = self.output(job, ("err", stderr()), None, appends)?;
@@ -180,27 +175,20 @@ impl LaunchContext {
         requested: Option<&Path>,
         appends: bool,
     ) -> Result<OwnedFd, String> {
-        // The output directory may belong to another user, so that the path could be a link to a file of this user.
-        let (path, flags) = match (requested, &self.standard_files) {
-            (Some(path), _) => (self.dir.join(path), OFlags::empty()),
+        let (path, opened) = match (requested, &self.standard_files) {
+            (Some(path), _) => {
+                let path = self.dir.join(path);
+                let opened = fault::retry("openat", || files::open_job_output(&path, appends));
+                (path, opened)
+            }
             (None, StandardFiles::Directory(dir)) => {
-                (dir.join(format!("{}.{kind}", file_name(&job.name))), OFlags::NOFOLLOW)
+                let name = format!("{}.{kind}", file_name(&job.name));
+                let open = || if appends { dir.append(&name) } else { dir.recreate(&name) };
+                (dir.path().join(&name), fault::retry("openat", open))
             }
             (None, StandardFiles::Inherited) => return duplicate(own),
         };
-        let mut options = OpenOptions::new();
-        options.create(true).append(appends).write(true).truncate(!appends);
-        open(&mut options, &path, flags)
-    }
-}
-
-/// Creates the directory of the output.
-pub(super) fn prepared(files: &StandardFiles) -> Result<StandardFiles, LiveError> {
-    let StandardFiles::Directory(dir) = files else { return Ok(StandardFiles::Inherited) };
-    let path = absolute(dir);
-    match std::fs::create_dir_all(&path) {
-        Ok(()) => Ok(StandardFiles::Directory(path)),
-        Err(source) => Err(LiveError::OutputDir { path, source }),
+        job_file(opened.map_err(|error| at(&path, &error))?, &path)
     }
 }
 
@@ -209,14 +197,19 @@ fn duplicate(file: BorrowedFd<'_>) -> Result<OwnedFd, String> {
     file.try_clone_to_owned().map_err(|error| kernel_message(&error))
 }
 
-/// Opens a file of a job. Opening does not block, even for a pipe without a process at the other end.
-fn open(options: &mut OpenOptions, path: &Path, flags: OFlags) -> Result<OwnedFd, String> {
-    let flags = flags | OFlags::NONBLOCK | OFlags::NOCTTY;
-    options.custom_flags(flags.bits().cast_signed());
+/// Opens the input of a job. Opening does not block, even for a pipe without a process at the other end.
+fn open_input(path: &Path) -> Result<OwnedFd, String> {
+    let flags = OFlags::NONBLOCK | OFlags::NOCTTY;
+    let mut options = OpenOptions::new();
+    options.read(true).custom_flags(flags.bits().cast_signed());
     let file = fault::retry("openat", || options.open(path)).map_err(|error| at(path, &error))?;
+    job_file(file, path)
+}
+
+/// Checks the kind of an open file, and clears O_NONBLOCK: reads and writes of the job may block.
+fn job_file(file: File, path: &Path) -> Result<OwnedFd, String> {
     let meta = file.metadata().map_err(|error| at(path, &error))?;
     check_kind(&meta).map_err(|reason| format!("{}: {reason}", path.display()))?;
-    // O_NONBLOCK is cleared: reads and writes of the job may block.
     let now = fcntl_getfl(&file).map_err(|error| at(path, &error.into()))?;
     fcntl_setfl(&file, now - OFlags::NONBLOCK).map_err(|error| at(path, &error.into()))?;
     Ok(file.into())

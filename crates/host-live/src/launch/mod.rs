@@ -106,8 +106,7 @@ impl LaunchHost {
     ) -> Result<Self, LiveError> {
         let limit = system::raise_descriptors(DESCRIPTORS_MAX);
         let wakeups = Wakeups::new(options.takes_signals, false)?;
-        let standard_files = command::prepared(&options.standard_files)?;
-        let context = LaunchContext::new(&workload, &options, standard_files, &limit);
+        let context = LaunchContext::new(&workload, &options, &limit);
         let supervisor = match options.kill_on_exit {
             true => Some(Supervisor::start(&context.tool, &context.run)),
             false => None,

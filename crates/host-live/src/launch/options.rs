@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use base::Nanos;
+use files::OutputDir;
 use linux::tasks::CounterMode;
 
 use crate::session::memory::MemoryOptions;
@@ -47,14 +48,19 @@ pub struct LaunchOptions {
 }
 
 /// Standard input, output and error of jobs that name no file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub enum StandardFiles {
-    /// Input is `/dev/null`. Output goes to `NAME.out` and `NAME.err` in this directory, which is created if it does not
-    /// exist.
-    Directory(PathBuf),
+    /// Input is `/dev/null`. Output goes to `NAME.out` and `NAME.err` in this directory.
+    Directory(OutputDir),
     /// The files of evenkeel. If standard input is a terminal, input is `/dev/null`: the kernel stops a job that reads
     /// the terminal, because a job has a process group of its own.
     Inherited,
+}
+
+impl StandardFiles {
+    pub(super) fn is_inherited(&self) -> bool {
+        matches!(self, StandardFiles::Inherited)
+    }
 }
 
 impl Default for LaunchOptions {
@@ -65,7 +71,7 @@ impl Default for LaunchOptions {
             grace: Nanos::from_secs(5),
             fail_fast: false,
             kill_on_exit: false,
-            standard_files: StandardFiles::Directory(PathBuf::from(".")),
+            standard_files: StandardFiles::Inherited,
             time_limit: None,
             tool: None,
             takes_signals: true,

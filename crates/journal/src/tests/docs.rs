@@ -26,9 +26,8 @@ fn the_example_in_the_docs_is_a_journal() {
     // The rewritten journal is equal, so no field was misspelt and ignored.
     let copy = dir.path().join("copy.jsonl");
     let limits = crate::JournalLimits::default();
-    let file = fs::File::create(&copy).expect("can be created");
-    let mut writer =
-        crate::JournalWriter::create(&copy, file, recording.header(), limits).expect("made");
+    let file = files::NewFile::create(&copy).expect("can be created");
+    let mut writer = crate::JournalWriter::create(file, recording.header(), limits).expect("made");
     for turn in crate::read(&path).expect("a journal") {
         let turn = turn.expect("a turn");
         engine::Sink::record(&mut writer, &turn.record()).expect("can be written");

@@ -25,13 +25,13 @@ fn end() -> RunEnd {
     }
 }
 
-fn new_file(path: &Path) -> fs::File {
-    fs::File::create(path).expect("can be created")
+fn new_file(path: &Path) -> files::NewFile {
+    files::NewFile::create(path).expect("can be created")
 }
 
 fn write(path: &Path, turns: &[RecordedTurn], limits: JournalLimits) -> JournalWriter {
     let mut writer =
-        JournalWriter::create(path, new_file(path), &header(), limits).expect("can be created");
+        JournalWriter::create(new_file(path), &header(), limits).expect("can be created");
     for turn in turns {
         writer.record(&turn.record()).expect("can be written");
     }
@@ -90,7 +90,7 @@ fn the_header_is_read_back_without_the_environment() {
     let path = dir.path().join("j.jsonl");
     let mut header = header();
     header.jobs[0].env.insert("TOKEN".to_owned(), "secret".to_owned());
-    JournalWriter::create(&path, new_file(&path), &header, JournalLimits::default())
+    JournalWriter::create(new_file(&path), &header, JournalLimits::default())
         .expect("can be created");
     assert!(!fs::read_to_string(&path).expect("text").contains("secret"));
     header.jobs[0].env.clear();
@@ -244,7 +244,7 @@ fn parts_of_another_run_in_the_same_directory_are_ignored() {
     write(&path, &turns(7, 40), limits);
     let other = Header { run_id: "another".to_owned(), ..header() };
     let mut writer =
-        JournalWriter::create(&path, new_file(&path), &other, limits).expect("can be created");
+        JournalWriter::create(new_file(&path), &other, limits).expect("can be created");
     let written = turns(8, 4);
     written.iter().for_each(|turn| writer.record(&turn.record()).expect("can be written"));
     assert_eq!(read_all(&path), written);
@@ -258,7 +258,7 @@ fn a_link_in_place_of_the_created_file_is_not_followed() {
     fs::write(&target, "kept").expect("can be written");
     fs::remove_file(&path).expect("it exists");
     std::os::unix::fs::symlink(&target, &path).expect("can be created");
-    let written = JournalWriter::create(&path, file, &header(), JournalLimits::default());
+    let written = JournalWriter::create(file, &header(), JournalLimits::default());
     written.expect("can be written").finish(&end()).expect("can be written");
     assert_eq!(fs::read_to_string(&target).expect("text"), "kept");
 }

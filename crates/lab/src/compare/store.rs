@@ -11,11 +11,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use base::{Nanos, NodeId};
+use files::OutputDir;
 use program::{FilePosition, Job};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
@@ -127,6 +128,8 @@ pub enum RunStoreError {
 pub struct RunStore {
     file: File,
     path: PathBuf,
+    /// Whether a write has failed. Nothing is written afterwards, because the file may end with an incomplete line.
+    is_closed: bool,
     /// Finished runs.
     pub done: BTreeMap<RunKey, RunMetrics>,
     /// Times of jobs alone, by workload, if they were measured.
@@ -139,18 +142,16 @@ impl RunStore {
     /// # Errors
     /// The directory contains another comparison, or cannot be written.
     pub fn open(
-        dir: &Path,
+        dir: &OutputDir,
         identity: &Identity,
         plan: &ComparePlan,
     ) -> Result<Self, RunStoreError> {
-        let path = dir.join(RUNS_FILE);
+        let path = dir.path().join(RUNS_FILE);
         let io = |source| RunStoreError::Io { path: path.clone(), source };
-        let mut options = OpenOptions::new();
-        let mut file =
-            options.read(true).write(true).create(true).truncate(false).open(&path).map_err(io)?;
+        let mut file = dir.open_or_create(RUNS_FILE).map_err(io)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Err(rustix::io::Errno::WOULDBLOCK) => {
-                return Err(RunStoreError::Busy(dir.to_owned()));
+                return Err(RunStoreError::Busy(dir.path().to_owned()));
             }
             locked => locked.map_err(io::Error::from).map_err(io)?,
         }
@@ -158,7 +159,8 @@ impl RunStore {
         file.read_to_end(&mut bytes).map_err(io)?;
         let n_whole = bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         let text = String::from_utf8_lossy(&bytes[..n_whole]).into_owned();
-        let mut store = RunStore { file, path, done: BTreeMap::new(), alone: BTreeMap::new() };
+        let (done, alone) = (BTreeMap::new(), BTreeMap::new());
+        let mut store = RunStore { file, path, is_closed: false, done, alone };
         match text.lines().next() {
             Some(first) => store.take_first(dir, first, identity)?,
             None => {
@@ -180,11 +182,11 @@ impl RunStore {
 
     fn take_first(
         &self,
-        dir: &Path,
+        dir: &OutputDir,
         first: &str,
         expected: &Identity,
     ) -> Result<(), RunStoreError> {
-        let other = |difference| RunStoreError::Other { dir: dir.to_owned(), difference };
+        let other = |difference| RunStoreError::Other { dir: dir.path().to_owned(), difference };
         /// The version of a file, which is checked first because other versions have other fields.
         #[derive(Deserialize)]
         struct FileVersion {
@@ -213,10 +215,10 @@ impl RunStore {
         Some(())
     }
 
-    /// Appends a finished run of a plan.
+    /// Adds a finished run of a plan, and appends it to the file.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// The file cannot be written. The error is returned once: later runs are added in memory only.
     pub fn save(
         &mut self,
         key: RunKey,
@@ -224,24 +226,23 @@ impl RunStore {
         plan: &ComparePlan,
     ) -> Result<(), RunStoreError> {
         let number = plan.number(&key).expect("a run of this plan");
-        self.write(&RunLine::new(number, key.clone(), &metrics))?;
+        let line = RunLine::new(number, key.clone(), &metrics);
         self.done.insert(key, metrics);
-        Ok(())
+        self.write(&line)
     }
 
-    /// Appends the time of each job of a workload alone on the idle machine.
+    /// Adds the time of each job of a workload alone on the idle machine, and appends the times to the file.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// See [`RunStore::save`].
     pub fn save_solo_times(
         &mut self,
         workload: usize,
         alone: Vec<Option<Nanos>>,
     ) -> Result<(), RunStoreError> {
         let alone_ns = alone.iter().map(|time| time.map(|time| time.0)).collect();
-        self.write(&StoredLine::SoloTimes { workload, alone_ns })?;
         self.alone.insert(workload, alone);
-        Ok(())
+        self.write(&StoredLine::SoloTimes { workload, alone_ns })
     }
 
     /// Returns the runs that are not finished, in order.
@@ -257,8 +258,12 @@ impl RunStore {
 
     /// Appends a line in one write, so that SIGKILL leaves at most one incomplete line, at the end.
     fn write(&mut self, line: &impl Serialize) -> Result<(), RunStoreError> {
+        if self.is_closed {
+            return Ok(());
+        }
         let text = base::json::to_line(line).map_err(io::Error::from);
         let written = text.and_then(|text| self.file.write_all((text + "\n").as_bytes()));
+        self.is_closed = written.is_err();
         written.map_err(|source| RunStoreError::Io { path: self.path.clone(), source })
     }
 }
@@ -354,6 +359,10 @@ mod tests {
     use super::*;
     use crate::compare::columns;
 
+    fn open_dir(dir: &tempfile::TempDir) -> OutputDir {
+        OutputDir::create(dir.path(), files::ForeignDir::Reject).expect("a directory")
+    }
+
     fn plan(seeds: &[u64]) -> ComparePlan {
         let columns = columns(["linux,dfs"]).expect("sound");
         ComparePlan::new(columns, None, vec!["w".to_owned()], seeds.to_vec()).expect("sound")
@@ -392,7 +401,7 @@ mod tests {
     fn saved_runs_are_read_at_the_next_start_and_the_others_remain() {
         let dir = tempfile::tempdir().expect("a directory");
         let plan = plan(&[1, 2]);
-        let open = || RunStore::open(dir.path(), &identity(&plan, "cores=2"), &plan);
+        let open = || RunStore::open(&open_dir(&dir), &identity(&plan, "cores=2"), &plan);
         let mut store = open().expect("new");
         store.save(nth(&plan, 2), metrics(7), &plan).expect("written");
         store.save_solo_times(0, vec![Some(Nanos(9)), None]).expect("written");
@@ -407,7 +416,7 @@ mod tests {
     fn an_incomplete_line_is_dropped_and_written_again() {
         let dir = tempfile::tempdir().expect("a directory");
         let plan = plan(&[1, 2]);
-        let open = || RunStore::open(dir.path(), &identity(&plan, "cores=2"), &plan);
+        let open = || RunStore::open(&open_dir(&dir), &identity(&plan, "cores=2"), &plan);
         let mut store = open().expect("new");
         store.save(nth(&plan, 0), metrics(7), &plan).expect("written");
         store.save(nth(&plan, 1), metrics(8), &plan).expect("written");
@@ -431,10 +440,10 @@ mod tests {
     fn the_directory_of_another_comparison_is_rejected_and_unchanged() {
         let dir = tempfile::tempdir().expect("a directory");
         let first = plan(&[1, 2]);
-        drop(RunStore::open(dir.path(), &identity(&first, "cores=2"), &first).expect("new"));
+        drop(RunStore::open(&open_dir(&dir), &identity(&first, "cores=2"), &first).expect("new"));
         let before = std::fs::read(dir.path().join(RUNS_FILE)).expect("there");
         let message = |plan: &ComparePlan, machine: &str| {
-            let opened = RunStore::open(dir.path(), &identity(plan, machine), plan);
+            let opened = RunStore::open(&open_dir(&dir), &identity(plan, machine), plan);
             let message = opened.expect_err("another").to_string();
             message.replace(&dir.path().display().to_string(), "DIR")
         };
@@ -452,7 +461,7 @@ mod tests {
     fn a_second_writer_is_rejected_and_an_invalid_line_is_named() {
         let dir = tempfile::tempdir().expect("a directory");
         let plan = plan(&[1]);
-        let open = || RunStore::open(dir.path(), &identity(&plan, "cores=2"), &plan);
+        let open = || RunStore::open(&open_dir(&dir), &identity(&plan, "cores=2"), &plan);
         let first = open().expect("new");
         assert!(matches!(open(), Err(RunStoreError::Busy(_))));
         drop(first);

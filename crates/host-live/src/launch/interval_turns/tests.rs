@@ -31,7 +31,9 @@ fn turns_of(shell: &str, every: u64, enough: usize) -> Option<Vec<(Nanos, Vec<Ca
     let machine = linux::topology::read("/".as_ref()).expect("this machine");
     let options = LaunchOptions {
         interval: Idle.interval(),
-        standard_files: StandardFiles::Directory(dir.path().to_owned()),
+        standard_files: StandardFiles::Directory(
+            files::OutputDir::create(dir.path(), files::ForeignDir::Reject).expect("a directory"),
+        ),
         takes_signals: false,
         is_sole_parent: false,
         undo_dirs: Some(vec![dir.path().join("state")]),

@@ -18,6 +18,7 @@ mod profiles;
 mod record;
 mod reports;
 mod reproduce;
+mod restoring;
 mod seeds;
 mod simulated;
 mod streams;

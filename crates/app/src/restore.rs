@@ -3,16 +3,20 @@
 //!
 //! Text and JSON have one entry per process and group of threads with the same settings.
 
+use std::collections::BTreeMap;
 use std::io::Write;
 
 use base::counted_noun;
+use linux::stop_signals::StopSignals;
 use linux::undo::{
     self, Entry, FileReport, KernelGroupEntry, KernelGroupKind, KernelGroupRestoreAction,
-    RestoreAction, RestoreVerdict, Restored,
+    RestoreAction, RestoreControl, RestoreProgress, RestoreVerdict, Restored, UnfinishedCause,
+    UnfinishedRestore,
 };
 use serde_json::{Value, json};
 
 use crate::command_result::{CommandError, CommandResult};
+use crate::print::Priority;
 
 /// Restore the settings that an evenkeel process changed before it was killed
 #[derive(Debug, clap::Args)]
@@ -27,7 +31,14 @@ pub struct Args {
 
 /// Restores all undo records of this user. Fails if a setting could not be restored.
 pub fn main(args: &Args) -> CommandResult {
-    let restored = undo::restore(&undo::dirs(), args.dry_run);
+    let mut signals = StopSignals::block_terminating()?;
+    let control = RestoreControl {
+        dry_run: args.dry_run,
+        is_stop_requested: &|| signals.is_pending(),
+        on_progress: &print_progress,
+        ..RestoreControl::default()
+    };
+    let restored = undo::restore_with(control, &undo::dirs());
     let mut out = crate::print::stdout();
     if args.json {
         let text = base::json::to_indented(&to_json(&restored, args.dry_run))?;
@@ -42,17 +53,33 @@ pub fn main(args: &Args) -> CommandResult {
     if !failed && !args.dry_run {
         crate::status::remove_stale(|_| true);
     }
+    signals.take(); // A pending stop signal must not end the command with another status.
     if failed || !restored.problems.is_empty() { Err(CommandError::Reported) } else { Ok(()) }
 }
 
-/// Returns the text of the restored settings, one line each. `run` prints this text at its start.
+/// Prints the progress of a restore that takes longer than a second.
+pub(crate) fn print_progress(progress: &RestoreProgress) {
+    let RestoreProgress { n_passes, n_inspected, n_restored } = progress;
+    crate::print::note(format_args!(
+        "restore: pass {}, {} inspected, {n_restored} restored",
+        n_passes + 1,
+        counted_noun(*n_inspected, "thread")
+    ));
+}
+
+/// Returns the text of the restored settings, one line for equal results of all processes of a program. `run` and
+/// `watch` print this text at their start.
 pub fn to_text(restored: &Restored, dry_run: bool) -> String {
     let mut lines = Vec::new();
     for file in &restored.files {
-        lines.extend(file.entries.iter().map(|entry| sentence(entry, dry_run)));
+        lines.extend(grouped(&file.entries).iter().map(|group| sentence(group, dry_run)));
         lines.extend(file.kernel_groups.iter().map(|group| group_sentence(group, dry_run)));
         let path = file.path.display();
-        lines.extend(note(file).map(|note| format!("{path}: {note}")));
+        let unfinished = file.unfinished.map(|end| {
+            format!("kept: {}; run evenkeel restore again", unfinished_sentence(end))
+        });
+        let note = unfinished.or_else(|| note(file).map(str::to_owned));
+        lines.extend(note.map(|note| format!("{path}: {note}")));
         if file.n_damaged != 0 {
             let (n_damaged, first) = (file.n_damaged, file.first_damaged);
             let damaged = match n_damaged {
@@ -75,10 +102,34 @@ pub fn to_text(restored: &Restored, dry_run: bool) -> String {
     lines.iter().map(|line| base::printable(line) + "\n").collect()
 }
 
-fn sentence(entry: &Entry, dry_run: bool) -> String {
-    let Entry { job, process, comm, n_threads, action } = entry;
-    let threads = counted_noun(*n_threads, "thread");
-    let prefix = format!("{job}: process {process} ({comm}), {threads}:");
+/// Processes of a job with the same name and the same result.
+struct ProcessGroup<'a> {
+    first: &'a Entry,
+    n_processes: u32,
+    n_threads: u32,
+}
+
+fn grouped(entries: &[Entry]) -> Vec<ProcessGroup<'_>> {
+    let mut groups: BTreeMap<(&str, &str, &RestoreAction), ProcessGroup<'_>> = BTreeMap::new();
+    for entry in entries {
+        let group = groups.entry((&entry.job, &entry.comm, &entry.action));
+        let group = group.or_insert(ProcessGroup { first: entry, n_processes: 0, n_threads: 0 });
+        group.n_processes += 1;
+        group.n_threads += entry.n_threads;
+    }
+    let mut groups: Vec<ProcessGroup<'_>> = groups.into_values().collect();
+    groups.sort_by_key(|group| (&group.first.job, group.first.process));
+    groups
+}
+
+fn sentence(group: &ProcessGroup<'_>, dry_run: bool) -> String {
+    let Entry { job, process, comm, action, .. } = group.first;
+    let threads = counted_noun(group.n_threads, "thread");
+    let processes = match group.n_processes {
+        1 => format!("process {process} ({comm})"),
+        n => format!("{n} processes ({comm}; the first is {process})"),
+    };
+    let prefix = format!("{job}: {processes}, {threads}:");
     match action {
         RestoreAction::Restored { from, to } if dry_run => {
             format!("{prefix} would be restored from CPUs {from} to {to}")
@@ -126,6 +177,27 @@ fn group_json(group: &KernelGroupEntry) -> Value {
     let mut value = json!({ "group": group.name, "kind": kind, "action": action });
     cause.into_iter().for_each(|cause| value["reason"] = cause.as_str().into());
     value
+}
+
+/// Returns the reason for the early end of a restore, with what remains.
+fn unfinished_sentence(unfinished: UnfinishedRestore) -> String {
+    let UnfinishedRestore { cause, n_not_inspected, n_restored_last } = unfinished;
+    let cause = match cause {
+        UnfinishedCause::Stopped => "stopped by a signal".to_owned(),
+        UnfinishedCause::Limit => format!(
+            "stopped after {} s: a program starts processes faster than they are restored",
+            undo::RestoreLimits::default().time_max.as_secs()
+        ),
+    };
+    let remaining = match n_not_inspected {
+        0 => {
+            let threads = counted_noun(n_restored_last, "thread");
+            format!("children of {threads} that the last pass restored may have changed affinity")
+        }
+        1 => "1 process was not inspected".to_owned(),
+        n => format!("{n} processes were not inspected"),
+    };
+    format!("{cause}; {remaining}")
 }
 
 /// Returns a note about a whole record file.
@@ -176,8 +248,21 @@ fn file_json(file: &FileReport) -> Value {
         "verdict": verdict,
         "n_damaged": n_damaged,
         "first_damaged_line": (n_damaged != 0).then_some(file.first_damaged),
+        "unfinished": file.unfinished.map(unfinished_json),
         "entries": entries,
         "groups": groups,
+    })
+}
+
+fn unfinished_json(unfinished: UnfinishedRestore) -> Value {
+    let cause = match unfinished.cause {
+        UnfinishedCause::Stopped => "stopped",
+        UnfinishedCause::Limit => "limit",
+    };
+    json!({
+        "cause": cause,
+        "n_processes_not_inspected": unfinished.n_not_inspected,
+        "n_threads_restored_in_last_pass": unfinished.n_restored_last,
     })
 }
 
@@ -207,10 +292,42 @@ fn entry_json(entry: &Entry) -> Value {
     value
 }
 
-/// Prints a warning if a setting could not be restored.
-pub(crate) fn warn_if_kept(is_kept: bool) {
-    if is_kept {
-        crate::print::warning("some settings could not be restored; run evenkeel restore");
+/// Prints the settings that could not be restored, and how to continue.
+pub(crate) fn print_remaining(remaining: Option<&Restored>) {
+    let Some(remaining) = remaining else { return };
+    let is_failed = |entry: &&Entry| matches!(entry.action, RestoreAction::Failed(_));
+    let failed: Vec<Entry> =
+        remaining.files.iter().flat_map(|file| &file.entries).filter(is_failed).cloned().collect();
+    let groups = remaining.files.iter().flat_map(|file| &file.kernel_groups);
+    let is_failed_group =
+        |group: &&KernelGroupEntry| matches!(group.action, KernelGroupRestoreAction::Failed(_));
+    let unfinished = remaining.files.iter().filter_map(|file| file.unfinished);
+    let mut lines: Vec<String> =
+        grouped(&failed).iter().map(|group| sentence(group, false)).collect();
+    lines.extend(groups.filter(is_failed_group).map(|group| group_sentence(group, false)));
+    lines.extend(unfinished.map(unfinished_sentence));
+    lines.extend(remaining.problems.iter().cloned());
+    for line in &lines {
+        crate::print::warning(base::printable(line));
+    }
+    crate::print::warning("some settings could not be restored; run evenkeel restore");
+}
+
+/// Prints the settings of killed runs that were restored at the start. With `quiet` only incomplete restores are
+/// printed.
+pub(crate) fn print_restored(restored: &Restored, quiet: bool) {
+    let is_kept = |file: &FileReport| file.verdict == RestoreVerdict::Kept;
+    let is_incomplete = restored.files.iter().any(is_kept);
+    if !restored.files.is_empty() && (is_incomplete || !quiet) {
+        let priority = if is_incomplete { Priority::Warning } else { Priority::Notice };
+        crate::print::lines(priority, &to_text(restored, false));
+    }
+}
+
+/// Prints the signal that ended a run or a watch, if it is not a usual stop signal.
+pub(crate) fn print_unusual_signal(name: Option<&str>) {
+    if let Some(name) = name {
+        crate::print::note(format_args!("ended by {name}"));
     }
 }
 
@@ -245,6 +362,7 @@ mod tests {
             has_changes: true,
             n_damaged: 0,
             first_damaged: 0,
+            unfinished: None,
         };
         let group = |action| KernelGroupEntry {
             kind: KernelGroupKind::MonGroup,
@@ -288,6 +406,41 @@ mod tests {
         "#]]
         .assert_eq(&to_text(&Restored::default(), false));
         assert!(to_text(&restored(), true).contains("would be restored"));
+    }
+
+    #[test]
+    fn equal_results_of_several_processes_are_one_line_in_text_and_separate_in_json() {
+        let mut restored = restored();
+        let file = &mut restored.files[0];
+        let mut second = file.entries[0].clone();
+        second.process = 97;
+        file.entries.push(second);
+        let text = to_text(&restored, false);
+        let line = "sort: 2 processes (sort; the first is 41), 4 threads: restored from CPUs 1 to 0-3";
+        assert_eq!(text.lines().next(), Some(line));
+        assert_eq!(to_json(&restored, false)["files"][0]["entries"][4]["process"], 97);
+    }
+
+    #[test]
+    fn an_early_end_states_its_cause_and_what_remains() {
+        let mut restored = restored();
+        restored.files.truncate(1);
+        restored.files[0].entries.clear();
+        let mut text = |cause, n_not_inspected| {
+            let end = UnfinishedRestore { cause, n_not_inspected, n_restored_last: 7 };
+            restored.files[0].unfinished = Some(end);
+            to_text(&restored, false) + &format!("{}\n", to_json(&restored, false)["files"][0]["unfinished"])
+        };
+        expect![[r#"
+            /run/evenkeel/a.undo: kept: stopped by a signal; 812 processes were not inspected; run evenkeel restore again
+            {"cause":"stopped","n_processes_not_inspected":812,"n_threads_restored_in_last_pass":7}
+        "#]]
+        .assert_eq(&text(UnfinishedCause::Stopped, 812));
+        expect![[r#"
+            /run/evenkeel/a.undo: kept: stopped after 10 s: a program starts processes faster than they are restored; children of 7 threads that the last pass restored may have changed affinity; run evenkeel restore again
+            {"cause":"limit","n_processes_not_inspected":0,"n_threads_restored_in_last_pass":7}
+        "#]]
+        .assert_eq(&text(UnfinishedCause::Limit, 0));
     }
 
     #[test]

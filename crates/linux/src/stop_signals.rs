@@ -12,9 +12,65 @@ use std::time::Duration;
 use base::StopFlag;
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 /// Poll interval of the helper thread of [`StopSignals::run_with_flag`].
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Signals of [`StopSignals::block_terminating`], without the real-time signals.
+const TERMINATING: [Signal; 15] = [
+    Signal::SIGINT,
+    Signal::SIGQUIT,
+    Signal::SIGTERM,
+    Signal::SIGHUP,
+    Signal::SIGABRT,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGALRM,
+    Signal::SIGVTALRM,
+    Signal::SIGPROF,
+    Signal::SIGIO,
+    Signal::SIGPWR,
+    Signal::SIGSTKFLT,
+    Signal::SIGXCPU,
+    Signal::SIGXFSZ,
+];
+
+/// Returns whether a signal requests the end of a command: INT, QUIT or TERM.
+pub fn is_request(signal: u32) -> bool {
+    [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM].map(number).contains(&signal.cast_signed())
+}
+
+/// Returns whether a signal is SIGHUP.
+pub fn is_hang_up(signal: u32) -> bool {
+    signal.cast_signed() == number(Signal::SIGHUP)
+}
+
+/// Returns the name of a signal if it is not one of the usual stop signals INT, QUIT, TERM and HUP.
+pub fn unusual_name(signal: u32) -> Option<String> {
+    let is_usual = is_request(signal) || is_hang_up(signal);
+    let signal = signal.cast_signed();
+    let name = || {
+        let known = Signal::try_from(signal).ok().map(|known| known.as_str().to_owned());
+        known.unwrap_or_else(|| format!("signal {signal}"))
+    };
+    (!is_usual).then(name)
+}
+
+fn number(signal: Signal) -> i32 {
+    signal as i32
+}
+
+fn set_of(signals: impl IntoIterator<Item = i32>) -> SigSet {
+    let mut set = *SigSet::empty().as_ref();
+    // No fault injection: the call fails for invalid signal numbers only.
+    for signal in signals {
+        // SAFETY: the pointer is to an initialized set on the stack.
+        unsafe { libc::sigaddset(&raw mut set, signal) };
+    }
+    // SAFETY: the set was initialized by `SigSet::empty`.
+    unsafe { SigSet::from_sigset_t_unchecked(set) }
+}
 
 /// Blocked stop signals of this process.
 #[derive(Debug)]
@@ -30,25 +86,28 @@ impl StopSignals {
     /// # Errors
     /// The kernel rejects the signal mask or the signalfd.
     pub fn block() -> io::Result<Self> {
-        StopSignals::block_all(&[Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP])
+        StopSignals::block_set([Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].map(number))
     }
 
-    /// Blocks these signals.
+    /// Blocks every signal whose default action would terminate a process before it has restored its changes. Signals
+    /// of program errors are not blocked: SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP and SIGSYS.
     ///
     /// # Errors
     /// Same as [`StopSignals::block`].
-    pub fn block_all(signals: &[Signal]) -> io::Result<Self> {
+    pub fn block_terminating() -> io::Result<Self> {
+        let real_time = libc::SIGRTMIN()..=libc::SIGRTMAX();
+        StopSignals::block_set(TERMINATING.map(number).into_iter().chain(real_time))
+    }
+
+    fn block_set(signals: impl IntoIterator<Item = i32>) -> io::Result<Self> {
         let context = |text: &'static str| {
             move |errno: nix::errno::Errno| {
                 let error = io::Error::from(errno);
                 io::Error::new(error.kind(), format!("{text}: {error}"))
             }
         };
-        let signals: SigSet = signals
-            .iter()
-            .copied()
-            .filter(|&signal| !crate::system::is_ignored(signal as i32))
-            .collect();
+        let signals =
+            set_of(signals.into_iter().filter(|&signal| !crate::system::is_ignored(signal)));
         let previous_mask =
             SigSet::thread_get_mask().map_err(context("cannot read the signal mask"))?;
         signals.thread_block().map_err(context("cannot block signals"))?;
@@ -62,6 +121,14 @@ impl StopSignals {
     pub fn received(&mut self) -> bool {
         self.has_received |= matches!(self.signalfd.read_signal(), Ok(Some(_)));
         self.has_received
+    }
+
+    /// Returns whether a signal is pending. The signal stays in the queue.
+    pub fn is_pending(&self) -> bool {
+        // No fault injection: the call fails for invalid arguments only.
+        let mut polled = [PollFd::new(&self.signalfd, PollFlags::IN)];
+        let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        poll(&mut polled, Some(&at_once)).is_ok_and(|n_ready| 0 < n_ready)
     }
 
     /// Returns the numbers of the pending signals and removes these signals from the queue.

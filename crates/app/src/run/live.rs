@@ -17,6 +17,7 @@ use super::{Args, GRACE, LiveInput, MemoryArgs, RunDir};
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::journal_file::JournalFile;
 use crate::output::{JOURNAL, cannot_write};
+use crate::restore::{print_progress, print_remaining, print_restored, print_unusual_signal};
 use crate::state::RunState;
 use crate::status::unix_seconds;
 use crate::tier_override::SignalArgs;
@@ -150,6 +151,7 @@ impl LiveRun {
         let mut header = header(args, &workload, machine, &*policy);
         let options = options(args, &*policy, dir);
         let host = LaunchHost::new(workload, &header.machine, options)?;
+        print_restored(host.restored(), args.quiet);
         let (cpu_before, _) = own_use();
         header.run_id = host.run_id().to_owned();
         header.options.insert("cgroups".to_owned(), host.cgroup_description());
@@ -198,7 +200,8 @@ impl LiveRun {
         let error_text = error.as_ref().map(|error| format!("{error:#}"));
         let wall = self.host.now();
         let end = RunEnd { status, error: error_text, wall, own_cpu, own_max_resident };
-        crate::restore::warn_if_kept(self.host.is_record_kept());
+        print_unusual_signal(self.host.unusual_stop_signal());
+        print_remaining(self.host.remaining());
         RunResult::new(self.report, self.journal, &end, error)
     }
 }
@@ -242,6 +245,7 @@ fn options(args: &RunOptions<'_>, policy: &dyn Policy, dir: Option<&RunDir>) -> 
         memory: args.memory.options(),
         counters: args.counters,
         cgroups: args.cgroups,
+        on_restore_progress: print_progress,
         ..LaunchOptions::default()
     }
 }

@@ -29,8 +29,8 @@ use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::input;
 use crate::journal_file::JournalFile;
 use crate::output::{cannot_write, check_absent, create_journal_file};
-use crate::print::{Priority, lines, note, warning};
-use crate::restore::warn_if_kept;
+use crate::print::{note, warning};
+use crate::restore::{print_progress, print_remaining, print_restored, print_unusual_signal};
 use crate::run::{CountersArg, MemoryArgs};
 use crate::status::unix_seconds;
 use crate::tier_override::{SignalArgs, check_readable};
@@ -188,10 +188,7 @@ impl Watch {
         let mut options = host_options(args, &selection, interval, &machine);
         options.reloads = reload.is_some();
         let host = AttachHost::new(&machine, options).or_usage_error()?;
-        let text = crate::restore::to_text(host.restored(), false);
-        if !host.restored().files.is_empty() && !args.quiet {
-            lines(Priority::Notice, &text);
-        }
+        print_restored(host.restored(), args.quiet);
         let policy = policy::with_trials(policy, args.act);
         let header = Header {
             tool: env!("CARGO_PKG_VERSION").to_owned(),
@@ -248,7 +245,8 @@ impl Watch {
         let error = result.as_ref().err().map(|error| format!("{error:#}"));
         let (own_cpu, own_max_resident) = crate::run::own_use();
         let end = RunEnd { status, error, wall: self.host.now(), own_cpu, own_max_resident };
-        warn_if_kept(self.host.is_record_kept());
+        print_unusual_signal(self.host.unusual_stop_signal());
+        print_remaining(self.host.remaining());
         drop(self.host); // Drop restores all settings before the command ends.
         let has_journal = self.journal.as_mut().is_none_or(|journal| journal.finish(&end));
         // A stop signal is the normal end of a watch.
@@ -325,6 +323,7 @@ fn host_options(
         machine: Some(machine.clone()),
         idle_after: args.idle_after,
         memory: args.memory.options(),
+        on_restore_progress: print_progress,
         ..AttachOptions::default()
     }
 }

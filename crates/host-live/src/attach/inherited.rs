@@ -42,6 +42,8 @@ pub(super) struct InheritedAffinity {
 /// The masks that evenkeel set and that descendants of a released process may have.
 #[derive(Clone, Debug)]
 struct AncestorMasks {
+    /// Name of the job in the undo record.
+    name: String,
     process: TaskId,
     base: Arc<CpuSet>,
     masks: Vec<Arc<CpuSet>>,
@@ -62,6 +64,7 @@ impl AncestorMasks {
         let attached = jobs.get(job)?;
         let state = &attached.affinity;
         Some(AncestorMasks {
+            name: state.name.clone(),
             process: task_id(state.pid, attached.start_time_ticks),
             base: Arc::clone(&state.base),
             masks: state.assigned_masks().cloned().collect(),
@@ -73,11 +76,27 @@ impl AncestorMasks {
         *mask != *self.base && self.masks.iter().any(|assigned| **assigned == *mask)
     }
 
-    /// Restores all threads of a process with an assigned mask. Returns whether all calls succeeded.
+    /// Restores all threads of a process with an assigned mask. Returns whether no running thread has such a mask.
     fn release_process(&self, pid: u32) -> bool {
         restore_threads(pid, |tid| {
             Ok(self.is_assigned(&affinity::get(tid)?).then(|| (*self.base).clone()))
         })
+    }
+
+    /// Records the ancestor again, because a descendant could not be restored, and the job may have been removed from
+    /// the record. `restore` then finds the descendants of the ancestor.
+    fn keep_record(&self, session: &mut Session) {
+        let TaskId { tid, start_time_ticks } = self.process;
+        if let Some(mask) = self.masks.last() {
+            let before = self.masks.first().unwrap_or(mask);
+            // If the line cannot be written, the record stays without the descendants.
+            let _ = session.undo.set(
+                &self.name,
+                [&self.base, before, mask],
+                vec![(tid, start_time_ticks, tid)],
+            );
+        }
+        session.undo.keep();
     }
 
     /// Restores undiscovered descendants, except jobs. Returns whether a descendant could not be restored.
@@ -197,7 +216,7 @@ impl InheritedMasks {
             if state.is_none_or(|state| state.placed.is_none())
                 && ancestor.release_descendants(session)
             {
-                session.undo.keep();
+                ancestor.keep_record(session);
             }
             if now < until {
                 self.released.push((until, ancestor));

@@ -38,7 +38,7 @@ use base::{JobId, Nanos};
 use engine::{Approved, Host};
 use linux::proc_dir::ProcDir;
 use linux::tasks::SampleTime;
-use linux::undo::{self, Log, Restored};
+use linux::undo::{self, Log, RestoreControl, Restored};
 use linux::{affinity, system};
 use program::Class;
 use sched::{
@@ -130,7 +130,7 @@ impl AttachHost {
         let inspector = ProcessInspector::new(proc, options.selection.clone(), options.act)
             .map_err(AttachError::Proc)?;
         let run = system::random_id("/".as_ref()).map_err(AttachError::Proc)?;
-        let undo = open_undo(&options, &run)?;
+        let undo = open_undo(&options, &run, &wakeups)?;
         let interval = Some(options.interval);
         let config = SessionConfig {
             run,
@@ -200,10 +200,14 @@ impl AttachHost {
         self.session.now()
     }
 
-    /// Returns whether a setting could not be restored after the watch. In this case the undo record is kept for
-    /// `evenkeel restore`.
-    pub fn is_record_kept(&self) -> bool {
-        self.session.undo.is_kept()
+    /// Returns the name of the signal that ended the watch if it is not INT, QUIT, TERM or HUP.
+    pub fn unusual_stop_signal(&self) -> Option<&str> {
+        self.session.wakeups.unusual_signal()
+    }
+
+    /// Returns the settings that could not be restored after the watch, for which the undo record is kept.
+    pub fn remaining(&self) -> Option<&Restored> {
+        self.session.undo.remaining()
     }
 
     /// Returns whether a signal or [`Host::stop`] ended the watch.
@@ -427,17 +431,26 @@ impl AttachHost {
                 }
             }
         });
-        session.undo.close();
+        session.undo.close("/".as_ref());
     }
 }
 
 /// Restores changes of killed runs and opens the undo record, but only if the watch may act.
-fn open_undo(options: &AttachOptions, run: &str) -> Result<UndoRecord, AttachError> {
+fn open_undo(
+    options: &AttachOptions,
+    run: &str,
+    wakeups: &Wakeups,
+) -> Result<UndoRecord, AttachError> {
     if !options.act {
         return Ok(UndoRecord::new(Err("dry run".to_owned()), Restored::default()));
     }
     let dirs = options.undo_dirs.clone().unwrap_or_else(undo::dirs);
-    let restored = undo::restore(&dirs, false);
+    let control = RestoreControl {
+        is_stop_requested: &|| wakeups.is_stop_requested(),
+        on_progress: &options.on_restore_progress,
+        ..RestoreControl::default()
+    };
+    let restored = undo::restore_with(control, &dirs);
     let log = Log::create_watching(run.to_owned(), &dirs);
     let log = log.map_err(|error| AttachError::NoUndo(with_causes(&error)))?;
     Ok(UndoRecord::new(Ok(log), restored))

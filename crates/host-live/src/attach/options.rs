@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use base::Nanos;
 use linux::tasks::CounterMode;
+use linux::undo::RestoreProgress;
 use program::Class;
 use topology::Machine;
 
@@ -38,6 +39,8 @@ pub struct AttachOptions {
     pub reloads: bool,
     /// Directories for undo records; `None`: the default directories ([`linux::undo::dirs`]).
     pub undo_dirs: Option<Vec<PathBuf>>,
+    /// Receives the progress of a long restore of killed runs at the start.
+    pub on_restore_progress: fn(&RestoreProgress),
     /// Options of page migration and of memory samples.
     pub memory: MemoryOptions,
     /// Mode of the counters of tasks.
@@ -63,6 +66,7 @@ impl Default for AttachOptions {
             takes_signals: true,
             reloads: false,
             undo_dirs: None,
+            on_restore_progress: |_| (),
             memory: MemoryOptions::default(),
             counters: CounterMode::Auto,
             machine: None,

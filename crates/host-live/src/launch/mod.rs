@@ -32,7 +32,7 @@ use base::{JobId, Nanos};
 use engine::{Approved, Host};
 use linux::child_exit::SigchldGuard;
 use linux::tasks::{CounterMode, SampleTime};
-use linux::undo::{self, Log, Restored};
+use linux::undo::{self, Log, RestoreControl, Restored};
 use linux::{affinity, system};
 use program::{MemoryPolicy, Workload};
 use sched::{
@@ -128,7 +128,8 @@ impl LaunchHost {
             limit,
             n_jobs: workload.jobs.len() as u64,
         };
-        let session = Session::open(config, wakeups, open_undo(&context.run, &options));
+        let undo = open_undo(&context.run, &options, &wakeups);
+        let session = Session::open(config, wakeups, undo);
         let mut host = LaunchHost::with_session(session, context, supervisor, machine, options);
         host.take_jobs(workload);
         host.become_subreaper();
@@ -210,10 +211,14 @@ impl LaunchHost {
         &self.session.undo.restored
     }
 
-    /// Returns whether a setting could not be restored after the run. In this case the undo record is kept for
-    /// `evenkeel restore`.
-    pub fn is_record_kept(&self) -> bool {
-        self.session.undo.is_kept()
+    /// Returns the name of the signal that ended the run if it is not INT, QUIT, TERM or HUP.
+    pub fn unusual_stop_signal(&self) -> Option<&str> {
+        self.session.wakeups.unusual_signal()
+    }
+
+    /// Returns the settings that could not be restored after the run, for which the undo record is kept.
+    pub fn remaining(&self) -> Option<&Restored> {
+        self.session.undo.remaining()
     }
 
     /// Returns the id of this run, unique on the machine.
@@ -370,7 +375,7 @@ impl LaunchHost {
         if !self.run.cgroups.end_all(undo) || !no_mon_groups {
             undo.keep(); // `evenkeel restore` removes the groups later.
         }
-        undo.close();
+        undo.close(&self.options.resctrl_root);
     }
 
     fn release_late_children(&mut self, running: &[JobId]) {
@@ -474,9 +479,15 @@ impl Drop for LaunchHost {
 }
 
 /// Restores changes of killed runs, and opens the undo record.
-fn open_undo(run: &str, options: &LaunchOptions) -> UndoRecord {
+fn open_undo(run: &str, options: &LaunchOptions, wakeups: &Wakeups) -> UndoRecord {
     let dirs = options.undo_dirs.clone().unwrap_or_else(undo::dirs);
-    let restored = undo::restore_below(&options.resctrl_root, &dirs, false);
+    let control = RestoreControl {
+        groups_root: &options.resctrl_root,
+        is_stop_requested: &|| wakeups.is_stop_requested(),
+        on_progress: &options.on_restore_progress,
+        ..RestoreControl::default()
+    };
+    let restored = undo::restore_with(control, &dirs);
     let log = Log::create_for(run.to_owned(), &dirs);
     UndoRecord::new(log.map_err(|error| with_causes(&error)), restored)
 }

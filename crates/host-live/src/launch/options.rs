@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use base::Nanos;
 use files::OutputDir;
 use linux::tasks::CounterMode;
+use linux::undo::RestoreProgress;
 
 use crate::session::memory::MemoryOptions;
 
@@ -39,6 +40,8 @@ pub struct LaunchOptions {
     pub counters: CounterMode,
     /// Directories for undo records; `None`: the default directories ([`linux::undo::dirs`]).
     pub undo_dirs: Option<Vec<PathBuf>>,
+    /// Receives the progress of a long restore of killed runs at the start.
+    pub on_restore_progress: fn(&RestoreProgress),
     /// Use of cgroups for jobs with bound memory.
     pub cgroups: linux::cgroup::CgroupMode,
     /// Root of the resctrl and cgroup file systems: `/` outside of tests.
@@ -79,6 +82,7 @@ impl Default for LaunchOptions {
             is_sole_parent: true,
             counters: CounterMode::Auto,
             undo_dirs: None,
+            on_restore_progress: |_| (),
             cgroups: linux::cgroup::CgroupMode::Auto,
             resctrl_root: PathBuf::from("/"),
             memory: MemoryOptions::default(),

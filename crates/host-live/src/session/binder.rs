@@ -297,7 +297,7 @@ impl Binder<'_> {
         let threads = self.tasks.threads_of(state.job);
         let known: BTreeSet<TaskId> = threads.map(|(_, thread)| thread.id).collect();
         let Some(records) = self.undo.records() else { return false };
-        let recorded = records.tasks().filter(|(_, change)| change.job == state.name);
+        let recorded = records.tasks_of(&state.name);
         let lost =
             recorded.filter(|(id, change)| !known.contains(id) && !is_tracked(change.process));
         let mut any_assigned = false;

@@ -3,10 +3,12 @@
 //! Without a record no setting is changed. If a line cannot be written, the change is rejected. If a line that
 //! *removes* an entry cannot be written, `restore` finds that the setting is already restored.
 
+use std::path::Path;
+
 use base::CpuSet;
 use linux::cgroup::DelegatedCgroup;
 use linux::fault;
-use linux::undo::{Log, Records, Restored};
+use linux::undo::{Log, Records, RestoreControl, Restored};
 use sched::{CauseAndDetail, RejectCause};
 
 use crate::errors::with_causes;
@@ -20,14 +22,15 @@ pub(crate) struct UndoRecord {
     log: Result<Log, String>,
     /// Unconfirmed changes: a thread that was forked during the change may have the previous mask.
     unconfirmed: Vec<u64>,
-    is_kept: bool,
+    /// Settings that could not be restored, after [`UndoRecord::close`].
+    remaining: Option<Restored>,
     /// Changes of killed runs that evenkeel restored at its start.
     pub restored: Restored,
 }
 
 impl UndoRecord {
     pub(crate) fn new(log: Result<Log, String>, restored: Restored) -> Self {
-        UndoRecord { log, unconfirmed: Vec::new(), is_kept: false, restored }
+        UndoRecord { log, unconfirmed: Vec::new(), remaining: None, restored }
     }
 
     pub(crate) fn missing_because(&self) -> Option<&str> {
@@ -129,19 +132,21 @@ impl UndoRecord {
         }
     }
 
-    /// Closes the record. Removes the file unless a setting could not be restored.
-    pub(crate) fn close(&mut self) {
+    /// Closes the record. If a setting could not be restored, the restore of a killed run is applied to the record,
+    /// because the threads may have exited since. The file stays only if this restore is incomplete.
+    pub(crate) fn close(&mut self, groups_root: &Path) {
         let closed = Err("the run has ended".to_owned());
-        if let Ok(log) = std::mem::replace(&mut self.log, closed) {
-            self.is_kept = log.is_kept();
+        if let Ok(mut log) = std::mem::replace(&mut self.log, closed) {
+            let control = RestoreControl { groups_root, ..RestoreControl::default() };
+            self.remaining = log.restore_kept(control);
             // If the file cannot be removed, the next run of evenkeel finds a record without changes and removes it.
             let _ = log.remove();
         }
     }
 
-    /// Returns whether [`UndoRecord::close`] kept the file.
-    pub(crate) fn is_kept(&self) -> bool {
-        self.is_kept
+    /// Returns the settings that could not be restored if [`UndoRecord::close`] kept the file.
+    pub(crate) fn remaining(&self) -> Option<&Restored> {
+        self.remaining.as_ref()
     }
 
     fn log(&mut self) -> Result<&mut Log, CauseAndDetail> {

@@ -9,8 +9,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use base::Nanos;
 use linux::fault;
-use linux::stop_signals::StopSignals;
-use nix::sys::signal::Signal;
+use linux::stop_signals::{self, StopSignals};
 use rustix::event::{Timespec, epoll};
 use rustix::time::{
     ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, clock_gettime,
@@ -56,12 +55,14 @@ pub(crate) struct Wakeups {
 struct SignalReader {
     signals: StopSignals,
     requests: StopRequests,
+    /// Name of the first received signal other than INT, QUIT, TERM and HUP.
+    unusual: Option<String>,
 }
 
 /// The requests of signals.
 #[derive(Debug, Default)]
 struct StopRequests {
-    /// Whether a stop signal other than SIGHUP has been received.
+    /// Whether INT, QUIT or TERM has been received.
     was_requested: bool,
     /// Whether SIGHUP is a request to read the configuration again.
     reloads: bool,
@@ -95,6 +96,16 @@ impl Wakeups {
     pub(crate) fn now(&mut self) -> Nanos {
         let now = monotonic();
         now.saturating_sub(*self.start.get_or_insert(now))
+    }
+
+    /// Returns the name of the first received stop signal other than INT, QUIT, TERM and HUP.
+    pub(crate) fn unusual_signal(&self) -> Option<&str> {
+        self.signals.as_ref()?.unusual.as_deref()
+    }
+
+    /// Returns whether a stop signal is pending. The signal stays pending.
+    pub(crate) fn is_stop_requested(&self) -> bool {
+        self.signals.as_ref().is_some_and(|reader| reader.signals.is_pending())
     }
 
     /// Adds a process. The exit of the process wakes the loop once.
@@ -180,49 +191,41 @@ impl Wakeups {
     }
 }
 
-/// Signals that request the end of a run. The default action of these signals would terminate evenkeel before the
-/// restoration of its changes.
-const TERMINATING: [Signal; 8] = [
-    Signal::SIGINT,
-    Signal::SIGQUIT,
-    Signal::SIGTERM,
-    Signal::SIGHUP,
-    Signal::SIGUSR1,
-    Signal::SIGUSR2,
-    Signal::SIGXCPU,
-    Signal::SIGXFSZ,
-];
-
 /// Blocks the signals that end a run or a watch. For a command with several watches in succession.
 ///
 /// # Errors
 /// The kernel rejects the signal mask.
 pub fn block_signals() -> Result<StopSignals, LiveError> {
-    StopSignals::block_all(&TERMINATING).map_err(|error| events_error("signals", error))
+    StopSignals::block_terminating().map_err(|error| events_error("signals", error))
 }
 
 impl SignalReader {
     fn take(reloads: bool) -> Result<Self, LiveError> {
         let signals = block_signals()?;
-        Ok(SignalReader { signals, requests: StopRequests { was_requested: false, reloads } })
+        let requests = StopRequests { was_requested: false, reloads };
+        Ok(SignalReader { signals, requests, unusual: None })
     }
 
     fn drain(&mut self) -> Option<Wakeup> {
-        self.requests.take(&self.signals.take())
+        let numbers = self.signals.take();
+        let name = || numbers.iter().find_map(|&number| stop_signals::unusual_name(number));
+        self.unusual = self.unusual.take().or_else(name);
+        self.requests.take(&numbers)
     }
 }
 
 impl StopRequests {
     /// Returns the request of a set of signals that were received together. A service manager sends TERM and HUP
-    /// together, and a closing terminal sends HUP. A later INT, QUIT or TERM therefore comes from a user.
+    /// together, a closing terminal sends HUP, and the kernel repeats SIGXCPU and timer signals. Only a later INT, QUIT
+    /// or TERM comes from a user.
     fn take(&mut self, numbers: &[u32]) -> Option<Wakeup> {
-        let hang_up = (Signal::SIGHUP as i32).cast_unsigned();
-        let is_request = numbers.iter().any(|&number| number != hang_up);
+        let is_request = numbers.iter().any(|&number| stop_signals::is_request(number));
+        let is_reload = self.reloads && numbers.iter().all(|&number| stop_signals::is_hang_up(number));
         let was_requested = self.was_requested;
         self.was_requested |= is_request;
         match (was_requested, is_request) {
             (true, true) => Some(Wakeup::ImmediateStop),
-            (false, false) if self.reloads && !numbers.is_empty() => Some(Wakeup::Reload),
+            (false, false) if is_reload && !numbers.is_empty() => Some(Wakeup::Reload),
             _ => (!numbers.is_empty()).then_some(Wakeup::Stop),
         }
     }
@@ -264,6 +267,7 @@ fn timespec(at: Nanos) -> Timespec {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nix::sys::signal::Signal;
 
     /// Checks which stop request results from each batch of signals. Batches are separated by bars.
     fn check(batches: &str, expected: &str) {
@@ -301,6 +305,7 @@ mod tests {
         check("TERM TERM INT", "stop");
         check("TERM | HUP | HUP", "stop stop stop");
         check("HUP | TERM", "stop stop");
+        check("XCPU | XCPU | ALRM", "stop stop stop");
     }
 
     #[test]
@@ -308,5 +313,6 @@ mod tests {
         let requests = || StopRequests { was_requested: false, reloads: true };
         check_with(requests(), "HUP | HUP | TERM", "reload reload stop");
         check_with(requests(), "HUP TERM | HUP", "stop stop");
+        check_with(requests(), "XCPU", "stop");
     }
 }

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use super::UndoError;
 use super::dir::{Dir, dirs};
 use super::record::{RecordedTask, Records, UndoHeader, UndoLine};
+use super::restore::{FileReport, RestoreControl, RestoreVerdict, Restored, restore_own};
 use crate::cgroup::DelegatedCgroup;
 use crate::{fault, procfs, system};
 
@@ -186,6 +187,18 @@ impl Log {
     /// Returns whether the file stays after the run.
     pub fn is_kept(&self) -> bool {
         self.is_kept
+    }
+
+    /// Restores the settings that are still recorded in the same way as `evenkeel restore`, if a setting could not be
+    /// restored before. Returns the report if the file stays.
+    pub fn restore_kept(&mut self, control: RestoreControl<'_>) -> Option<Restored> {
+        if !self.is_kept {
+            return None;
+        }
+        let restored = restore_own(control, self.path(), (&self.header, &self.records));
+        let is_complete = |file: &FileReport| file.verdict == RestoreVerdict::Complete;
+        self.is_kept = !restored.files.iter().all(is_complete);
+        self.is_kept.then_some(restored)
     }
 
     /// Removes the file after all settings were restored. A file that has to stay is only unlocked.

@@ -20,6 +20,7 @@
 
 mod dir;
 mod log;
+mod mask_index;
 mod record;
 mod restore;
 
@@ -31,8 +32,9 @@ pub use dir::{STATE_VARIABLE, check_variable, dirs};
 pub use log::Log;
 pub use record::{MaskOrigin, Records, ThreadChange, UndoHeader, UndoLine};
 pub use restore::{
-    Entry, FileReport, KernelGroupEntry, KernelGroupKind, KernelGroupRestoreAction, RestoreAction,
-    RestoreVerdict, Restored, has_changes, restore, restore_below,
+    Entry, FileReport, KernelGroupEntry, KernelGroupKind, KernelGroupRestoreAction, MonotonicClock,
+    RestoreAction, RestoreClock, RestoreControl, RestoreLimits, RestoreProgress, RestoreVerdict,
+    Restored, UnfinishedCause, UnfinishedRestore, has_changes, restore, restore_with,
 };
 
 /// Environment variable of every job, with the id of the run.

@@ -165,6 +165,51 @@ pub struct ThreadChange {
     nr: u64,
 }
 
+/// The original mask of a task, the mask that evenkeel set, and the previous mask if the change is unconfirmed.
+pub(super) type ChangedMasks<'a> = (&'a CpuSet, &'a CpuSet, Option<&'a CpuSet>);
+
+impl ThreadChange {
+    fn masks(&self) -> ChangedMasks<'_> {
+        (&self.old, &self.new, self.before.as_ref())
+    }
+
+    /// Returns the origin of the current mask of the recorded thread.
+    pub(super) fn classify(&self, mask: &CpuSet, online: &CpuSet) -> MaskOrigin {
+        let matches = |set: &CpuSet| is_shown_as(set, mask, online);
+        if matches(&self.old) {
+            MaskOrigin::Original
+        } else if matches(&self.new) || self.before.as_ref().is_some_and(matches) {
+            MaskOrigin::Evenkeel(self.old.clone())
+        } else {
+            MaskOrigin::OtherProgram
+        }
+    }
+}
+
+/// Returns the origin of the mask of a thread that was forked later and inherited a mask from a task of its job.
+pub(super) fn classify_inherited<'a>(
+    masks: impl IntoIterator<Item = ChangedMasks<'a>>,
+    mask: &CpuSet,
+    online: &CpuSet,
+) -> MaskOrigin {
+    let matches = |set: &CpuSet| is_shown_as(set, mask, online);
+    let mut origin = MaskOrigin::OtherProgram;
+    for (old, new, before) in masks {
+        if matches(old) {
+            return MaskOrigin::Original;
+        }
+        if matches(new) || before.is_some_and(matches) {
+            origin = MaskOrigin::Evenkeel(old.clone());
+        }
+    }
+    origin
+}
+
+/// Returns whether the kernel reports `set` as `mask`: without the offline CPUs.
+fn is_shown_as(set: &CpuSet, mask: &CpuSet, online: &CpuSet) -> bool {
+    set == mask || (set.and(online) == *mask && !mask.is_empty())
+}
+
 /// A child whose fork is recorded and whose PID is not recorded yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct UnnamedChild {
@@ -178,6 +223,10 @@ struct UnnamedChild {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Records {
     tasks: BTreeMap<TaskId, ThreadChange>,
+    /// Tasks of each job, so that a line costs the same whatever the number of other jobs.
+    by_job: BTreeMap<String, BTreeSet<TaskId>>,
+    /// Tasks of each unconfirmed change.
+    unconfirmed: BTreeMap<u64, Vec<TaskId>>,
     unnamed: Vec<UnnamedChild>,
     mon_groups: BTreeSet<String>,
     cgroup: Option<(HierarchyVersion, PathBuf, bool)>,
@@ -212,13 +261,12 @@ impl Records {
             }
             UndoLine::Done { nr } => {
                 self.unnamed.retain(|child| child.nr != *nr);
-                let changed = self.tasks.values_mut().filter(|change| change.nr == *nr);
-                changed.for_each(|change| change.before = None);
+                for id in self.unconfirmed.remove(nr).unwrap_or_default() {
+                    let change = self.tasks.get_mut(&id).filter(|change| change.nr == *nr);
+                    change.into_iter().for_each(|change| change.before = None);
+                }
             }
-            UndoLine::Free { job } => {
-                self.unnamed.retain(|child| child.job != *job);
-                self.tasks.retain(|_, change| change.job != *job);
-            }
+            UndoLine::Free { job } => self.free(job),
             UndoLine::MonGroup { name } => drop(self.mon_groups.insert(name.clone())),
             UndoLine::MonGroupRemoved { name } => drop(self.mon_groups.remove(name)),
             UndoLine::Cgroup { version, home, enables } => {
@@ -236,6 +284,13 @@ impl Records {
         self.insert_change(task, &job, [&old, &new], None, nr);
     }
 
+    fn free(&mut self, job: &str) {
+        self.unnamed.retain(|child| child.job != *job);
+        for id in self.by_job.remove(job).unwrap_or_default() {
+            self.tasks.remove(&id);
+        }
+    }
+
     fn insert_change(
         &mut self,
         task: RecordedTask,
@@ -246,8 +301,18 @@ impl Records {
     ) {
         let (tid, start_time_ticks, process) = task;
         let id = TaskId { tid, start_time_ticks };
+        let earlier = self.tasks.get(&id);
         // The mask before the first change is restored. Later lines do not replace this mask.
-        let old = self.tasks.get(&id).map_or_else(|| old.clone(), |change| change.old.clone());
+        let old = earlier.map_or_else(|| old.clone(), |change| change.old.clone());
+        if let Some(earlier) = earlier.filter(|change| change.job != job)
+            && let Some(tasks) = self.by_job.get_mut(&earlier.job)
+        {
+            tasks.remove(&id);
+        }
+        self.by_job.entry(job.to_owned()).or_default().insert(id);
+        if before.is_some() {
+            self.unconfirmed.entry(nr).or_default().push(id);
+        }
         let change =
             ThreadChange { job: job.to_owned(), process, old, new: new.clone(), before, nr };
         self.tasks.insert(id, change);
@@ -262,6 +327,12 @@ impl Records {
     /// Returns the change of a thread.
     pub fn of_task(&self, id: TaskId) -> Option<&ThreadChange> {
         self.tasks.get(&id)
+    }
+
+    /// Returns all threads of a job with changes.
+    pub fn tasks_of(&self, job: &str) -> impl Iterator<Item = (TaskId, &ThreadChange)> {
+        let ids = self.by_job.get(job).into_iter().flatten();
+        ids.filter_map(|id| Some((*id, self.tasks.get(id)?)))
     }
 
     /// Returns all threads with changes.
@@ -284,7 +355,7 @@ impl Records {
     /// Returns whether the record contains this job.
     pub fn contains_job(&self, job: &str) -> bool {
         self.unnamed.iter().any(|child| child.job == job)
-            || self.tasks.values().any(|change| change.job == job)
+            || self.by_job.get(job).is_some_and(|tasks| !tasks.is_empty())
     }
 
     /// Compares the current mask of a thread with the record. Only online CPUs are compared, because the kernel does
@@ -296,47 +367,36 @@ impl Records {
         mask: &CpuSet,
         online: &CpuSet,
     ) -> MaskOrigin {
-        let matches = |set: &CpuSet| set == mask || (set.and(online) == *mask && !mask.is_empty());
-        if let Some(change) = self.tasks.get(&id) {
-            return if matches(&change.old) {
-                MaskOrigin::Original
-            } else if matches(&change.new) || change.before.as_ref().is_some_and(matches) {
-                MaskOrigin::Evenkeel(change.old.clone())
-            } else {
-                MaskOrigin::OtherProgram
-            };
+        match self.tasks.get(&id) {
+            Some(change) => change.classify(mask, online),
+            None => classify_inherited(self.masks_of(job), mask, online),
         }
-        // The thread was forked later and inherited a mask from a task of the job.
-        let mut origin = MaskOrigin::OtherProgram;
-        for (old, new, before) in self.masks_of(job) {
-            if matches(old) {
-                return MaskOrigin::Original;
-            }
-            if matches(new) || before.is_some_and(matches) {
-                origin = MaskOrigin::Evenkeel(old.clone());
-            }
-        }
-        origin
     }
 
     /// Returns whether evenkeel may have set this mask for any task.
     pub fn has_mask(&self, mask: &CpuSet, online: &CpuSet) -> bool {
-        let children = self.unnamed.iter().map(|child| &child.new);
-        let change =
-            self.tasks.values().flat_map(|change| [Some(&change.new), change.before.as_ref()]);
-        children
-            .chain(change.flatten())
-            .any(|from_evenkeel| from_evenkeel == mask || from_evenkeel.and(online) == *mask)
+        self.assigned_masks().any(|assigned| assigned == mask || assigned.and(online) == *mask)
     }
 
-    /// Returns for each task of a job the original mask, the mask that evenkeel set, and the previous mask if the
-    /// change is unconfirmed.
-    fn masks_of(&self, job: &str) -> impl Iterator<Item = (&CpuSet, &CpuSet, Option<&CpuSet>)> {
+    /// Returns every mask that evenkeel set or was about to set.
+    pub(super) fn assigned_masks(&self) -> impl Iterator<Item = &CpuSet> {
+        let children = self.unnamed.iter().map(|child| &child.new);
+        let changes =
+            self.tasks.values().flat_map(|change| [Some(&change.new), change.before.as_ref()]);
+        children.chain(changes.flatten())
+    }
+
+    /// Returns the masks of each task of a job.
+    pub(super) fn masks_of(&self, job: &str) -> impl Iterator<Item = ChangedMasks<'_>> {
         let children = self.unnamed.iter().filter(move |child| child.job == job);
-        let tasks = self.tasks.values().filter(move |change| change.job == job);
-        children
-            .map(|child| (&child.old, &child.new, None))
-            .chain(tasks.map(|change| (&change.old, &change.new, change.before.as_ref())))
+        let tasks = self.tasks_of(job).map(|(_, change)| change.masks());
+        children.map(|child| (&child.old, &child.new, None)).chain(tasks)
+    }
+
+    /// Returns the names of all jobs.
+    pub(super) fn jobs(&self) -> BTreeSet<&str> {
+        let unnamed = self.unnamed.iter().map(|child| child.job.as_str());
+        unnamed.chain(self.by_job.keys().map(String::as_str)).collect()
     }
 
     /// Returns the lines of a rewritten file. Applying these lines gives the same state.
@@ -382,6 +442,7 @@ mod list_text {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::undo::mask_index::MaskIndex;
 
     fn set(text: &str) -> CpuSet {
         text.parse().expect("a list")
@@ -402,6 +463,10 @@ mod tests {
             let mut rewritten = Records::default();
             records.lines().iter().for_each(|line| rewritten.apply(line));
             assert_eq!(origin(&records), origin(&rewritten), "{input}");
+            let online = set("0-7");
+            let index = MaskIndex::new(&records, &online);
+            assert_eq!(origin(&records), index.classify(id, "a", &set(mask)), "{input}");
+            assert_eq!(records.has_mask(&set(mask), &online), index.contains(&set(mask)));
             output += &match origin(&records) {
                 MaskOrigin::Evenkeel(old) => format!("{line} set by evenkeel, {old} before\n"),
                 MaskOrigin::Original => format!("{line} original\n"),

@@ -6,33 +6,30 @@
 //! when all settings are restored. If a call failed or a process could not be read, the file stays for another attempt.
 
 mod cgroups_and_mon_groups;
+mod control;
 mod members;
+mod passes;
+mod record_file;
+mod tasks;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
-use base::{CpuSet, TaskId};
+use base::CpuSet;
 
 pub use cgroups_and_mon_groups::{KernelGroupEntry, KernelGroupKind, KernelGroupRestoreAction};
+pub use control::{MonotonicClock, RestoreClock, RestoreControl, RestoreLimits, RestoreProgress};
+pub use passes::{UnfinishedCause, UnfinishedRestore};
 
 use super::dir::Dir;
 use super::log::{SUFFIX, TEMPORARY_SUFFIX, is_linked, lock};
-use super::record::{MaskOrigin, Records, UndoHeader, UndoLine};
-use crate::proc_stat::ProcStat;
-use crate::procfs;
-use crate::{affinity, fault, fork_latency, system};
-use members::{MemberSearch, UnreadableProcesses, may_exist};
-
-/// Number of attempts to take a lock: a child between fork and exec shares the lock of its exited parent.
-const LOCK_STEPS: u32 = 200;
-/// Number of attempts to read `/proc/PID/environ`, which is empty during execve(2).
-const EXEC_STEPS: u32 = 50;
-/// Upper bound of the size of a record. A run rewrites its record when most of its lines are obsolete.
-const BYTES_MAX: usize = 64 << 20;
-const WAIT_STEP: std::time::Duration = std::time::Duration::from_millis(10);
+use super::mask_index::MaskIndex;
+use super::record::{Records, UndoHeader};
+use crate::system;
+use control::RestoreRun;
+use members::{MemberSearch, UnreadableProcesses};
+use record_file::{belongs, is_of_other_version, lock_with_timeout, parse, read_all};
+use tasks::TaskRestore;
 
 /// The results of all records.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,6 +57,8 @@ pub struct FileReport {
     pub n_damaged: usize,
     /// Number of the first malformed line, from 1; 0 if there is none.
     pub first_damaged: usize,
+    /// Why the restore ended although changed threads may remain; `None` if every thread was inspected.
+    pub unfinished: Option<UnfinishedRestore>,
 }
 
 /// Result for a record as a whole.
@@ -114,29 +113,34 @@ pub enum RestoreAction {
     Failed(String),
 }
 
-/// Options of a restore.
-#[derive(Clone, Copy)]
-struct RestoreOptions<'a> {
-    groups_root: &'a Path,
-    dry_run: bool,
-}
-
-/// Restores all records in these directories. With `dry_run` no setting is changed.
+/// Restores all records in these directories without a stop request. With `dry_run` no setting is changed.
 pub fn restore(directories: &[PathBuf], dry_run: bool) -> Restored {
-    restore_below(Path::new("/"), directories, dry_run)
+    restore_with(RestoreControl { dry_run, ..RestoreControl::default() }, directories)
 }
 
-/// Restores all records with resctrl and cgroups below another root, for tests.
-pub fn restore_below(groups_root: &Path, directories: &[PathBuf], dry_run: bool) -> Restored {
-    let options = RestoreOptions { groups_root, dry_run };
+/// Restores all records in these directories.
+pub fn restore_with(control: RestoreControl<'_>, directories: &[PathBuf]) -> Restored {
+    let mut run = RestoreRun::new(control);
     let mut restored = Restored::default();
     for (idx, directory) in directories.iter().enumerate() {
         match Dir::for_reading(directory, 0 < idx) {
-            Ok(dir) => dir.iter().for_each(|dir| restore_dir(dir, options, &mut restored)),
+            Ok(dir) => dir.iter().for_each(|dir| restore_dir(dir, &mut run, &mut restored)),
             Err(error) => restored.problems.push(error.to_string()),
         }
     }
     restored
+}
+
+/// Restores the settings in the record of this process, which has locked the file. The caller removes the file.
+pub(super) fn restore_own(
+    control: RestoreControl<'_>,
+    path: PathBuf,
+    (header, records): (&UndoHeader, &Records),
+) -> Restored {
+    let mut report = FileReport::new(path, RestoreVerdict::Complete);
+    report.has_changes = !records.is_empty();
+    let unreadable = report.restore(header, records, &mut RestoreRun::new(control));
+    Restored { files: vec![report], problems: unreadable.into_iter().collect() }
 }
 
 /// Returns whether a killed run left settings to restore. A record that cannot be read may contain settings.
@@ -156,17 +160,17 @@ pub fn has_changes(directories: &[PathBuf], run: &str) -> bool {
     })
 }
 
-fn restore_dir(dir: &Dir, options: RestoreOptions<'_>, restored: &mut Restored) {
+fn restore_dir(dir: &Dir, run: &mut RestoreRun<'_>, restored: &mut Restored) {
     let names = dir.names().unwrap_or_else(|error| {
         restored.problems.push(format!("{}: {error}", dir.path.display()));
         Vec::new()
     });
     for name in names {
         if name.ends_with(TEMPORARY_SUFFIX) {
-            remove_unfinished(dir, &name, options.dry_run);
+            remove_unfinished(dir, &name, run.control.dry_run);
         } else if name.ends_with(SUFFIX) {
             let mut problems = Vec::new();
-            match restore_file(dir, &name, options, &mut problems) {
+            match restore_file(dir, &name, run, &mut problems) {
                 Ok(report) => restored.files.extend(report),
                 Err(error) => problems.push(error.to_string()),
             }
@@ -188,7 +192,7 @@ fn remove_unfinished(dir: &Dir, name: &str, dry_run: bool) {
 fn restore_file(
     dir: &Dir,
     name: &str,
-    options: RestoreOptions<'_>,
+    run: &mut RestoreRun<'_>,
     problems: &mut Vec<String>,
 ) -> io::Result<Option<FileReport>> {
     let file = match dir.open_file(name) {
@@ -196,7 +200,7 @@ fn restore_file(
         other => other?,
     };
     let path = dir.path.join(name);
-    if let Some(verdict) = lock_with_timeout(&file)? {
+    if let Some(verdict) = lock_with_timeout(&file, run)? {
         return Ok(Some(FileReport::new(path, verdict)));
     }
     if !is_linked(&file)? {
@@ -221,10 +225,10 @@ fn restore_file(
         Some(header) => belongs(header)?,
     };
     if let (RestoreVerdict::Complete, Some(header)) = (&report.verdict, &header) {
-        problems.extend(report.restore(header, &records, options));
+        problems.extend(report.restore(header, &records, run));
     }
     if matches!(report.verdict, RestoreVerdict::Complete | RestoreVerdict::OtherBoot)
-        && !options.dry_run
+        && !run.control.dry_run
         && let Err(error) = dir.unlink(name)
     {
         problems.push(format!("the file cannot be removed: {error}"));
@@ -244,6 +248,7 @@ impl FileReport {
             has_changes: false,
             n_damaged: 0,
             first_damaged: 0,
+            unfinished: None,
         }
     }
 
@@ -253,38 +258,37 @@ impl FileReport {
         &mut self,
         header: &UndoHeader,
         records: &Records,
-        options: RestoreOptions<'_>,
+        run: &mut RestoreRun<'_>,
     ) -> UnreadableProcesses {
         let mut unreadable = UnreadableProcesses::new();
         let root = Path::new("/");
         match system::online(root) {
             Ok(online) => {
-                let search = MemberSearch { root, header, records, online: &online };
-                self.entries = restore_tasks(search, options.dry_run, &mut unreadable);
+                let masks = MaskIndex::new(records, &online);
+                let search = MemberSearch { root, header, records, masks: &masks };
+                (self.entries, self.unfinished) =
+                    TaskRestore::new(search, run, &mut unreadable).restore();
             }
             // Without the online CPUs, a recorded mask could be classified as the mask of another program.
             Err(error) => {
                 unreadable.insert(format!("cannot read which CPUs are online: {error}"));
             }
         }
-        self.kernel_groups = cgroups_and_mon_groups::remove_mon_groups(
-            options.groups_root,
-            header,
-            records,
-            options.dry_run,
-        );
-        let cgroup = cgroups_and_mon_groups::remove_cgroup(
-            options.groups_root,
-            header,
-            records,
-            options.dry_run,
-        );
-        self.kernel_groups.extend(cgroup);
+        let RestoreControl { groups_root, dry_run, .. } = run.control;
+        // After a stop request the next restore removes the groups.
+        if !run.is_stop_requested() {
+            self.kernel_groups =
+                cgroups_and_mon_groups::remove_mon_groups(groups_root, header, records, dry_run);
+            let cgroup =
+                cgroups_and_mon_groups::remove_cgroup(groups_root, header, records, dry_run);
+            self.kernel_groups.extend(cgroup);
+        }
         let is_failed = |entry: &Entry| matches!(entry.action, RestoreAction::Failed(_));
         let has_group_failed =
             |entry: &KernelGroupEntry| matches!(entry.action, KernelGroupRestoreAction::Failed(_));
         // The change of a malformed line may still be in effect.
-        let is_incomplete = 0 < self.n_damaged || !unreadable.is_empty();
+        let is_incomplete =
+            0 < self.n_damaged || !unreadable.is_empty() || self.unfinished.is_some();
         if is_incomplete
             || self.entries.iter().any(is_failed)
             || self.kernel_groups.iter().any(has_group_failed)
@@ -293,203 +297,6 @@ impl FileReport {
         }
         unreadable
     }
-}
-
-/// Locks a file. If the file cannot be locked, returns the reason. If the owner has exited, only a child before its
-/// exec can hold the lock, so the call waits for a short time.
-fn lock_with_timeout(file: &OwnedFd) -> io::Result<Option<RestoreVerdict>> {
-    for _ in 0..LOCK_STEPS {
-        if lock(file)? {
-            return Ok(None);
-        }
-        let (Some(header), ..) = parse(&read_all(file)?) else { break };
-        match belongs(&header)? {
-            RestoreVerdict::Complete if !owner_may_be_running(&header) => {
-                std::thread::sleep(WAIT_STEP)
-            }
-            RestoreVerdict::Complete => break,
-            // The record belongs to another user, boot or namespace, so its PIDs are not valid here.
-            other => return Ok(Some(other)),
-        }
-    }
-    Ok(Some(RestoreVerdict::InUse))
-}
-
-fn owner_may_be_running(header: &UndoHeader) -> bool {
-    let is_owner = |stat: &ProcStat| {
-        header.start_time_ticks == 0 || stat.start_time_ticks == header.start_time_ticks
-    };
-    match procfs::stat(Path::new("/"), header.pid) {
-        Ok(stat) => !stat.has_exited() && is_owner(&stat),
-        // An owner that cannot be read may be running, so its record is not changed.
-        Err(error) => error.kind() != io::ErrorKind::NotFound,
-    }
-}
-
-fn read_all(file: &OwnedFd) -> io::Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    let mut piece = vec![0; 1 << 16];
-    loop {
-        let offset = bytes.len() as u64;
-        match fault::retry("pread", || Ok(rustix::io::pread(file, &mut piece, offset)?))? {
-            0 => return Ok(bytes),
-            n_bytes => bytes.extend_from_slice(&piece[..n_bytes]),
-        }
-        if BYTES_MAX < bytes.len() {
-            return Err(io::Error::other(format!(
-                "the file is larger than {} MiB",
-                BYTES_MAX >> 20
-            )));
-        }
-    }
-}
-
-/// Parses a record. Returns the header, the state after all lines, and the line numbers of malformed lines. An
-/// incomplete last line does not count: its writer was killed before the change was made.
-fn parse(bytes: &[u8]) -> (Option<UndoHeader>, Records, Vec<usize>) {
-    let mut lines: Vec<&[u8]> = bytes.split(|&byte| byte == b'\n').collect();
-    lines.pop();
-    let mut records = Records::default();
-    let mut damaged = Vec::new();
-    let Some((first, following)) = lines.split_first() else { return (None, records, damaged) };
-    let header = serde_json::from_slice::<UndoHeader>(first).ok().filter(UndoHeader::is_known);
-    damaged.extend(header.is_none().then_some(1));
-    for (idx, line) in following.iter().enumerate() {
-        match serde_json::from_slice::<UndoLine>(line) {
-            Ok(line) => records.apply(&line),
-            Err(_) => damaged.push(idx + 2),
-        }
-    }
-    (header, records, damaged)
-}
-
-/// Returns whether the first line has a version that is not supported.
-fn is_of_other_version(bytes: &[u8]) -> bool {
-    #[derive(serde::Deserialize)]
-    struct UndoVersion {
-        evenkeel_undo: u32,
-    }
-    let first = bytes.split(|&byte| byte == b'\n').next().unwrap_or_default();
-    serde_json::from_slice::<UndoVersion>(first)
-        .is_ok_and(|found| !UndoHeader::is_known_version(found.evenkeel_undo))
-}
-
-fn belongs(header: &UndoHeader) -> io::Result<RestoreVerdict> {
-    let root = Path::new("/");
-    Ok(if header.uid != rustix::process::geteuid().as_raw() {
-        RestoreVerdict::OtherUser
-    } else if header.boot != system::boot_id(root)? {
-        RestoreVerdict::OtherBoot
-    } else if header.pid_namespace != system::pid_namespace(root)? {
-        RestoreVerdict::OtherNamespace
-    } else {
-        RestoreVerdict::Complete
-    })
-}
-
-/// Restores all threads that have recorded masks. Processes run and fork during the restore, so they are listed
-/// repeatedly until no new thread is found and no process in execve(2) may belong to a job.
-fn restore_tasks(
-    search: MemberSearch<'_>,
-    dry_run: bool,
-    unreadable: &mut UnreadableProcesses,
-) -> Vec<Entry> {
-    let mut inspected: BTreeSet<u32> = BTreeSet::new();
-    let mut counted: BTreeMap<(String, u32, String, RestoreAction), u32> = BTreeMap::new();
-    let mut n_waits = 0;
-    // A fork that was in progress when its parent was restored becomes visible later.
-    let mut forks_until = Instant::now();
-    loop {
-        let n_before = inspected.len();
-        let (members, has_undecided) = search.members(unreadable);
-        for (process, (job, comm)) in members {
-            for tid in threads(search.root, process, unreadable) {
-                if !inspected.insert(tid) {
-                    continue;
-                }
-                if let Some(action) = restore_thread(search, tid, &job, dry_run) {
-                    if matches!(action, RestoreAction::Restored { .. }) && !dry_run {
-                        let latency = fork_latency::max_fork_latency(search.root, [process]);
-                        forks_until = forks_until.max(Instant::now() + latency);
-                    }
-                    *counted.entry((job.clone(), process, comm.clone(), action)).or_default() += 1;
-                }
-            }
-        }
-        if inspected.len() == n_before {
-            let is_complete = !has_undecided || EXEC_STEPS <= n_waits;
-            if is_complete && forks_until <= Instant::now() {
-                break;
-            }
-            n_waits += u32::from(has_undecided);
-            std::thread::sleep(WAIT_STEP);
-        }
-    }
-    let entry =
-        |((job, process, comm, action), n_threads)| Entry { job, process, comm, n_threads, action };
-    counted.into_iter().map(entry).collect()
-}
-
-fn threads(root: &Path, process: u32, unreadable: &mut UnreadableProcesses) -> Vec<u32> {
-    procfs::threads(root, process).unwrap_or_else(|error| {
-        if error.kind() != io::ErrorKind::NotFound {
-            unreadable.insert(format!("threads of process {process} cannot be listed: {error}"));
-        }
-        Vec::new()
-    })
-}
-
-/// Restores one thread if necessary. Returns `None` if the thread has exited.
-fn restore_thread(
-    search: MemberSearch<'_>,
-    tid: u32,
-    job: &str,
-    dry_run: bool,
-) -> Option<RestoreAction> {
-    let MemberSearch { root, records, online, .. } = search;
-    let has_exited = |error: &io::Error| match error.raw_os_error() {
-        Some(libc::ESRCH) => !may_exist(root, tid),
-        _ => error.kind() == io::ErrorKind::NotFound,
-    };
-    let unless_exited = |operation: &str, error: io::Error| match has_exited(&error) {
-        true => None,
-        false => Some(RestoreAction::Failed(format!("{operation}: {error}"))),
-    };
-    let id = match procfs::stat(root, tid) {
-        Ok(stat) => TaskId { tid, start_time_ticks: stat.start_time_ticks },
-        Err(error) => return unless_exited("cannot read its state", error),
-    };
-    let mask = match affinity::get(tid) {
-        Ok(mask) => mask,
-        Err(error) => return unless_exited("cannot read its affinity", error),
-    };
-    let set = |cpus: &CpuSet| if dry_run { Ok(()) } else { affinity::set(tid, cpus) };
-    match records.classify_mask(id, job, &mask, online) {
-        MaskOrigin::OtherProgram => {
-            // The mask of the cpuset stays. Only the requested mask, which the kernel stores, is restored.
-            let change =
-                records.of_task(id).filter(|_| is_hidden_by_a_cpuset(root, id, records, &mask));
-            match change.map_or(Ok(()), |change| set(&change.old)) {
-                Ok(()) => Some(RestoreAction::ChangedByOther(mask)),
-                Err(error) => {
-                    unless_exited("cannot restore the affinity that its cpuset hides", error)
-                }
-            }
-        }
-        MaskOrigin::Original => Some(RestoreAction::AlreadyOriginal(mask)),
-        MaskOrigin::Evenkeel(to) => match set(&to) {
-            Ok(()) => Some(RestoreAction::Restored { from: mask, to }),
-            Err(error) => unless_exited(&format!("cannot set its affinity to CPUs {to}"), error),
-        },
-    }
-}
-
-/// Returns whether a recorded thread was moved to a cpuset with exactly this mask. The kernel stores the requested mask
-/// of the thread and applies it again when the thread is moved back.
-fn is_hidden_by_a_cpuset(root: &Path, id: TaskId, records: &Records, mask: &CpuSet) -> bool {
-    let change = records.of_task(id);
-    change
-        .is_some_and(|change| crate::cpuset::hides_requested_mask(root, id.tid, mask, &change.old))
 }
 
 #[cfg(test)]

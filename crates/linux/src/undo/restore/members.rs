@@ -13,17 +13,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 
-use base::CpuSet;
-
 use crate::affinity;
 use crate::environ::{Environ, environ};
 use crate::proc_stat::ProcStat;
 use crate::procfs;
+use crate::undo::mask_index::MaskIndex;
 use crate::undo::record::{Records, UndoHeader};
 use crate::undo::{JOB_VARIABLE, RUN_VARIABLE};
 
-/// Processes with their jobs and names.
-pub(super) type JobMembers = BTreeMap<u32, (String, String)>;
+/// Processes with their jobs and states.
+pub(super) type JobMembers = BTreeMap<u32, (String, ProcStat)>;
 
 /// Processes that could not be read, with reasons, one line each.
 pub(super) type UnreadableProcesses = BTreeSet<String>;
@@ -34,7 +33,7 @@ pub(super) struct MemberSearch<'a> {
     pub(super) root: &'a Path,
     pub(super) header: &'a UndoHeader,
     pub(super) records: &'a Records,
-    pub(super) online: &'a CpuSet,
+    pub(super) masks: &'a MaskIndex<'a>,
 }
 
 impl MemberSearch<'_> {
@@ -59,8 +58,8 @@ impl MemberSearch<'_> {
                 .iter()
                 .filter(|(pid, _)| !job_of.contains_key(pid))
                 .any(|process| self.is_undecided(process, unreadable));
-        let named = |(pid, job)| Some((pid, (job, all.get(&pid)?.comm_text())));
-        (job_of.into_iter().filter_map(named).collect(), has_undecided)
+        let member = |(pid, job)| Some((pid, (job, *all.get(&pid)?)));
+        (job_of.into_iter().filter_map(member).collect(), has_undecided)
     }
 
     /// Reads the state of every running process.
@@ -79,7 +78,13 @@ impl MemberSearch<'_> {
     ) -> (BTreeMap<u32, String>, BTreeMap<u32, String>) {
         let (mut job_of, mut groups) = (BTreeMap::new(), BTreeMap::new());
         for (id, change) in self.records.tasks() {
-            let stat = self.ok_or_unreadable(id.tid, procfs::stat(self.root, id.tid), unreadable);
+            let stat = match all.get(&id.tid) {
+                Some(stat) => Some(*stat),
+                None => {
+                    let stat = procfs::stat(self.root, id.tid);
+                    self.ok_or_unreadable(id.tid, stat, unreadable)
+                }
+            };
             if stat.is_none_or(|stat| stat.start_time_ticks != id.start_time_ticks) {
                 continue;
             }
@@ -101,7 +106,9 @@ impl MemberSearch<'_> {
         unreadable: &mut UnreadableProcesses,
     ) {
         for (&pid, stat) in all {
-            if stat.is_kernel_thread || job_of.contains_key(&pid) {
+            // A process that is older than the run cannot belong to the run.
+            let is_older = stat.start_time_ticks < self.header.start_time_ticks;
+            if stat.is_kernel_thread || is_older || job_of.contains_key(&pid) {
                 continue;
             }
             let environ = match procfs::environ(self.root, pid) {
@@ -130,21 +137,19 @@ impl MemberSearch<'_> {
         job_of: &mut BTreeMap<u32, String>,
         unreadable: &mut UnreadableProcesses,
     ) {
-        let mut checked = BTreeSet::new();
-        loop {
-            let mut found = Vec::new();
-            for (&pid, stat) in all.iter().filter(|(pid, _)| !job_of.contains_key(pid)) {
-                if let Some(job) = job_of.get(&stat.parent)
-                    && checked.insert(pid)
-                    && self.names_no_other_run(pid, unreadable)
-                {
-                    found.push((pid, job.clone()));
+        let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        for (&pid, stat) in all {
+            children.entry(stat.parent).or_default().push(pid);
+        }
+        let mut parents: Vec<(u32, String)> =
+            job_of.iter().map(|(&pid, job)| (pid, job.clone())).collect();
+        while let Some((parent, job)) = parents.pop() {
+            for &pid in children.get(&parent).into_iter().flatten() {
+                if !job_of.contains_key(&pid) && self.names_no_other_run(pid, unreadable) {
+                    job_of.insert(pid, job.clone());
+                    parents.push((pid, job.clone()));
                 }
             }
-            if found.is_empty() {
-                return;
-            }
-            job_of.extend(found);
         }
     }
 
@@ -181,11 +186,11 @@ impl MemberSearch<'_> {
             return false;
         }
         let mask = self.ok_or_unreadable(pid, affinity::get(pid), unreadable);
-        mask.is_some_and(|mask| self.records.has_mask(&mask, self.online))
+        mask.is_some_and(|mask| self.masks.contains(&mask))
     }
 
     /// Returns the value of a read; `None` if the process has exited, belongs to another user, or is unreadable.
-    fn ok_or_unreadable<T>(
+    pub(super) fn ok_or_unreadable<T>(
         &self,
         pid: u32,
         result: io::Result<T>,

@@ -3,6 +3,8 @@
 use super::*;
 use crate::environ::{Environ, environ};
 use crate::undo::{JOB_VARIABLE, Log, RUN_VARIABLE};
+use crate::{affinity, fault, procfs};
+use std::collections::BTreeMap;
 use proptest::prelude::*;
 use std::process::{Child, Command, Stdio};
 
@@ -231,6 +233,27 @@ fn the_record_of_a_running_run_is_not_changed() {
 }
 
 #[test]
+fn a_record_that_the_owner_would_keep_is_verified_first() {
+    let Some((all, first, _)) = masks() else { return };
+    let test_dir = TestDir::new();
+    let (exited, running) = (Sleeper::plain(), Sleeper::plain());
+    let mut log = test_dir.log();
+    log.set("a", [&all, &all, &first], vec![exited.task(), running.task()]).expect("a record");
+    affinity::set(running.0.id(), &first).expect("the task is alive");
+    drop(exited);
+    assert_eq!(log.restore_kept(RestoreControl::default()), None, "nothing failed");
+    assert_eq!(running.mask(), first);
+    log.keep();
+    let every_call = fault::FaultPlan { seed: 1, permille: 1000 };
+    let kept = fault::with_errors(every_call, || log.restore_kept(RestoreControl::default()));
+    assert!(kept.is_some_and(|kept| !kept.problems.is_empty()) && log.is_kept());
+    assert_eq!(log.restore_kept(RestoreControl::default()), None, "no setting remains");
+    assert_eq!((running.mask(), log.is_kept()), (all, false));
+    log.remove().expect("the owner may remove it");
+    assert_eq!(test_dir.n_files(), 0);
+}
+
+#[test]
 fn a_dry_run_changes_nothing() {
     let Some((all, first, _)) = masks() else { return };
     let (test_dir, sleeper) = (TestDir::new(), Sleeper::plain());
@@ -342,7 +365,8 @@ fn a_program_without_an_environment_causes_no_delay() {
     let pids =
         BTreeMap::from([(sleeper.0.id(), procfs::stat(root, sleeper.0.id()).expect("alive"))]);
     let online = system::online(root).expect("a list");
-    let search = MemberSearch { root, header: &header, records: log.records(), online: &online };
+    let masks = MaskIndex::new(log.records(), &online);
+    let search = MemberSearch { root, header: &header, records: log.records(), masks: &masks };
     let mut unreadable = UnreadableProcesses::new();
     assert!(!search.is_undecided(pids.iter().next().expect("one process"), &mut unreadable));
     assert!(unreadable.is_empty(), "{unreadable:?}");
@@ -379,7 +403,9 @@ fn only_groups_with_a_name_of_the_killed_run_are_removed() {
     }
     drop(log); // The record stays, as after a kill.
     let actions = |dry_run| -> Vec<String> {
-        let restore = || restore_below(root.path(), &test_dir.directories(), dry_run);
+        let control =
+            RestoreControl { groups_root: root.path(), dry_run, ..RestoreControl::default() };
+        let restore = || restore_with(control, &test_dir.directories());
         // A child that another test forks holds the lock until its exec.
         let is_free = |restored: &Restored| {
             restored.files.iter().all(|file| file.verdict != RestoreVerdict::InUse)

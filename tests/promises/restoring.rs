@@ -1,0 +1,217 @@
+//! `evenkeel restore`, and the start of `run` and `watch --act`, end beside a program that forks all the time. A stop
+//! request and the limits end a restore early; the record is then kept, and the next restore continues.
+
+use std::cell::{Cell, RefCell};
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
+
+use base::CpuSet;
+use linux::undo::{
+    self, FileReport, JOB_VARIABLE, Log, RUN_VARIABLE, RestoreClock, RestoreControl, RestoreLimits,
+    RestoreVerdict, UnfinishedCause,
+};
+use tests::dir::Dir;
+use tests::process::{Process, children, mask, start_time_ticks, two_cpus, until};
+use tests::tool;
+
+/// Starts a child that lives for two seconds, 50 times per second.
+const FORKER: &str = "while :; do sleep 2 & sleep 0.02; done";
+
+/// The record of a killed run with these processes, and their masks.
+struct KilledRun {
+    dir: Dir,
+    run: String,
+    processes: Vec<Process>,
+    all: CpuSet,
+    changed: CpuSet,
+}
+
+impl KilledRun {
+    /// Binds the processes to the first CPU. The record is left as after a kill of evenkeel.
+    fn new(processes: Vec<Process>) -> Option<Self> {
+        let (all, changed, _) = two_cpus()?;
+        let dir = Dir::new();
+        let mut log = Log::create_in(&dir.state()).expect("a record");
+        for process in &processes {
+            let pid = process.pid();
+            let task = (pid, start_time_ticks(pid), pid);
+            log.set("a", [&all, &all, &changed], vec![task]).expect("a line");
+            linux::affinity::set(pid, &changed).expect("permitted");
+        }
+        let run = log.run().to_owned();
+        Some(KilledRun { dir, run, processes, all, changed })
+    }
+
+    fn sleepers(n: usize) -> Option<Self> {
+        Self::new((0..n).map(|_| Process::shell("exec sleep 600")).collect())
+    }
+
+    /// Starts another process of the run with the changed mask.
+    fn fork(&self) -> Process {
+        let mut command = Command::new("sleep");
+        command.arg("600").env(RUN_VARIABLE, &self.run).env(JOB_VARIABLE, "a");
+        let process = Process::new(&mut command);
+        linux::affinity::set(process.pid(), &self.changed).expect("permitted");
+        process
+    }
+
+    /// Restores the record. A child that another test forks may hold the lock until its exec.
+    fn restore(&self, control: RestoreControl<'_>) -> FileReport {
+        let mut report = None;
+        until("the lock of the record", || {
+            let restored = undo::restore_with(control, &self.dir.state());
+            assert_eq!(restored.problems, Vec::<String>::new());
+            report = restored.files.into_iter().next();
+            report.as_ref().is_some_and(|report| report.verdict != RestoreVerdict::InUse)
+        });
+        report.expect("a record")
+    }
+
+    /// Runs a command whose signal mask blocks SIGTERM, while a SIGTERM is pending.
+    fn run_with_pending_term(&self, args: &[&str]) -> Output {
+        let script = "kill -TERM $$; exec \"$@\"";
+        let mut command = Command::new("env");
+        command.args(["--block-signal=TERM", "sh", "-c", script, "sh"]).arg(tool::path());
+        command.args(args).current_dir(self.dir.root());
+        command.env(undo::STATE_VARIABLE, self.dir.path("state"));
+        command.stdin(Stdio::null()).output().expect("env and sh")
+    }
+
+    fn n_changed(&self) -> usize {
+        let has_changed_mask =
+            |process: &&Process| mask(process.pid()).as_ref() == Some(&self.changed);
+        self.processes.iter().filter(has_changed_mask).count()
+    }
+
+    fn n_records(&self) -> usize {
+        let names = std::fs::read_dir(self.dir.path("state")).expect("the directory").flatten();
+        names.filter(|entry| entry.path().extension().is_some_and(|it| it == "undo")).count()
+    }
+}
+
+/// A clock that does not depend on the time of the test.
+#[derive(Default)]
+struct FakeClock {
+    now: Cell<Duration>,
+    step: Duration,
+}
+
+impl RestoreClock for FakeClock {
+    fn now(&self) -> Duration {
+        self.pause(self.step);
+        self.now.get()
+    }
+
+    fn pause(&self, time: Duration) {
+        self.now.set(self.now.get() + time);
+    }
+}
+
+#[test]
+fn a_restore_beside_a_program_that_forks_all_the_time_is_complete() {
+    let Some(killed) = KilledRun::new(vec![Process::shell(FORKER)]) else { return };
+    let forker = killed.processes[0].pid();
+    let has_changed_mask = |pid: &u32| mask(*pid).as_ref() == Some(&killed.changed);
+    until("many children with the changed mask", || {
+        20 < children(forker).iter().filter(|pid| has_changed_mask(pid)).count()
+    });
+    let report = killed.restore(RestoreControl::default());
+    assert_eq!((report.verdict, report.unfinished), (RestoreVerdict::Complete, None));
+    assert_eq!(mask(forker).as_ref(), Some(&killed.all));
+    assert_eq!(children(forker).iter().filter(|pid| has_changed_mask(pid)).count(), 0);
+    assert_eq!(killed.n_records(), 0);
+    let is_restored =
+        |entry: &&undo::Entry| matches!(entry.action, undo::RestoreAction::Restored { .. });
+    assert!(report.entries.iter().all(|entry| is_restored(&entry)), "{:?}", report.entries);
+}
+
+#[test]
+fn a_run_starts_beside_a_program_that_forks_all_the_time() {
+    let Some(killed) = KilledRun::new(vec![Process::shell(FORKER)]) else { return };
+    killed.dir.write("w.toml", "[[job]]\ncommand = [\"true\"]\n");
+    let output = killed.dir.command_with_state(&["run", "w.toml", "-q", "--out", "out"]).output();
+    let output = output.expect("it starts");
+    assert_eq!(output.status.code(), Some(0), "{}", tool::text(&output.stderr));
+    assert_eq!((killed.n_changed(), killed.n_records()), (0, 0));
+}
+
+#[test]
+fn a_restore_ends_at_its_time_limit_if_processes_start_faster_than_they_are_restored() {
+    let Some(killed) = KilledRun::sleepers(2) else { return };
+    let clock = FakeClock { step: Duration::from_millis(200), ..FakeClock::default() };
+    let (started, n_polls, progress) =
+        (RefCell::new(Vec::new()), Cell::new(0), RefCell::new(Vec::new()));
+    let starts_processes = || {
+        n_polls.set(n_polls.get() + 1);
+        if n_polls.get() % 2 == 0 {
+            started.borrow_mut().push(killed.fork());
+        }
+        false
+    };
+    let control = RestoreControl {
+        clock: &clock,
+        is_stop_requested: &starts_processes,
+        on_progress: &|now| progress.borrow_mut().push(*now),
+        ..RestoreControl::default()
+    };
+    let report = killed.restore(control);
+    let unfinished = report.unfinished.expect("the limit of time");
+    assert_eq!((report.verdict, unfinished.cause), (RestoreVerdict::Kept, UnfinishedCause::Limit));
+    let limit = RestoreLimits::default().time_max;
+    assert!(clock.now.get() < limit + Duration::from_secs(2), "{:?}", clock.now);
+    assert_eq!((killed.n_changed(), killed.n_records()), (0, 1), "recorded threads are first");
+    let progress = progress.into_inner();
+    assert!((5..=20).contains(&progress.len()), "{progress:?}");
+    assert!(progress.is_sorted_by_key(|now| now.n_inspected), "{progress:?}");
+    let report = killed.restore(RestoreControl::default());
+    assert_eq!((report.verdict, report.unfinished), (RestoreVerdict::Complete, None));
+    let is_restored = |process: &Process| process.mask() == killed.all;
+    assert!(started.borrow().iter().all(is_restored));
+}
+
+#[test]
+fn a_stop_request_keeps_the_record_of_what_remains_and_the_next_restore_continues() {
+    let Some(killed) = KilledRun::sleepers(6) else { return };
+    let n_polls = Cell::new(0);
+    let stops_after_two = || {
+        n_polls.set(n_polls.get() + 1);
+        2 < n_polls.get()
+    };
+    let control =
+        RestoreControl { is_stop_requested: &stops_after_two, ..RestoreControl::default() };
+    let report = killed.restore(control);
+    let unfinished = report.unfinished.expect("the stop request");
+    assert_eq!(unfinished.cause, UnfinishedCause::Stopped);
+    assert_eq!((unfinished.n_not_inspected, killed.n_changed()), (4, 4));
+    assert_eq!((report.verdict, killed.n_records()), (RestoreVerdict::Kept, 1));
+    assert_eq!(killed.restore(RestoreControl::default()).verdict, RestoreVerdict::Complete);
+    assert_eq!((killed.n_changed(), killed.n_records()), (0, 0));
+}
+
+#[test]
+fn sigterm_ends_a_restore_with_status_1_and_one_line_about_what_remains() {
+    let Some(killed) = KilledRun::sleepers(3) else { return };
+    let output = killed.run_with_pending_term(&["restore"]);
+    let text = tool::text(&output.stdout);
+    assert_eq!(output.status.code(), Some(1), "{text} {}", tool::text(&output.stderr));
+    let line = "kept: stopped by a signal; 3 processes were not inspected; run evenkeel restore again";
+    assert_eq!((text.lines().count(), text.matches(line).count()), (1, 1), "{text}");
+    assert_eq!((killed.n_changed(), killed.n_records()), (3, 1));
+}
+
+#[test]
+fn sigterm_during_the_restore_at_the_start_of_a_run_or_a_watch_ends_it_and_keeps_the_record() {
+    let Some(killed) = KilledRun::sleepers(3) else { return };
+    killed.dir.write("w.toml", "[[job]]\nname = \"a\"\nshell = \"echo started\"\n");
+    let output = killed.run_with_pending_term(&["run", "w.toml", "-q", "--out", "out"]);
+    let text = tool::text(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{text}");
+    assert!(text.contains("3 processes were not inspected"), "{text}");
+    assert!(!killed.dir.text("out/jobs/a.out").contains("started"));
+    let pid = std::process::id().to_string();
+    let output = killed.run_with_pending_term(&["watch", "--pid", &pid, "--act", "-q"]);
+    let text = tool::text(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "a stop signal is the normal end of a watch: {text}");
+    assert!(text.contains("3 processes were not inspected"), "{text}");
+    assert_eq!((killed.n_changed(), killed.n_records()), (3, 1));
+}

@@ -194,7 +194,8 @@ fn sigterm_ends_a_restore_with_status_1_and_one_line_about_what_remains() {
     let output = killed.run_with_pending_term(&["restore"]);
     let text = tool::text(&output.stdout);
     assert_eq!(output.status.code(), Some(1), "{text} {}", tool::text(&output.stderr));
-    let line = "kept: stopped by a signal; 3 processes were not inspected; run evenkeel restore again";
+    let line =
+        "kept: stopped by a signal; 3 processes were not inspected; run evenkeel restore again";
     assert_eq!((text.lines().count(), text.matches(line).count()), (1, 1), "{text}");
     assert_eq!((killed.n_changed(), killed.n_records()), (3, 1));
 }

@@ -75,9 +75,9 @@ pub fn to_text(restored: &Restored, dry_run: bool) -> String {
         lines.extend(grouped(&file.entries).iter().map(|group| sentence(group, dry_run)));
         lines.extend(file.kernel_groups.iter().map(|group| group_sentence(group, dry_run)));
         let path = file.path.display();
-        let unfinished = file.unfinished.map(|end| {
-            format!("kept: {}; run evenkeel restore again", unfinished_sentence(end))
-        });
+        let unfinished = file
+            .unfinished
+            .map(|end| format!("kept: {}; run evenkeel restore again", unfinished_sentence(end)));
         let note = unfinished.or_else(|| note(file).map(str::to_owned));
         lines.extend(note.map(|note| format!("{path}: {note}")));
         if file.n_damaged != 0 {
@@ -416,7 +416,8 @@ mod tests {
         second.process = 97;
         file.entries.push(second);
         let text = to_text(&restored, false);
-        let line = "sort: 2 processes (sort; the first is 41), 4 threads: restored from CPUs 1 to 0-3";
+        let line =
+            "sort: 2 processes (sort; the first is 41), 4 threads: restored from CPUs 1 to 0-3";
         assert_eq!(text.lines().next(), Some(line));
         assert_eq!(to_json(&restored, false)["files"][0]["entries"][4]["process"], 97);
     }
@@ -429,7 +430,8 @@ mod tests {
         let mut text = |cause, n_not_inspected| {
             let end = UnfinishedRestore { cause, n_not_inspected, n_restored_last: 7 };
             restored.files[0].unfinished = Some(end);
-            to_text(&restored, false) + &format!("{}\n", to_json(&restored, false)["files"][0]["unfinished"])
+            to_text(&restored, false)
+                + &format!("{}\n", to_json(&restored, false)["files"][0]["unfinished"])
         };
         expect![[r#"
             /run/evenkeel/a.undo: kept: stopped by a signal; 812 processes were not inspected; run evenkeel restore again

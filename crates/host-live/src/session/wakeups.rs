@@ -220,7 +220,8 @@ impl StopRequests {
     /// or TERM comes from a user.
     fn take(&mut self, numbers: &[u32]) -> Option<Wakeup> {
         let is_request = numbers.iter().any(|&number| stop_signals::is_request(number));
-        let is_reload = self.reloads && numbers.iter().all(|&number| stop_signals::is_hang_up(number));
+        let is_reload =
+            self.reloads && numbers.iter().all(|&number| stop_signals::is_hang_up(number));
         let was_requested = self.was_requested;
         self.was_requested |= is_request;
         match (was_requested, is_request) {

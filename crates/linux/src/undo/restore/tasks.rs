@@ -154,7 +154,8 @@ impl<'a, 'c> TaskRestore<'a, 'c> {
     /// original mask.
     fn action(&self, id: TaskId, job: &str) -> Option<RestoreAction> {
         let MemberSearch { root, records, .. } = self.search;
-        let failed = |operation: &str, error: io::Error| unless_exited(root, id.tid, operation, &error);
+        let failed =
+            |operation: &str, error: io::Error| unless_exited(root, id.tid, operation, &error);
         let mask = match affinity::get(id.tid) {
             Ok(mask) => mask,
             Err(error) => return failed("cannot read its affinity", error),
@@ -166,7 +167,9 @@ impl<'a, 'c> TaskRestore<'a, 'c> {
                 let change = records.of_task(id).filter(|_| is_hidden);
                 match change.map_or(Ok(()), |change| self.set(id, &change.old)) {
                     Ok(()) => Some(RestoreAction::ChangedByOther(mask)),
-                    Err(error) => failed("cannot restore the affinity that its cpuset hides", error),
+                    Err(error) => {
+                        failed("cannot restore the affinity that its cpuset hides", error)
+                    }
                 }
             }
             MaskOrigin::Original => {

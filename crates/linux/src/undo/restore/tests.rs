@@ -4,8 +4,8 @@ use super::*;
 use crate::environ::{Environ, environ};
 use crate::undo::{JOB_VARIABLE, Log, RUN_VARIABLE};
 use crate::{affinity, fault, procfs};
-use std::collections::BTreeMap;
 use proptest::prelude::*;
+use std::collections::BTreeMap;
 use std::process::{Child, Command, Stdio};
 
 /// A process of this test that sleeps until it is dropped.

@@ -106,7 +106,7 @@ function timeTicks(wide) {
 
 /** Draws a tick label inside the chart. */
 function tickLabel(x, at, label, y, width) {
-  const half = label.length * 3.4;
+  const half = label.length * 3.8;
   const px = Math.min(x(at), width - 4 - half);
   return svg("text", { x: px, y, "text-anchor": "middle" }, label);
 }

@@ -60,8 +60,8 @@ impl Document<'_> {
         };
         format!(
             "<a class=\"skip\" href=\"#main\">Skip to the content</a>\n\
-             <div class=\"bar\"><div class=\"wrap\"><div class=\"brand\">{LOGO}evenkeel</div>\
-             <nav aria-label=\"Sections\">{links}</nav>{switch}</div></div>"
+             <header class=\"bar\"><div class=\"wrap\"><div class=\"brand\">{LOGO}evenkeel</div>\
+             <nav aria-label=\"Sections\">{links}</nav>{switch}</div></header>"
         )
     }
 
@@ -137,7 +137,9 @@ pub(crate) fn facts<L: AsRef<str>, T: AsRef<str>>(facts: &[(L, T)]) -> String {
 
 /// Returns a tile with a key value; all parts are escaped.
 pub(crate) fn tile(label: &str, value: &str, below: &str) -> String {
-    format!("<div class=\"tile\"><dt>{label}</dt><dd>{value}</dd>{below}</div>")
+    format!(
+        "<div class=\"tile\"><dt>{label}</dt><dd>{value}</dd><dd class=\"below\">{below}</dd></div>"
+    )
 }
 
 /// Returns a verdict: its sign and its word, in the colour of its class.

@@ -165,17 +165,24 @@ impl ReportTable {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
-    /// Returns a scrollable table, whose columns can be sorted if the class contains `sortable`.
-    pub fn to_html(&self, id: &str, class: &str) -> String {
+    /// Returns a scrollable table, whose columns can be sorted if the class contains `sortable`. `label` is its name for
+    /// screen readers.
+    pub fn to_html(&self, id: &str, class: &str, label: &str) -> String {
+        let label_of_table = escape(label);
         let head = |head: &ColumnHeader| {
             let label = escape(&head.label);
             let label = match class.contains("sortable") {
-                true => format!("<button>{label}</button>"),
+                true => format!("<button type=\"button\">{label}</button>"),
                 false => label,
             };
             let class = if head.align == Align::Right { " class=\"num\"" } else { "" };
-            format!("<th scope=\"col\"{class} title=\"{}\">{label}</th>", escape(&head.tooltip))
+            let title = match head.tooltip.as_str() {
+                "" => String::new(),
+                tooltip => format!(" title=\"{}\"", escape(tooltip)),
+            };
+            format!("<th scope=\"col\"{class}{title}>{label}</th>")
         };
+        let id = if id.is_empty() { String::new() } else { format!(" id=\"{id}\"") };
         let heads: String = self.heads.iter().map(head).collect();
         let row = |cells: &Vec<TableCell>| {
             let cells = cells.iter().zip(&self.heads).enumerate().map(|(idx, (cell, head))| {
@@ -186,7 +193,7 @@ impl ReportTable {
         };
         let rows: String = self.rows.iter().map(row).collect();
         format!(
-            "<div class=\"scroll\" tabindex=\"0\"><table class=\"{class}\" id=\"{id}\"><thead><tr>{heads}</tr></thead><tbody>\n{rows}</tbody></table></div>"
+            "<div class=\"scroll\" tabindex=\"0\" role=\"group\" aria-label=\"{label_of_table}\"><table class=\"{class}\"{id}><caption class=\"sr\">{label_of_table}</caption><thead><tr>{heads}</tr></thead><tbody>\n{rows}</tbody></table></div>"
         )
     }
 

@@ -1,9 +1,12 @@
-//! The charts of a comparison: heat map, ratios, gain and cost, slowdowns, makespans and controllers.
+//! The charts of a comparison: ratios, heat map, gain and cost, slowdowns, makespans and controllers.
 //!
 //! ```text
-//!   heat map     policies × workloads      ratios    a panel per policy, a row per workload
-//!   gain, cost   a row per policy          runs      a panel per workload, a row per policy, a circle per seed
-//!   slowdowns    a row per policy          nodes     a panel per workload, a row per policy, a circle per node
+//!   ratios       a panel per policy, a row per workload
+//!   heat map     policies × workloads
+//!   gain, cost   a panel per value, a row per policy
+//!   slowdowns    a panel per value, a row per policy, a box plot in each
+//!   runs         a panel per workload, a row per policy, a circle per seed
+//!   nodes        a panel per workload, a row per policy, a circle per node
 //! ```
 
 use base::counted_noun;
@@ -11,7 +14,7 @@ use base::counted_noun;
 use super::{
     Comparison, ComparisonVerdict, ControllerRow, PolicyRow, RunCompletion, RunRow, SummaryRow,
 };
-use crate::chart::{Axis, Chart, RowLayout, heat, heat_table, panels};
+use crate::chart::{Axis, ChartRow, Marks, RowChart, Shape, heat, heat_table, panels};
 use crate::format::{self, bytes, fixed, four_digits, signed_percent};
 use crate::page::{empty, escape, legend};
 
@@ -30,22 +33,23 @@ pub(super) fn class(verdict: Option<ComparisonVerdict>) -> &'static str {
     verdict.map_or("none", ComparisonVerdict::name)
 }
 
+fn is_significant(verdict: Option<ComparisonVerdict>) -> bool {
+    verdict.is_some_and(|word| word != ComparisonVerdict::Inconclusive)
+}
+
 /// Returns the two ends of a confidence interval as text.
 pub(super) fn ends(ci95: Option<&[f64]>, digits: usize) -> Option<String> {
     format::ci(ci95, digits, "–")
 }
 
-const WIDE: RowLayout =
-    RowLayout { width: 1180.0, left: 190.0, n_letters: 27, top: 26.0, row: 26.0 };
-const PANEL: RowLayout =
-    RowLayout { width: 560.0, left: 150.0, n_letters: 22, top: 8.0, row: 26.0 };
-const RATIOS: RowLayout = RowLayout { row: 22.0, ..PANEL };
+/// Middle of a row.
+const MIDDLE: f64 = 0.5;
 
 /// Draws a horizontal line with end marks.
-fn whisker(chart: &mut Chart, axis: &Axis, (low, high): (f64, f64), y: f64) {
-    let ends = [low, high].map(|end| axis.coordinate(end));
-    chart.line("whisker", (ends[0], y), (ends[1], y));
-    ends.into_iter().for_each(|x| chart.line("whisker", (x, y - 4.0), (x, y + 4.0)));
+fn whisker(marks: &mut Marks, axis: &Axis, ends: [f64; 2]) {
+    let [low, high] = ends.map(|end| axis.share(end));
+    marks.line("whisker", (low, MIDDLE), (high, MIDDLE));
+    [low, high].into_iter().for_each(|x| marks.line("whisker", (x, 0.35), (x, 0.65)));
 }
 
 fn summary_of<'a>(all: &'a Comparison, policy: &str, workload: &str) -> Option<&'a SummaryRow> {
@@ -56,261 +60,265 @@ fn finished(all: &Comparison) -> impl Iterator<Item = &RunRow> {
     all.runs.iter().filter(|run| run.status == RunCompletion::Finished)
 }
 
-/// A cell of the heat map; the tooltip has the source of the ratio.
-struct HeatCell<'a> {
+/// A ratio to the baseline with its interval and its verdict.
+struct Ratio<'a> {
     ratio: Option<f64>,
     ci95: Option<&'a [f64]>,
     verdict: Option<ComparisonVerdict>,
-    tooltip: String,
+    /// The source of the ratio.
+    source: String,
+}
+
+impl<'a> Ratio<'a> {
+    fn of_workload(row: &'a SummaryRow) -> Self {
+        let SummaryRow { policy, workload, .. } = row;
+        let source = row.mean_s.map_or("no finished run".to_owned(), |mean| {
+            let (mean, runs) = (four_digits(mean), counted_noun(row.n_runs, "run"));
+            format!("{policy} on {workload}: mean {mean} s of {runs}")
+        });
+        let (ratio, ci95) = (row.ratio_to_baseline, row.ratio_ci95.as_deref());
+        Ratio { ratio, ci95, verdict: row.verdict, source }
+    }
+
+    fn of_all(row: &'a PolicyRow) -> Self {
+        let seeds = counted_noun(row.n_seeds, "seed");
+        let source = format!("{} over all workloads: geometric mean, {seeds}", row.policy);
+        let (ratio, ci95) = (row.ratio_to_baseline, row.ratio_ci95.as_deref());
+        Ratio { ratio, ci95, verdict: row.verdict, source }
+    }
+
+    /// Returns the ratio, its sign and its interval.
+    fn to_html(&self, digits: usize) -> String {
+        let Some(ratio) = self.ratio else { return "–".to_owned() };
+        format!(
+            "<b>{} <i>{}</i></b><small>{}</small>",
+            format::ratio(ratio),
+            sign(self.verdict),
+            ends(self.ci95, digits).unwrap_or_default()
+        )
+    }
+
+    /// Returns a cell of the heat map. Only a significant ratio has a colour.
+    fn to_cell(&self, is_baseline: bool) -> String {
+        /// Distance of a ratio from 1 that has the full colour.
+        const FULL: f64 = 0.3;
+        let (source, class) = (escape(&self.source), class(self.verdict));
+        if is_baseline {
+            return format!(
+                "<td class=\"base\" title=\"{source}\"><b>1</b><small>baseline</small></td>"
+            );
+        }
+        let style = match self.ratio {
+            Some(ratio) if is_significant(self.verdict) => {
+                format!(" style=\"{}\"", heat((ratio - 1.0).abs() / FULL, ratio < 1.0))
+            }
+            _ => String::new(),
+        };
+        format!("<td class=\"{class}\"{style} title=\"{source}\">{}</td>", self.to_html(2))
+    }
+
+    fn marks(&self, axis: &Axis, shape: Shape) -> Marks {
+        let mut marks = Marks::default();
+        if let Some([low, high]) = self.ci95 {
+            whisker(&mut marks, axis, [*low, *high]);
+        }
+        if let Some(ratio) = self.ratio {
+            let class = if is_significant(self.verdict) { "full" } else { "open" };
+            marks.mark(class, shape, (axis.share(ratio), MIDDLE), &self.source);
+        }
+        marks
+    }
+
+    fn values(&self) -> impl Iterator<Item = f64> {
+        self.ci95.unwrap_or_default().iter().copied().chain(self.ratio)
+    }
 }
 
 /// Draws the ratio, its confidence interval and the verdict of each policy on each workload.
-pub(super) fn heat_map<'a>(all: &'a Comparison) -> String {
-    let has_total = 1 < all.setting.workloads.len();
-    let total = has_total.then_some("all").into_iter();
-    let heads = all.setting.workloads.iter().map(String::as_str).chain(total);
-    let row = |policy: &'a String| {
+pub(super) fn heat_map(all: &Comparison) -> String {
+    let setting = &all.setting;
+    let has_total = 1 < setting.workloads.len();
+    let heads = setting.workloads.iter().map(String::as_str).chain(has_total.then_some("all"));
+    let row = |policy: &'_ String| -> String {
+        let workloads = setting.workloads.iter();
+        let workloads = workloads.filter_map(|name| summary_of(all, policy, name));
         let total = all.policies.iter().find(|row| has_total && row.policy == *policy);
-        let workloads = all
-            .setting
-            .workloads
-            .iter()
-            .filter_map(|name| summary_of(all, policy, name).map(HeatCell::of_workload));
-        let is_baseline = *policy == all.setting.baseline;
-        let cells = workloads.chain(total.map(HeatCell::of_all));
-        (policy.as_str(), cells.map(|cell| cell.to_html(is_baseline)).collect())
+        let ratios = workloads.map(Ratio::of_workload).chain(total.map(Ratio::of_all));
+        ratios.map(|ratio| ratio.to_cell(*policy == setting.baseline)).collect()
     };
     let legend = legend(
         ["✓ better", "✕ worse", "~ inconclusive: no significant difference"].map(str::to_owned),
     );
     let heads = std::iter::once("Policy").chain(heads);
-    legend + &heat_table("heat", heads, all.setting.policies.iter().map(row))
+    let rows = setting.policies.iter().map(|policy| (policy.as_str(), row(policy)));
+    legend + &heat_table("heat", "Verdicts", heads, rows)
 }
 
-impl<'a> HeatCell<'a> {
-    fn of_workload(row: &'a SummaryRow) -> Self {
-        let SummaryRow { policy, workload, .. } = row;
-        let tooltip = row.mean_s.map_or("no finished run".to_owned(), |mean| {
-            let (mean, runs) = (four_digits(mean), counted_noun(row.n_runs, "run"));
-            format!("{policy} on {workload}: mean {mean} s of {runs}")
-        });
-        let ci95 = row.ratio_ci95.as_deref();
-        HeatCell { ratio: row.ratio_to_baseline, ci95, verdict: row.verdict, tooltip }
-    }
-
-    fn of_all(row: &'a PolicyRow) -> Self {
-        let seeds = counted_noun(row.n_seeds, "seed");
-        let tooltip = format!("{} over all workloads: geometric mean, {seeds}", row.policy);
-        let ci95 = row.ratio_ci95.as_deref();
-        HeatCell { ratio: row.ratio_to_baseline, ci95, verdict: row.verdict, tooltip }
-    }
-
-    fn to_html(&self, is_baseline: bool) -> String {
-        /// Distance of a ratio from 1 that has the full colour.
-        const FULL: f64 = 0.3;
-        let tooltip = escape(&self.tooltip);
-        if is_baseline {
-            return format!(
-                "<td class=\"base\" title=\"{tooltip}\"><b>1</b><small>baseline</small></td>"
-            );
-        }
-        let Some(ratio) = self.ratio else {
-            return format!("<td class=\"none\" title=\"{tooltip}\">–</td>");
-        };
-        format!(
-            "<td class=\"{}\" style=\"{}\" title=\"{tooltip}\"><b>{} <i>{}</i></b><small>{}</small></td>",
-            class(self.verdict),
-            heat((ratio - 1.0).abs() / FULL, ratio < 1.0),
-            format::ratio(ratio),
-            sign(self.verdict),
-            ends(self.ci95, 2).unwrap_or_default()
-        )
-    }
-}
-
-struct RatioRow<'a> {
-    name: &'a str,
-    ratio: f64,
-    ci95: Option<&'a [f64]>,
-    verdict: Option<ComparisonVerdict>,
-    is_total: bool,
-}
+/// A panel of ratios: its caption, and the name, the ratio and the shape of each row.
+type RatioPanel<'a> = (&'a str, Vec<(&'a str, Ratio<'a>, Shape)>);
 
 /// Draws the ratios with their confidence intervals: a panel per policy with a row per workload. With one workload a
 /// single panel has a row per policy.
 pub(super) fn ratios(all: &Comparison) -> String {
     let setting = &all.setting;
     let others = || setting.policies.iter().filter(|policy| **policy != setting.baseline);
-    let charts: Vec<(&str, Vec<RatioRow<'_>>)> = match setting.workloads.as_slice() {
+    let charts: Vec<RatioPanel<'_>> = match setting.workloads.as_slice() {
         [only] => {
             vec![(only, others().flat_map(|policy| ratio_rows(all, policy, false)).collect())]
         }
         _ => others().map(|policy| (policy.as_str(), ratio_rows(all, policy, true))).collect(),
     };
-    let rows = charts.iter().flat_map(|(_, rows)| rows);
-    let values =
-        rows.flat_map(|row| row.ci95.unwrap_or_default().iter().copied().chain([row.ratio]));
-    let axis = Axis::covering(values, Some(1.0), (RATIOS.left, RATIOS.width - RATIO_TEXT));
-    panels(charts.iter().map(|(name, rows)| ((*name).to_owned(), ratio_panel(name, rows, axis))))
+    let values = charts.iter().flat_map(|(_, rows)| rows).flat_map(|(_, ratio, _)| ratio.values());
+    let title = format!("ratio to {} (below 1 is faster)", setting.baseline);
+    let axis = Axis::covering(title, values, Some(1.0));
+    let name = if setting.workloads.len() == 1 { "Policy" } else { "Workload" };
+    panels(charts.into_iter().map(|(caption, rows)| {
+        let chart = RowChart {
+            label: &format!("Ratios of {caption} with 95 % confidence intervals"),
+            heads: (name, "Ratio, 95 % interval"),
+            axis: &axis,
+            reference: Some(1.0),
+            n_lines: 1,
+        };
+        let row = |(name, ratio, shape): (&str, Ratio<'_>, Shape)| ChartRow {
+            name: name.to_owned(),
+            marks: ratio.marks(&axis, shape),
+            value: ratio.to_html(3),
+        };
+        (caption.to_owned(), chart.to_html(rows.into_iter().map(row)))
+    }))
 }
 
-/// Width of the values next to the ratios, in pixels.
-const RATIO_TEXT: f64 = 170.0;
-
 /// Returns the rows of a policy. With one workload the only row has the name of the policy.
-fn ratio_rows<'a>(all: &'a Comparison, policy: &'a str, by_workload: bool) -> Vec<RatioRow<'a>> {
-    let of_workload = all.summary.iter().filter(|row| row.policy == policy).filter_map(|row| {
-        Some(RatioRow {
-            name: if by_workload { &row.workload } else { policy },
-            ratio: row.ratio_to_baseline?,
-            ci95: row.ratio_ci95.as_deref(),
-            verdict: row.verdict,
-            is_total: false,
-        })
+fn ratio_rows<'a>(
+    all: &'a Comparison,
+    policy: &'a str,
+    by_workload: bool,
+) -> Vec<(&'a str, Ratio<'a>, Shape)> {
+    let of_workload = all.summary.iter().filter(|row| row.policy == policy).map(|row| {
+        let name = if by_workload { &row.workload } else { policy };
+        (name, Ratio::of_workload(row), Shape::Circle)
     });
     let total = all.policies.iter().filter(|row| by_workload && row.policy == policy);
-    let total = total.filter_map(|row| {
-        Some(RatioRow {
-            name: "all workloads",
-            ratio: row.ratio_to_baseline?,
-            ci95: row.ratio_ci95.as_deref(),
-            verdict: row.verdict,
-            is_total: true,
-        })
-    });
+    let total = total.map(|row| ("all workloads", Ratio::of_all(row), Shape::Diamond));
     of_workload.chain(total).collect()
 }
 
-fn ratio_panel(name: &str, rows: &[RatioRow<'_>], axis: Axis) -> String {
-    let label = format!("ratios of {name} with confidence intervals");
-    let mut chart = RATIOS.chart(&label, rows.iter().map(|row| row.name));
-    let bottom = RATIOS.bottom(rows.len());
-    chart.grid(&axis, (RATIOS.top, bottom), 5, "");
-    chart.line("one", (axis.coordinate(1.0), RATIOS.top), (axis.coordinate(1.0), bottom));
-    for (idx, row) in rows.iter().enumerate() {
-        let y = RATIOS.y(idx);
-        if let Some([low, high]) = row.ci95 {
-            whisker(&mut chart, &axis, (*low, *high), y);
-        }
-        let is_significant =
-            row.verdict.is_some_and(|word| word != ComparisonVerdict::Inconclusive);
-        let (class, at) =
-            (if is_significant { "full" } else { "open" }, (axis.coordinate(row.ratio), y));
-        match row.is_total {
-            true => chart.diamond(class, at, 6.5),
-            false => chart.dot(class, at, 4.5, ""),
-        }
-        let ci95 = ends(row.ci95, 3).map_or(String::new(), |ends| format!("({ends})"));
-        let text = format!("{} {ci95} {}", format::ratio(row.ratio), sign(row.verdict));
-        chart.label("value", "start", (RATIOS.width - RATIO_TEXT + 12.0, y + 4.0), &text);
-    }
-    chart.end()
+/// Draws a panel with a row per policy.
+fn policy_panel<'a>(
+    caption: &str,
+    axis: &Axis,
+    reference: Option<f64>,
+    heads: (&str, &str),
+    rows: impl Iterator<Item = (&'a str, Marks, String)>,
+) -> (String, String) {
+    let label = format!("{caption}: {}", axis.title);
+    let chart = RowChart { label: &label, heads, axis, reference, n_lines: 1 };
+    let row = |(name, marks, value): (&str, Marks, String)| ChartRow {
+        name: name.to_owned(),
+        marks,
+        value: escape(&value),
+    };
+    (caption.to_owned(), chart.to_html(rows.map(row)))
 }
 
+/// A value of each policy that is drawn as a bar.
 struct BarColumn {
-    head: &'static str,
+    caption: &'static str,
+    title: &'static str,
     value: fn(&PolicyRow) -> Option<f64>,
     format: fn(f64) -> String,
-    /// Whether values have a sign. Zero is then in the middle.
-    is_signed: bool,
+    /// Whether the colour depends on the verdict.
+    is_verdict: bool,
 }
 
 const BARS: [BarColumn; 4] = [
     BarColumn {
-        head: "makespan relative to the baseline",
-        value: |row| row.ratio_to_baseline.map(|ratio| ratio - 1.0),
-        format: signed_percent,
-        is_signed: true,
+        caption: "Makespan relative to the baseline",
+        title: "difference (%)",
+        value: |row| row.ratio_to_baseline.map(|ratio| 100.0 * (ratio - 1.0)),
+        format: |percent| signed_percent(percent / 100.0),
+        is_verdict: true,
     },
     BarColumn {
-        head: "migrations",
+        caption: "Migrations",
+        title: "CPU migrations of tasks (mean per run)",
         value: |row| row.n_migrations,
         format: |n| fixed(n, 1),
-        is_signed: false,
+        is_verdict: false,
     },
     BarColumn {
-        head: "moves by the policy",
+        caption: "Moves by the policy",
+        title: "moves of running jobs (mean per run)",
         value: |row| row.n_moves,
         format: |n| fixed(n, 1),
-        is_signed: false,
+        is_verdict: false,
     },
     BarColumn {
-        head: "memory migrated",
-        value: |row| row.pages_moved_bytes,
-        format: |n| bytes(n as u64),
-        is_signed: false,
+        caption: "Memory migrated",
+        title: "memory (MiB, mean per run)",
+        value: |row| row.pages_moved_bytes.map(|bytes| bytes / f64::from(1 << 20)),
+        format: |mib| bytes((mib * f64::from(1 << 20)) as u64),
+        is_verdict: false,
     },
 ];
 
-/// Draws gain and cost of each policy: a column of bars for each value.
+/// Draws gain and cost of each policy: a panel of bars for each value that any policy has.
 pub(super) fn gain_and_cost(all: &Comparison) -> String {
-    /// Width of a value next to its bar, and of the gap before the next column.
-    const VALUE: f64 = 114.0;
-    let names = all.policies.iter().map(|row| row.policy.as_str());
-    let mut chart = WIDE.chart("gain and cost of each policy", names);
-    let width = (WIDE.width - WIDE.left) / BARS.len() as f64;
-    for (idx, column) in BARS.iter().enumerate() {
-        let left = WIDE.left + width * idx as f64;
-        chart.label("head", "start", (left, 15.0), column.head);
-        bars(&mut chart, &all.policies, column, (left, left + width - VALUE));
-    }
-    chart.end_wide()
-}
-
-fn bars(chart: &mut Chart, rows: &[PolicyRow], column: &BarColumn, (left, right): (f64, f64)) {
-    let highest = rows.iter().filter_map(column.value).map(f64::abs).fold(0.0, f64::max);
-    let scale = if highest == 0.0 { 0.0 } else { (right - left) / highest };
-    let (zero, scale) =
-        if column.is_signed { ((left + right) / 2.0, scale / 2.0) } else { (left, scale) };
-    chart.line("one", (zero, WIDE.top), (zero, WIDE.bottom(rows.len())));
-    for (idx, row) in rows.iter().enumerate() {
-        let Some(value) = (column.value)(row) else { continue };
-        let (y, length) = (WIDE.y(idx), scale * value.abs());
-        let from = if value < 0.0 { zero - length } else { zero };
-        let class = match (column.is_signed, value < 0.0) {
-            (false, _) => "bar plain",
-            (true, true) => "bar better",
-            (true, false) => "bar worse",
-        };
-        chart.rect(class, (from, y - 7.0), (length, 14.0));
-        let text = match row.is_baseline && column.is_signed {
-            true => "baseline".to_owned(),
-            false => (column.format)(value),
-        };
-        chart.label("value", "start", (right + 8.0, y + 4.0), &text);
-    }
-}
-
-/// Draws slowdowns of jobs and unfairness of runs: two box plots per policy.
-pub(super) fn slowdowns(all: &Comparison) -> String {
-    const MIDDLE: f64 = 700.0;
-    const GAP: f64 = 36.0;
-    let policies = &all.setting.policies;
-    let of_policy = |policy: &String| -> [Vec<f64>; 2] {
-        let runs = || finished(all).filter(|run| run.policy == *policy);
-        let slowdowns = runs().flat_map(|run| &run.jobs).filter_map(|job| job.slowdown);
-        [slowdowns.collect(), runs().filter_map(|run| run.unfairness).collect()]
+    let has_values = |column: &&BarColumn| {
+        all.policies.iter().filter_map(column.value).any(|value| value != 0.0)
     };
-    let values: Vec<[Vec<f64>; 2]> = policies.iter().map(of_policy).collect();
-    if values.iter().all(|[slowdowns, _]| slowdowns.is_empty()) {
+    panels(BARS.iter().filter(has_values).map(|column| {
+        let values = all.policies.iter().filter_map(column.value);
+        let axis = Axis::covering(column.title, values, Some(0.0));
+        let rows = all.policies.iter().map(|row| bar_row(column, row, &axis));
+        policy_panel(column.caption, &axis, Some(0.0), ("Policy", "Value"), rows)
+    }))
+}
+
+fn bar_row<'a>(column: &BarColumn, row: &'a PolicyRow, axis: &Axis) -> (&'a str, Marks, String) {
+    let mut marks = Marks::default();
+    let Some(value) = (column.value)(row) else { return (&row.policy, marks, "–".to_owned()) };
+    let class = match row.verdict {
+        Some(verdict) if column.is_verdict => verdict.name(),
+        _ => "plain",
+    };
+    marks.bar(&format!("bar {class}"), (axis.share(0.0), axis.share(value)), MIDDLE, "");
+    let text = match row.is_baseline && column.is_verdict {
+        true => "baseline".to_owned(),
+        false => (column.format)(value),
+    };
+    (&row.policy, marks, text)
+}
+
+/// Draws slowdowns of jobs and unfairness of runs: two panels of box plots.
+pub(super) fn slowdowns(all: &Comparison) -> String {
+    let policies = &all.setting.policies;
+    let runs = |policy: &'_ str| -> Vec<&RunRow> {
+        finished(all).filter(|run| run.policy == *policy).collect()
+    };
+    let slowdowns = |policy: &String| -> Vec<f64> {
+        let jobs = runs(policy).into_iter().flat_map(|run| &run.jobs);
+        jobs.filter_map(|job| job.slowdown).collect()
+    };
+    let unfairness = |policy: &String| -> Vec<f64> {
+        runs(policy).into_iter().filter_map(|run| run.unfairness).collect()
+    };
+    let columns = [
+        ("Slowdown of jobs", "slowdown", policies.iter().map(slowdowns).collect::<Vec<_>>()),
+        ("Unfairness of runs", "unfairness", policies.iter().map(unfairness).collect()),
+    ];
+    if columns[0].2.iter().all(Vec::is_empty) {
         return empty("No job was measured alone, so slowdowns are unknown.");
     }
-    let names = policies.iter().map(String::as_str);
-    let mut chart = WIDE.chart("slowdowns and unfairness of each policy", names);
-    let columns = [
-        ("slowdown of jobs", (WIDE.left, MIDDLE), 6),
-        ("unfairness of runs", (MIDDLE + GAP, WIDE.width - 10.0), 5),
-    ];
-    for (column, (head, pixels, n_ticks)) in columns.into_iter().enumerate() {
-        let all = values.iter().flat_map(|values| values[column].iter().copied());
-        let axis = Axis::covering(all, Some(1.0), pixels);
-        chart.label("head", "start", (pixels.0, 15.0), head);
-        chart.grid(&axis, (WIDE.top, WIDE.bottom(policies.len())), n_ticks, "");
-        for (idx, values) in values.iter().enumerate() {
-            box_plot(&mut chart, &values[column], &axis, WIDE.y(idx));
-        }
-    }
-    chart.end_wide()
+    panels(columns.into_iter().map(|(caption, title, values)| {
+        let axis = Axis::covering(title, values.iter().flatten().copied(), Some(1.0));
+        let rows = policies.iter().zip(&values).map(|(policy, values)| {
+            let (marks, median) = box_plot(values, &axis);
+            (policy.as_str(), marks, median)
+        });
+        policy_panel(caption, &axis, Some(1.0), ("Policy", "Median"), rows)
+    }))
 }
 
 /// Returns the minimum, the first quartile, the median, the third quartile and the maximum.
@@ -325,48 +333,52 @@ fn quartiles(values: &[f64]) -> Option<[f64; 5]> {
     }))
 }
 
-fn box_plot(chart: &mut Chart, values: &[f64], axis: &Axis, y: f64) {
-    let Some([min, lower, median, upper, max]) = quartiles(values) else { return };
-    whisker(chart, axis, (min, max), y);
-    let (left, right) = (axis.coordinate(lower), axis.coordinate(upper));
-    chart.rect("box", (left, y - 7.0), ((right - left).max(1.0), 14.0));
-    let middle = axis.coordinate(median);
-    chart.line("middle", (middle, y - 7.0), (middle, y + 7.0));
-    let [low, middle_text, high] = [min, median, max].map(format::ratio);
-    let tooltip = format!("median {middle_text}, from {low} to {high}");
-    chart.dot("hit", (middle, y), 9.0, &tooltip);
+/// Draws a box plot, and returns it with the median as text.
+fn box_plot(values: &[f64], axis: &Axis) -> (Marks, String) {
+    let mut marks = Marks::default();
+    let Some([min, lower, median, upper, max]) = quartiles(values) else {
+        return (marks, "–".to_owned());
+    };
+    whisker(&mut marks, axis, [min, max]);
+    let [low, middle, high] = [min, median, max].map(format::ratio);
+    let tooltip = format!("median {middle}, from {low} to {high}");
+    marks.bar("box", (axis.share(lower), axis.share(upper)), MIDDLE, &tooltip);
+    let x = axis.share(median);
+    marks.line("middle", (x, 0.25), (x, 0.75));
+    (marks, middle)
 }
 
 /// Draws every finished run as a circle: a panel per workload with a row per policy.
 pub(super) fn makespans(all: &Comparison) -> String {
-    let panel = |workload: &String| (workload.clone(), makespan_panel(all, workload));
-    panels(all.setting.workloads.iter().map(panel))
+    panels(all.setting.workloads.iter().map(|workload| makespan_panel(all, workload)))
 }
 
-fn makespan_panel(all: &Comparison, workload: &str) -> String {
-    /// Vertical offsets of circles of adjacent seeds, so that they do not hide each other.
-    const OFFSETS: [f64; 5] = [0.0, -5.0, 4.0, -2.5, 6.0];
-    let policies = &all.setting.policies;
+fn makespan_panel(all: &Comparison, workload: &str) -> (String, String) {
     let runs: Vec<&RunRow> = finished(all).filter(|run| run.workload == workload).collect();
-    let pixels = (PANEL.left, PANEL.width - 14.0);
-    let axis = Axis::covering(runs.iter().map(|run| run.makespan_s), None, pixels);
-    let names = policies.iter().map(String::as_str);
-    let mut chart = PANEL.chart(&format!("makespans on {workload}"), names);
-    chart.grid(&axis, (PANEL.top, PANEL.bottom(policies.len())), 5, " s");
-    for (idx, policy) in policies.iter().enumerate() {
-        let y = PANEL.y(idx);
-        let of_policy: Vec<&&RunRow> = runs.iter().filter(|run| run.policy == *policy).collect();
-        for (run, offset) in of_policy.iter().zip(OFFSETS.iter().cycle()) {
-            let tooltip = format!("seed {}: {} s", run.seed, four_digits(run.makespan_s));
-            chart.dot("run", (axis.coordinate(run.makespan_s), y + offset), 3.2, &tooltip);
-        }
-        if !of_policy.is_empty() {
-            let sum: f64 = of_policy.iter().map(|run| run.makespan_s).sum();
-            let mean = axis.coordinate(sum / of_policy.len() as f64);
-            chart.line("mean", (mean, y - 9.0), (mean, y + 9.0));
-        }
+    let axis = Axis::covering("makespan (s)", runs.iter().map(|run| run.makespan_s), None);
+    let rows = all.setting.policies.iter().map(|policy| {
+        let of_policy: Vec<&RunRow> =
+            runs.iter().copied().filter(|run| run.policy == *policy).collect();
+        let (marks, mean) = makespan_row(&of_policy, &axis);
+        (policy.as_str(), marks, mean)
+    });
+    policy_panel(workload, &axis, None, ("Policy", "Mean"), rows)
+}
+
+fn makespan_row(runs: &[&RunRow], axis: &Axis) -> (Marks, String) {
+    /// Vertical positions of circles of adjacent seeds, so that they do not hide each other.
+    const LEVELS: [f64; 5] = [0.5, 0.3, 0.66, 0.4, 0.74];
+    let mut marks = Marks::default();
+    if runs.is_empty() {
+        return (marks, "–".to_owned());
     }
-    chart.end()
+    for (run, y) in runs.iter().zip(LEVELS.iter().cycle()) {
+        let tooltip = format!("seed {}: {} s", run.seed, four_digits(run.makespan_s));
+        marks.mark("run", Shape::Circle, (axis.share(run.makespan_s), *y), &tooltip);
+    }
+    let mean = runs.iter().map(|run| run.makespan_s).sum::<f64>() / runs.len() as f64;
+    marks.line("mean", (axis.share(mean), 0.1), (axis.share(mean), 0.9));
+    (marks, format!("{} s", four_digits(mean)))
 }
 
 /// Draws loads of the memory controllers: a panel per workload with a row per policy and a circle per node. `None`: no
@@ -376,36 +388,42 @@ pub(super) fn controllers(all: &Comparison) -> Option<String> {
         all.summary.iter().any(|row| row.workload == **workload && !row.controllers.is_empty())
     };
     let counted: Vec<&String> = all.setting.workloads.iter().filter(is_counted).collect();
-    let panel = |workload: &&String| ((*workload).clone(), controller_panel(all, workload));
+    let panel = |workload: &&String| controller_panel(all, workload);
     (!counted.is_empty()).then(|| panels(counted.iter().map(panel)))
 }
 
-fn controller_panel(all: &Comparison, workload: &str) -> String {
-    let rows = |policy: &str| -> &[ControllerRow] {
+fn controller_panel(all: &Comparison, workload: &str) -> (String, String) {
+    let rows_of = |policy: &str| -> &[ControllerRow] {
         summary_of(all, policy, workload).map_or(&[], |row| &row.controllers)
     };
-    let load = |row: &ControllerRow| row.bytes_per_s / 1e9;
     let policies = &all.setting.policies;
-    let loads = policies.iter().flat_map(|policy| rows(policy)).map(load);
-    let axis = Axis::covering(loads, Some(0.0), (PANEL.left, PANEL.width - 14.0));
-    let names = policies.iter().map(String::as_str);
-    let mut chart = PANEL.chart(&format!("controller loads on {workload}"), names);
-    chart.grid(&axis, (PANEL.top, PANEL.bottom(policies.len())), 5, "");
-    for (idx, policy) in policies.iter().enumerate() {
-        let y = PANEL.y(idx);
-        let loads = || rows(policy).iter().map(load);
-        if let (Some(low), Some(high)) =
-            (loads().min_by(f64::total_cmp), loads().max_by(f64::total_cmp))
-        {
-            chart.line("whisker", (axis.coordinate(low), y), (axis.coordinate(high), y));
-        }
-        for row in rows(policy) {
-            let node = row.node.map_or("all memory".to_owned(), |node| format!("node {node}"));
-            let tooltip = format!("{node}: {}", format::bandwidth(row.bytes_per_s));
-            chart.dot("run", (axis.coordinate(load(row)), y), 4.0, &tooltip);
-        }
+    let loads = policies.iter().flat_map(|policy| rows_of(policy)).map(gb_per_s);
+    let axis = Axis::covering("traffic of a node (GB/s)", loads, Some(0.0));
+    let rows = policies.iter().map(|policy| {
+        let (marks, highest) = controller_row(rows_of(policy), &axis);
+        (policy.as_str(), marks, highest)
+    });
+    policy_panel(workload, &axis, None, ("Policy", "Highest"), rows)
+}
+
+fn gb_per_s(row: &ControllerRow) -> f64 {
+    row.bytes_per_s / 1e9
+}
+
+fn controller_row(rows: &[ControllerRow], axis: &Axis) -> (Marks, String) {
+    let mut marks = Marks::default();
+    let loads = || rows.iter().map(gb_per_s);
+    let (Some(low), Some(high)) = (loads().min_by(f64::total_cmp), loads().max_by(f64::total_cmp))
+    else {
+        return (marks, "–".to_owned());
+    };
+    marks.line("whisker", (axis.share(low), MIDDLE), (axis.share(high), MIDDLE));
+    for row in rows {
+        let node = row.node.map_or("all memory".to_owned(), |node| format!("node {node}"));
+        let tooltip = format!("{node}: {}", format::bandwidth(row.bytes_per_s));
+        marks.mark("run", Shape::Circle, (axis.share(gb_per_s(row)), MIDDLE), &tooltip);
     }
-    chart.end()
+    (marks, format::bandwidth(high * 1e9))
 }
 
 #[cfg(test)]
@@ -417,5 +435,15 @@ mod tests {
         assert_eq!(quartiles(&[5.0, 1.0, 2.0, 3.0, 4.0]), Some([1.0, 2.0, 3.0, 4.0, 5.0]));
         assert_eq!(quartiles(&[2.0]), Some([2.0; 5]));
         assert_eq!(quartiles(&[]), None);
+    }
+
+    #[test]
+    fn only_a_significant_ratio_has_a_colour() {
+        let cell = |verdict| {
+            let ci95 = Some(&[0.7, 0.9][..]);
+            Ratio { ratio: Some(0.8), ci95, verdict, source: String::new() }.to_cell(false)
+        };
+        assert!(cell(Some(ComparisonVerdict::Better)).contains("var(--good)"));
+        assert!(!cell(Some(ComparisonVerdict::Inconclusive)).contains("style"));
     }
 }

@@ -21,8 +21,8 @@ impl Comparison {
     pub fn to_html(&self) -> String {
         let sections = [
             head(self),
-            card("verdicts", "Verdicts", VERDICTS_LEAD, &charts::heat_map(self)),
             card("ratios", "Ratios to the baseline", RATIOS_LEAD, &charts::ratios(self)),
+            card("verdicts", "Verdicts", VERDICTS_LEAD, &charts::heat_map(self)),
             card("cost", "Gain and cost", COST_LEAD, &charts::gain_and_cost(self)),
             card("slowdowns", "Slowdowns and unfairness", SLOWDOWNS_LEAD, &charts::slowdowns(self)),
             card("runs", "Makespans of all runs", RUNS_LEAD, &charts::makespans(self)),
@@ -34,8 +34,8 @@ impl Comparison {
             card("method", "Method", &escape(&method(self)), &setting(self)),
         ];
         let links = links(&[
-            ("verdicts", "Verdicts"),
             ("ratios", "Ratios"),
+            ("verdicts", "Verdicts"),
             ("cost", "Cost"),
             ("slowdowns", "Slowdowns"),
             ("runs", "Runs"),
@@ -58,17 +58,17 @@ impl Comparison {
     }
 }
 
-const VERDICTS_LEAD: &str = "Mean makespan divided by that of the baseline with the same seeds: below 1 is faster. The \
-                             sign is the verdict; below the ratio is its 95 % confidence interval.";
-const RATIOS_LEAD: &str = "The ratio to the baseline with its 95 % confidence interval. An interval that includes 1 is \
-                           inconclusive. A filled circle is significant, an open one is not.";
+const VERDICTS_LEAD: &str = "The ratio to the baseline and its 95 % confidence interval; below 1 is faster. The sign is \
+                             the verdict. Only a significant ratio has a colour.";
+const RATIOS_LEAD: &str = "Mean makespan divided by that of the baseline with the same seeds, with its 95 % confidence \
+                           interval. A filled mark is significant, an open one is not.";
 const COST_LEAD: &str = "Makespan relative to the baseline over all workloads. The costs are means per run: CPU \
                          migrations of tasks, moves of running jobs by the policy, and memory migrated to another node.";
 const SLOWDOWNS_LEAD: &str = "Slowdown of each job of each run: its run time divided by its run time alone. Unfairness \
                               of each run: the largest slowdown divided by the smallest. A box extends from the first to the third \
                               quartile, the line in it is the median, and the whiskers extend to the minimum and the maximum.";
 const RUNS_LEAD: &str = "Makespan of every run in seconds, a circle per seed; the bar is the mean.";
-const CONTROLLERS_LEAD: &str = "GiB read and written per second, a circle per node, mean per run. The line extends from the \
+const CONTROLLERS_LEAD: &str = "GB read and written per second, a circle per node, mean per run. The line extends from the \
                                 least to the most loaded node: a shorter line is a more balanced load.";
 const VALUES_LEAD: &str = "Times in seconds. A click on a column header sorts the table. A dash is a value that was \
                            not measured. A policy links to the timeline of its run with the median makespan, if \
@@ -102,15 +102,18 @@ fn head(all: &Comparison) -> String {
         counted(setting.seeds.len(), "seed")
     );
     let notes: String = all.notes.iter().map(|note| callout("warn", "Note", note)).collect();
-    hero("Comparison", &heading, &chips.concat(), &format!("{}\n{notes}", findings(all)))
+    hero("Comparison", &heading, &chips.concat(), &format!("{}\n{notes}", answer(all)))
 }
 
-/// Returns the verdict on each policy over all workloads as a sentence, the fastest first.
+/// Returns the answer, and below it the verdict on each policy over all workloads, the fastest first.
+fn answer(all: &Comparison) -> String {
+    let verdict = all.answer_verdict();
+    let answer = format!("<p class=\"answer {}\">{}</p>", class(verdict), escape(&all.answer()));
+    format!("{answer}<ul class=\"findings\">\n{}</ul>", findings(all))
+}
+
 fn findings(all: &Comparison) -> String {
-    let mut rows: Vec<&PolicyRow> = all.policies.iter().filter(|row| !row.is_baseline).collect();
-    let ratio = |row: &PolicyRow| row.ratio_to_baseline.unwrap_or(f64::INFINITY);
-    rows.sort_by(|one, other| ratio(one).total_cmp(&ratio(other)));
-    let finding = |row: &&PolicyRow| {
+    let finding = |row: &PolicyRow| {
         let counts = match all.setting.workloads.len() {
             1 => String::new(),
             _ => format!(
@@ -123,26 +126,10 @@ fn findings(all: &Comparison) -> String {
             class(row.verdict),
             sign(row.verdict),
             escape(&row.policy),
-            escape(&finding_text(row, &all.setting.baseline)),
+            escape(&row.to_text(&all.setting.baseline)),
         )
     };
-    format!("<ul class=\"findings\">\n{}</ul>", rows.iter().map(finding).collect::<String>())
-}
-
-fn finding_text(row: &PolicyRow, baseline: &str) -> String {
-    let Some(ratio) = row.ratio_to_baseline else {
-        return "has no run that can be paired with the baseline".to_owned();
-    };
-    let difference = percent((ratio - 1.0).abs());
-    let text = match row.verdict {
-        Some(ComparisonVerdict::Better) => format!("is {difference} faster than {baseline}"),
-        Some(ComparisonVerdict::Worse) => format!("is {difference} slower than {baseline}"),
-        _ => format!("shows no significant difference from {baseline}"),
-    };
-    let ci95 = ends(row.ratio_ci95.as_deref(), 3);
-    text + &ci95.map_or(String::new(), |ends| {
-        format!(" (ratio {}, 95 % confidence interval {ends})", format::ratio(ratio))
-    })
+    all.by_ratio().into_iter().map(finding).collect()
 }
 
 /// Returns the text about the computation of the verdicts.
@@ -234,12 +221,12 @@ fn controllers_cell(row: &SummaryRow) -> TableCell {
 fn summary_table(all: &Comparison) -> String {
     let table =
         ReportTable::of_records(SummaryRow::FIELDS, &COLUMNS, &all.summary).with_row_heads();
-    table.to_html("summary-table", "data sortable")
+    table.to_html("summary-table", "data sortable", "All values")
 }
 
 /// Returns a collapsed table of the jobs of each workload.
 fn job_tables(all: &Comparison) -> String {
-    let of_workload = |(idx, workload): (usize, &String)| {
+    let of_workload = |workload: &String| {
         let rows: Vec<&SummaryRow> =
             all.summary.iter().filter(|row| row.workload == *workload).collect();
         let policies = all.setting.policies.iter().map(|name| (name.as_str(), Right));
@@ -252,10 +239,10 @@ fn job_tables(all: &Comparison) -> String {
             "<details><summary>{} <span class=\"muted\">{}</span></summary>{}</details>\n",
             escape(workload),
             base::counted_noun(n_jobs, "job"),
-            table.to_html(&format!("jobs-{idx}"), "data")
+            table.to_html("", "data", &format!("Jobs of {workload}"))
         )
     };
-    all.setting.workloads.iter().enumerate().map(of_workload).collect()
+    all.setting.workloads.iter().map(of_workload).collect()
 }
 
 fn job_cells(rows: &[&SummaryRow], idx: usize) -> Vec<TableCell> {

@@ -6,6 +6,7 @@
 //!
 //! This module computes only chart coordinates. A value that was not measured is absent, never zero.
 
+mod answer;
 mod charts;
 mod data_table;
 mod html;

@@ -46,7 +46,7 @@ fn value_html(text: &str) -> String {
 
 fn tiles(report: &Report) -> String {
     let (run, totals) = (&report.run, &report.totals);
-    let below = |text: String| format!("<p>{}</p>", escape(&text));
+    let below = |text: String| escape(&text);
     let waited = totals.wait_ns.map_or("–".to_owned(), |wait| value_html(&duration(wait)));
     let own_share = run.own_cpu_share.map_or("–".to_owned(), |share| value_html(&percent(share)));
     let turns = below(counted(run.n_turns as usize, "turn"));
@@ -97,11 +97,7 @@ fn moves_tile(report: &Report) -> String {
             ("Requested moves", totals.n_would_move, recorded)
         }
     };
-    tile(
-        label,
-        &count(n),
-        &format!("<p>{}</p>", escape(&format!("{recorded}{migrations}{rejected}"))),
-    )
+    tile(label, &count(n), &escape(&format!("{recorded}{migrations}{rejected}")))
 }
 
 /// Draws the number of jobs per state, as a bar and as text.
@@ -121,7 +117,7 @@ fn jobs_by_state(report: &Report) -> String {
         .collect();
     let words: Vec<String> = present.map(|(n, word, _)| format!("{} {word}", count(n))).collect();
     let concurrent = format!("{} concurrently", count(totals.n_running_max));
-    format!("<div class=\"split\">{bars}</div><p>{}; at most {concurrent}</p>", words.join(", "))
+    format!("<span class=\"split\">{bars}</span>{}; at most {concurrent}", words.join(", "))
 }
 
 /// Returns the notices that qualify all values.

@@ -29,7 +29,7 @@ pub(super) fn jobs(report: &Report) -> String {
     ];
     let jobs: Vec<(usize, &JobRow)> = report.jobs.iter().enumerate().collect();
     let table = ReportTable::of_records(JobRow::FIELDS, &columns, &jobs).with_row_heads();
-    table.to_html("jobs-table", "data sortable")
+    table.to_html("jobs-table", "data sortable", "Jobs")
 }
 
 fn state_cell(job: &JobRow) -> TableCell {
@@ -62,7 +62,7 @@ pub(super) fn moves(report: &Report) -> String {
         ("reason", Left, reason_cell),
     ];
     let table = ReportTable::of_records(MoveRow::FIELDS, &COLUMNS, &report.moves);
-    table.to_html("moves-table", "data sortable stack")
+    table.to_html("moves-table", "data sortable stack", "Moves")
 }
 
 fn time_cell(at_ns: u64) -> TableCell {
@@ -104,7 +104,7 @@ pub(super) fn rejections(report: &Report) -> String {
         }),
     ];
     let table = ReportTable::of_records(RejectionRow::FIELDS, &COLUMNS, &report.rejections);
-    table.to_html("rejections-table", "data sortable stack")
+    table.to_html("rejections-table", "data sortable stack", "Rejections")
 }
 
 pub(super) fn notes(notes: &[NoteRow]) -> String {

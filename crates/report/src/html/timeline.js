@@ -156,7 +156,7 @@
 
   /** The part of a label that fits, or nothing. */
   function fitting(label, width) {
-    const fits = Math.floor(width / 6.4);
+    const fits = Math.floor(width / 7.2);
     if (!label || (label.length > fits && (mode === "jobs" || fits < 4))) return "";
     return label.length <= fits ? label : `${label.slice(0, fits - 1)}…`;
   }

@@ -67,7 +67,7 @@ fn head(
     pattern: &AccessPattern,
     notes: &[String],
 ) -> String {
-    let below = |text: &str| format!("<p>{}</p>", escape(text));
+    let below = |text: &str| escape(text);
     let class = profile.class.map(|(class, _)| class.number().to_string());
     let cache = profile.class_cache.map_or(String::new(), |size| format!("with {size} of cache"));
     let cpi = profile.phases.first().and_then(|phase| phase.cycles_per_instruction);
@@ -122,5 +122,5 @@ fn phase_table(profile: &Profile) -> String {
             bandwidth.map_or(ABSENT.to_owned(), |_| format!("{}/s", bytes(*bandwidth))),
         ]);
     }
-    table.to_html("", "data")
+    table.to_html("", "data", "Values of each phase")
 }

@@ -1,29 +1,18 @@
 //! Charts of the tables of a study. A chart plots the cells of the table below it and nothing else.
 
 use super::{ChartKind, StudyCell, StudyTable, StudyValue};
-use crate::chart::{Axis, Chart, RowLayout, heat, heat_table, panels};
+use crate::chart::{Axis, ChartRow, Marks, N_COLOURS, Plot, RowChart, Shape, heat_table, panels};
 use crate::page::{escape, legend};
-
-/// Width of the row names, in pixels.
-const NAMES: f64 = 130.0;
-const WIDTH: f64 = 720.0;
-/// Layout of a panel of bars.
-const BARS: RowLayout =
-    RowLayout { width: WIDTH / 1.5, left: NAMES, n_letters: 18, top: 0.0, row: 22.0 };
-/// Height of an interval.
-const INTERVAL: f64 = 15.0;
-/// Height of a line chart without its labels.
-const LINES: f64 = 220.0;
 
 /// Draws the chart of a table; empty for a table without a chart.
 pub(super) fn chart(table: &StudyTable, kind: ChartKind) -> String {
-    let plot = Plot { table, columns: value_columns(table) };
+    let chart = TableChart { table, columns: value_columns(table) };
     match kind {
         ChartKind::None => String::new(),
-        ChartKind::Heat => plot.heat_map(),
-        ChartKind::Bars => plot.bars(),
-        ChartKind::Intervals => plot.intervals(),
-        ChartKind::Lines => plot.lines(),
+        ChartKind::Heat => chart.heat_map(),
+        ChartKind::Bars => chart.bars(),
+        ChartKind::Intervals => chart.intervals(),
+        ChartKind::Lines => chart.lines(),
     }
 }
 
@@ -42,12 +31,12 @@ fn value(row: &[StudyCell], column: usize) -> Option<&StudyValue> {
 }
 
 /// A table with its columns of values: the series of the chart.
-struct Plot<'a> {
+struct TableChart<'a> {
     table: &'a StudyTable,
     columns: Vec<usize>,
 }
 
-impl Plot<'_> {
+impl TableChart<'_> {
     /// Returns row, series, column and value of each cell with a value.
     fn values(&self) -> impl Iterator<Item = (usize, usize, usize, &StudyValue)> {
         self.table.rows.iter().enumerate().flat_map(move |(idx, row)| {
@@ -66,108 +55,146 @@ impl Plot<'_> {
         self.table.rows[row].first().map_or("", |cell| &cell.text)
     }
 
-    fn names(&self) -> impl ExactSizeIterator<Item = &str> {
-        (0..self.table.rows.len()).map(|row| self.name(row))
-    }
-
     fn tooltip(&self, row: usize, column: usize) -> String {
         format!("{}: {}", self.table.columns[column].head, self.table.rows[row][column].text)
     }
 
-    /// Draws the table with each cell coloured by its value. All values have one unit.
+    /// Returns the title of an axis with the values of these columns: the quantity, and the unit if all have the same.
+    fn title(&self, subject: &str, columns: &[usize]) -> String {
+        let ends = [": ", " against ", ", in "].iter().filter_map(|end| subject.find(end));
+        let subject = &subject[..ends.min().unwrap_or(subject.len())];
+        let mut units = columns.iter().map(|column| &*self.table.columns[*column].unit);
+        let first = units.next().unwrap_or_default();
+        match units.all(|unit| unit == first) && !matches!(first, "" | "1" | "count") {
+            true if !subject.contains(first) => format!("{subject} ({first})"),
+            _ => subject.to_owned(),
+        }
+    }
+
+    /// Draws the table with each cell coloured by its value, in one colour: a value is no verdict. All values have one
+    /// unit.
     fn heat_map(&self) -> String {
+        /// Percentage of the colour of the largest value. The text keeps its contrast up to this percentage.
+        const FULL_PERCENT: f64 = 45.0;
         let highest = self.values().map(|(.., value)| value.middle().abs()).fold(1e-9, f64::max);
         let cell = |row: &[StudyCell], column: usize| {
             let text = escape(&row[column].text);
             let Some(value) = value(row, column).map(StudyValue::middle) else {
                 return format!("<td class=\"none\">{text}</td>");
             };
-            format!("<td style=\"{}\">{text}</td>", heat(value.abs() / highest, value < 0.0))
+            let (percent, colour) =
+                (FULL_PERCENT * value.abs() / highest, if value < 0.0 { 1 } else { 0 });
+            format!("<td style=\"--h:{percent:.0}%;--s:var(--c{colour})\">{text}</td>")
         };
         let row = |(idx, row): (usize, &Vec<StudyCell>)| {
             (self.name(idx), (1..row.len()).map(|column| cell(row, column)).collect())
         };
         let heads = self.table.columns.iter().map(|column| column.head.as_str());
-        heat_table("heat small", heads, self.table.rows.iter().enumerate().map(row))
+        let rows = self.table.rows.iter().enumerate().map(row);
+        heat_table("heat small", &self.table.title, heads, rows)
     }
 
     /// Draws a panel of bars per column, each with its own unit.
     fn bars(&self) -> String {
-        let panel = |(series, column): (usize, &usize)| {
+        panels(self.columns.iter().enumerate().map(|(series, column)| {
             let head = &self.table.columns[*column].head;
             let values = || self.values().filter(|(_, of, ..)| *of == series);
             let middles = values().map(|(.., value)| value.middle());
-            let axis = Axis::covering(middles, Some(0.0), (NAMES, BARS.width - 60.0));
-            let mut chart = BARS.chart(head, self.names());
-            chart.grid(&axis, (0.0, BARS.bottom(self.table.rows.len())), 4, "");
-            for (row, _, column, value) in values() {
-                let y = BARS.y(row);
-                let (zero, end) = (axis.coordinate(0.0), axis.coordinate(value.middle()));
-                chart.rect("bar s0", (zero.min(end), y - 7.0), ((end - zero).abs(), 14.0));
-                let text = &self.table.rows[row][column].text;
-                chart.label("tick", "start", (zero.max(end) + 5.0, y + 4.0), text);
-            }
-            (head.clone(), chart.end())
-        };
-        panels(self.columns.iter().enumerate().map(panel))
+            let axis = Axis::covering(self.title(head, &[*column]), middles, Some(0.0));
+            let row = |(row, _, column, value): (usize, usize, usize, &StudyValue)| {
+                let mut marks = Marks::default();
+                marks.bar("bar plain", (axis.share(0.0), axis.share(value.middle())), 0.5, "");
+                ChartRow {
+                    name: self.name(row).to_owned(),
+                    marks,
+                    value: escape(&self.table.rows[row][column].text),
+                }
+            };
+            (head.clone(), self.row_chart(head, &axis, 1, "Value").to_html(values().map(row)))
+        }))
+    }
+
+    fn row_chart<'a>(
+        &'a self,
+        label: &'a str,
+        axis: &'a Axis,
+        n_lines: usize,
+        values: &'a str,
+    ) -> RowChart<'a> {
+        let name = self.table.columns.first().map_or("", |column| &column.head);
+        RowChart { label, heads: (name, values), axis, reference: Some(0.0), n_lines }
     }
 
     /// Draws the values of each row on one axis: for each column, a range or a mean with its confidence interval.
     fn intervals(&self) -> String {
-        let group = self.columns.len() as f64 * INTERVAL + 8.0;
-        let layout = RowLayout { width: WIDTH, row: group, ..BARS };
-        let height = layout.bottom(self.table.rows.len());
-        let axis = Axis::covering(self.ends(), Some(0.0), (NAMES, WIDTH - 20.0));
-        let mut chart = layout.chart(&self.table.title, self.names());
-        chart.grid(&axis, (0.0, height), 7, "");
-        chart.line("one", (axis.coordinate(0.0), 0.0), (axis.coordinate(0.0), height));
-        for (row, series, column, value) in self.values() {
-            let y = row as f64 * group + 4.0 + (series as f64 + 0.5) * INTERVAL;
-            let [low, high] = value.ends().map(|end| axis.coordinate(end));
+        let title = self.title(&self.table.title, &self.columns);
+        let axis = Axis::covering(title, self.ends(), Some(0.0));
+        let rows = (0..self.table.rows.len()).map(|row| ChartRow {
+            name: self.name(row).to_owned(),
+            marks: self.interval_row(row, &axis),
+            value: String::new(),
+        });
+        let chart = self.row_chart(&self.table.title, &axis, self.columns.len(), "");
+        self.legend() + &chart.to_html(rows)
+    }
+
+    fn interval_row(&self, row: usize, axis: &Axis) -> Marks {
+        let mut marks = Marks::default();
+        for (_, series, column, value) in self.values().filter(|(of, ..)| *of == row) {
+            let y = (series as f64 + 0.5) / self.columns.len() as f64;
+            let [low, high] = value.ends().map(|end| axis.share(end));
+            let (class, tooltip) = (self.class(series), self.tooltip(row, column));
             if value.value.is_none() {
-                chart.rect("published", (low, y - 5.0), (high - low, 10.0));
+                marks.bar(&format!("range {class}"), (low, high), y, &tooltip);
                 continue;
             }
-            chart.line(&format!("line s{}", series % 8), (low, y), (high, y));
-            mark(
-                &mut chart,
-                series,
-                (axis.coordinate(value.middle()), y),
-                &self.tooltip(row, column),
-            );
+            marks.line(&format!("line {class}"), (low, y), (high, y));
+            let at = (axis.share(value.middle()), y);
+            marks.mark(&format!("mark {class}"), shape(series), at, &tooltip);
         }
-        self.legend() + &chart.end_wide()
+        marks
     }
 
     /// Draws a line per column; the first column is the horizontal axis.
     fn lines(&self) -> String {
         let rows = &self.table.rows;
-        let x_value = |row: usize| value(&rows[row], 0).map_or(row as f64, StudyValue::middle);
-        let across = Axis::covering((0..rows.len()).map(x_value), None, (60.0, WIDTH - 20.0));
-        let up = Axis::covering(self.ends(), Some(0.0), (LINES, 0.0));
-        let mut chart = Chart::new(&self.table.title, WIDTH, LINES + 28.0);
-        chart.levels(&up, (60.0, WIDTH - 20.0), 5, "");
-        chart.line("one", (60.0, up.coordinate(0.0)), (WIDTH - 20.0, up.coordinate(0.0)));
-        for row in 0..rows.len() {
-            let at = (across.coordinate(x_value(row)), LINES + 18.0);
-            chart.label("tick", "middle", at, self.name(row));
-        }
+        let x = |row: usize| value(&rows[row], 0).map_or(row as f64, StudyValue::middle);
+        let (low, high) = (0..rows.len())
+            .map(x)
+            .fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));
+        let ends = if low < high { (low, high) } else { (0.0, 1.0) };
+        let head = self.table.columns.first().map_or("", |column| &column.head);
+        let ticks = (0..rows.len()).map(|row| (x(row), self.name(row).to_owned()));
+        let across = Axis::new(head, ends).with_ticks(ticks);
+        let title = self.title(&self.table.title, &self.columns);
+        let up = Axis::covering(title, self.ends(), Some(0.0));
+        let mut plot = Plot::new(&self.table.title, across, up);
+        let zero = plot.positions([(ends.0, 0.0), (ends.1, 0.0)]);
+        plot.marks().polyline("one", &zero);
         for series in 0..self.columns.len() {
-            let points = || self.values().filter(|(_, of, ..)| *of == series);
-            let place =
-                |row: usize, value: f64| (across.coordinate(x_value(row)), up.coordinate(value));
-            let class = format!("line s{}", series % 8);
-            let line: Vec<(f64, f64)> =
-                points().map(|(row, .., value)| place(row, value.middle())).collect();
-            chart.polyline(&class, &line);
-            for (row, _, column, value) in points() {
-                let [low, high] = value.ends().map(|end| place(row, end));
-                chart.line(&class, low, high);
-                let tooltip = self.tooltip(row, column);
-                mark(&mut chart, series, place(row, value.middle()), &tooltip);
-            }
+            self.draw_line(&mut plot, series, x);
         }
-        self.legend() + &chart.end_wide()
+        self.legend() + &plot.to_html()
+    }
+
+    fn draw_line(&self, plot: &mut Plot, series: usize, x: impl Fn(usize) -> f64) {
+        let points = || self.values().filter(|(_, of, ..)| *of == series);
+        let class = self.class(series);
+        let line = plot.positions(points().map(|(row, .., value)| (x(row), value.middle())));
+        plot.marks().polyline(&format!("line {class}"), &line);
+        for ((row, _, column, value), at) in points().zip(line) {
+            let [low, high] = value.ends().map(|end| plot.position(x(row), end));
+            let tooltip = self.tooltip(row, column);
+            plot.marks().line(&format!("line {class}"), low, high);
+            plot.marks().mark(&format!("mark {class}"), shape(series), at, &tooltip);
+        }
+    }
+
+    /// Returns the classes of a series: its colour, and whether its values are from the publication.
+    fn class(&self, series: usize) -> String {
+        let is_published = self.table.columns[self.columns[series]].is_published;
+        let published = if is_published { " published" } else { "" };
+        format!("s{}{published}", series % N_COLOURS)
     }
 
     fn legend(&self) -> String {
@@ -175,25 +202,16 @@ impl Plot<'_> {
             self.values().any(|(_, of, _, value)| of == series && value.value.is_none())
         };
         legend(self.columns.iter().enumerate().map(|(series, &column)| {
-            let (class, shape) = match is_range(series) {
-                true => ("r".to_owned(), "▬"),
-                false => ((series % 8).to_string(), SHAPES[series % SHAPES.len()]),
+            let class = self.class(series);
+            let key = match is_range(series) {
+                true => format!("<i class=\"range-key {class}\"></i>"),
+                false => shape(series).key(&format!("mark {class}")),
             };
-            let head = escape(&self.table.columns[column].head);
-            format!("<span class=\"key k{class}\">{shape}</span> {head}")
+            key + &escape(&self.table.columns[column].head)
         }))
     }
 }
 
-/// A shape per series, so that no colour is needed.
-const SHAPES: [&str; 4] = ["●", "◆", "■", "○"];
-
-fn mark(chart: &mut Chart, series: usize, (x, y): (f64, f64), tooltip: &str) {
-    let class = format!("mark s{}", series % 8);
-    match series % SHAPES.len() {
-        0 => chart.dot(&class, (x, y), 4.0, tooltip),
-        1 => chart.diamond(&class, (x, y), 5.0),
-        2 => chart.titled_rect(&class, (x - 3.5, y - 3.5), (7.0, 7.0), tooltip),
-        _ => chart.dot(&format!("ring s{}", series % 8), (x, y), 4.0, tooltip),
-    }
+fn shape(series: usize) -> Shape {
+    Shape::ALL[series % Shape::ALL.len()]
 }

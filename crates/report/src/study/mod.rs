@@ -95,7 +95,8 @@ impl StudyResult {
         };
         let rows: String = self.experiments.iter().map(verdict_counts).collect();
         let content = format!("{interrupted}<ul class=\"findings\">\n{rows}</ul>");
-        hero("Published and reproduced values", &self.title(), &chips, &content)
+        let source = format!("<p class=\"lead\">{}</p>", escape(&self.source));
+        hero("Published and reproduced values", &self.study, &chips, &format!("{source}{content}"))
     }
 }
 
@@ -107,9 +108,10 @@ fn verdict_counts(experiment: &StudyExperiment) -> String {
             None => counts.push((claim.verdict, 1)),
         }
     }
-    let count = |(of, n): &(StudyVerdict, usize)| verdict(of.mark(), &format!("{n} {}", of.text()));
+    let count =
+        |(of, n): &(StudyVerdict, usize)| verdict(of.mark(), &format!("{}: {n}", of.text()));
     let counts: Vec<String> = counts.iter().map(count).collect();
-    let counts = if counts.is_empty() { "no claims".to_owned() } else { counts.join(", ") };
+    let counts = if counts.is_empty() { "no claims".to_owned() } else { counts.join(" · ") };
     let (name, title) = (escape(&experiment.name), escape(&experiment.title));
     format!("<li><span><a href=\"#{name}\"><b>{name}</b></a> {title}: {counts}</span></li>\n")
 }
@@ -124,7 +126,8 @@ fn section(experiment: &StudyExperiment, kinds: &[ChartKind]) -> String {
         experiment.tables.iter().zip(kinds).map(|(table, kind)| values(table, *kind)).collect();
     let notes: String =
         experiment.notes.iter().map(|note| format!("<li>{}</li>", escape(note))).collect();
-    let notes = if notes.is_empty() { notes } else { format!("<ul class=\"notes\">{notes}</ul>") };
+    let notes =
+        if notes.is_empty() { notes } else { format!("<ul class=\"remarks\">{notes}</ul>") };
     let (name, title) = (escape(&experiment.name), escape(&experiment.title));
     let content = format!("{facts}{tables}{}{notes}", claims(&experiment.claims));
     card(&name, &format!("{name}: {title}"), "", &content)
@@ -132,7 +135,8 @@ fn section(experiment: &StudyExperiment, kinds: &[ChartKind]) -> String {
 
 /// Returns a table, collapsed below its chart if the table has a chart.
 fn values(table: &StudyTable, kind: ChartKind) -> String {
-    let (chart, cells) = (charts::chart(table, kind), table.table(Left).to_html("", ""));
+    let (chart, cells) =
+        (charts::chart(table, kind), table.table(Left).to_html("", "data", &table.title));
     let content = match chart.is_empty() {
         true => cells,
         false => format!("{chart}<details><summary>Values</summary>{cells}</details>"),
@@ -155,7 +159,7 @@ fn claims(claims: &[StudyClaim]) -> String {
             TableCell::html(&text, verdict(claim.verdict.mark(), &text)),
         ]);
     }
-    table.to_html("", "")
+    table.to_html("", "data stack", "Claims")
 }
 
 #[cfg(test)]
@@ -224,8 +228,8 @@ mod tests {
     #[test]
     fn a_chart_is_above_its_table_and_a_verdict_has_a_sign_and_words() {
         for (kind, mark) in [
-            (ChartKind::Intervals, "class=\"published\""),
-            (ChartKind::Bars, "class=\"bar s0\""),
+            (ChartKind::Intervals, "class=\"range s0\""),
+            (ChartKind::Bars, "class=\"bar plain\""),
             (ChartKind::Lines, "class=\"line s1\""),
             (ChartKind::Heat, "class=\"heat small\""),
         ] {
@@ -234,8 +238,8 @@ mod tests {
             assert!(html.contains("<summary>Values") && html.contains("+1.0±0.2"), "{kind:?}");
         }
         let plain = study().to_html(&[vec![ChartKind::None]]);
-        assert!(!plain.contains("<svg class=\"plot\""));
-        assert!(plain.contains("✓ reproduces") && plain.contains("✓ 1 reproduces"));
+        assert!(!plain.contains("class=\"plot"));
+        assert!(plain.contains("✓ reproduces") && plain.contains("✓ reproduces: 1"));
     }
 
     #[test]

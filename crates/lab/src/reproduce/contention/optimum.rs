@@ -30,7 +30,7 @@ const OTHERS: [&str; 3] = ["oracle", "random", "linux"];
 const COLUMNS: [(&str, usize); 8] = [
     ("di", 1),
     ("dio", 3),
-    ("dio paper", 2),
+    ("dio as printed", 2),
     ("dino", 5),
     ("animal", 7),
     ("oracle", 8),

@@ -39,7 +39,7 @@ pub(super) fn upper_bound(pool: &RunPool<'_>) -> Result<Finding, ReproduceError>
         "maximum gain, first-touch memory",
         "maximum gain, interleaved memory",
         "maximum gain, any layout",
-        "saved: paper",
+        "saved: as printed",
         "saved: corrected",
     ];
     let title = "largest gain of any scheduler, and gain of DFS, in % of the makespan under linux";
@@ -122,7 +122,7 @@ fn possible_gains(memory: &str, most: &[Gain]) -> [StudyClaim; 2] {
 
 /// Returns the table of the mean utilization of the controllers, and of the moves of DFS.
 fn utilization(runs: &[Vec<Series>], testbed: &Testbed) -> FindingTable {
-    let heads = ["workload", "mean", "busiest", "paper", "corrected"];
+    let heads = ["workload", "mean", "busiest", "as printed", "corrected"];
     let title = "utilization of the controllers under linux over the whole run, in %; moves of a run by DFS";
     let mut table = FindingTable::new(title, &heads).units(&["%", "%", "count"]);
     let local =

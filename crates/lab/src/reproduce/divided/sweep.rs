@@ -135,7 +135,7 @@ fn tables(
     paper: &[Gain],
     corrected: &[Gain],
 ) -> [FindingTable; 2] {
-    let heads = ["aggressors", "fixed", "policy: paper", "policy: corrected"];
+    let heads = ["aggressors", "fixed", "policy: as printed", "policy: corrected"];
     let title = "gain of isolation over spreading in %: fixed placement (mean slowdown of one / of the other - 1), by the policy";
     let mut gains = FindingTable::new(title, &heads).units(&["%"]).drawn(ChartKind::Lines);
     let heads = ["aggressors", "isolated", "spread", "queue full each", "the guard"];

@@ -96,7 +96,7 @@ function scale(width, left) {
 
 /** Ticks of the time axis as [us, label]. */
 function timeTicks(wide) {
-  const step = niceTimeStep(view.to - view.from, Math.max(2, Math.floor(wide / 90)));
+  const step = niceTimeStep(view.to - view.from, Math.max(2, Math.floor(wide / 65)));
   const ticks = [];
   for (let at = Math.ceil(view.from / step) * step; at <= view.to + 1; at += step) {
     ticks.push([at, clock(at, step)]);
@@ -144,13 +144,24 @@ $("theme").addEventListener("click", () => {
   try { localStorage.setItem("evenkeel-theme", theme); } catch { /* No storage for a page from a file. */ }
 });
 
-/** Marks one button of a group as selected and passes its value to a callback. */
+/** Marks one button of a group as selected and passes its value to a callback; returns a function that selects one. */
 function segments(id, choose) {
   const buttons = [...$(id).querySelectorAll("button")];
-  for (const button of buttons) {
-    button.addEventListener("click", () => {
-      buttons.forEach((other) => other.setAttribute("aria-pressed", String(other === button)));
-      choose(button.value);
+  const press = (value) => {
+    buttons.forEach((button) => button.setAttribute("aria-pressed", String(button.value === value)));
+    choose(value);
+  };
+  for (const button of buttons) button.addEventListener("click", () => press(button.value));
+  return press;
+}
+
+/** Calls back with the searched text. The fields of the timeline and of the table of jobs have one text. */
+function onSearch(listener) {
+  const fields = [$("find"), $("filter")].filter((field) => field);
+  for (const field of fields) {
+    field.addEventListener("input", () => {
+      fields.forEach((other) => { other.value = field.value; });
+      listener(field.value.trim().toLowerCase());
     });
   }
 }

@@ -73,14 +73,15 @@ impl TableCell {
         TableCell { class, ..self }
     }
 
-    fn to_html(&self, tag: &str, align: Align) -> String {
+    fn to_html(&self, tag: &str, align: Align, head: &str) -> String {
         let classes = [if align == Align::Right { "num" } else { "" }, self.class];
         let classes = classes.iter().copied().filter(|class| !class.is_empty()).collect::<Vec<_>>();
         let attribute = |name: &str, value: String| match value.is_empty() {
             true => String::new(),
             false => format!(" {name}=\"{}\"", escape(&value)),
         };
-        let class = attribute("class", classes.join(" "));
+        let (class, head) =
+            (attribute("class", classes.join(" ")), attribute("data-head", head.to_owned()));
         let key =
             self.key.as_ref().map_or(String::new(), |key| format!(" data-v=\"{}\"", escape(key)));
         let content = match &self.html {
@@ -89,7 +90,7 @@ impl TableCell {
             None => escape(&self.text),
         };
         let scope = if tag == "th" { " scope=\"row\"" } else { "" };
-        format!("<{tag}{scope}{class}{key}>{content}</{tag}>")
+        format!("<{tag}{scope}{class}{head}{key}>{content}</{tag}>")
     }
 }
 
@@ -187,7 +188,9 @@ impl ReportTable {
         let row = |cells: &Vec<TableCell>| {
             let cells = cells.iter().zip(&self.heads).enumerate().map(|(idx, (cell, head))| {
                 let tag = if idx == 0 && self.has_row_heads { "th" } else { "td" };
-                cell.to_html(tag, head.align)
+                // On narrow screens each cell of a stacked row has its own line, without the header above it.
+                let name = if class.contains("stack") { &*head.label } else { "" };
+                cell.to_html(tag, head.align, name)
             });
             format!("<tr>{}</tr>\n", cells.collect::<String>())
         };

@@ -22,8 +22,7 @@ for (const table of document.querySelectorAll("table.sortable")) {
   });
 }
 
-$("filter")?.addEventListener("input", (event) => {
-  const text = event.target.value.trim().toLowerCase();
+onSearch((text) => {
   const body = $("jobs-table").tBodies[0];
   body.querySelectorAll("tr.detail").forEach((row) => row.remove());
   let shown = 0;

@@ -15,10 +15,12 @@ impl Comparison {
         }
         let Some(best) = rows.iter().find(|row| row.verdict == Some(ComparisonVerdict::Better))
         else {
-            return format!(
-                "No policy is faster than {baseline} here. {}",
-                self.others(&rows, None)
-            );
+            let others = self.others(&rows, None);
+            let answer = match self.partial(&rows) {
+                Some(partial) => format!("over all workloads; {partial}"),
+                None => "here".to_owned(),
+            };
+            return format!("No policy is faster than {baseline} {answer}. {others}");
         };
         let others = self.others(&rows, Some(&best.policy));
         let answer = format!("{} {}. {others}", best.policy, best.to_text(baseline));
@@ -39,6 +41,15 @@ impl Comparison {
         let ratio = |row: &PolicyRow| row.ratio_to_baseline.unwrap_or(f64::INFINITY);
         rows.sort_by(|one, other| ratio(one).total_cmp(&ratio(other)));
         rows
+    }
+
+    /// Returns the policy that is faster on the largest number of workloads, as a clause.
+    fn partial(&self, rows: &[&PolicyRow]) -> Option<String> {
+        let n_workloads = self.setting.workloads.len();
+        // Of equal policies the first has the smallest ratio.
+        let best = rows.iter().rev().max_by_key(|row| row.n_better)?;
+        (best.n_better != 0 && 1 < n_workloads)
+            .then(|| format!("{} is faster on {} of {n_workloads}", best.policy, best.n_better))
     }
 
     /// Returns the policies with each verdict, without the best policy.

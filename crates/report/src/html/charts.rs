@@ -27,8 +27,10 @@ pub(super) fn timeline(report: &Report, data: &ChartData) -> String {
     );
     let n_jobs = counted(report.jobs.len(), "job");
     let header = format!(
-        "{}<div class=\"right\"><div class=\"seg\" id=\"by\" role=\"group\" aria-label=\"Rows\">\
+        "{}<div class=\"right\"><input class=\"search\" id=\"find\" type=\"search\" placeholder=\"Find jobs\" aria-label=\"Find jobs by name or state\">\
+         <div class=\"seg\" id=\"by\" role=\"group\" aria-label=\"Rows\">\
          <button type=\"button\" value=\"jobs\" aria-pressed=\"true\">By job</button>\
+         <button type=\"button\" value=\"names\" aria-pressed=\"false\">By name</button>\
          <button type=\"button\" value=\"cpus\" aria-pressed=\"false\">By CPU</button></div>\
          <button class=\"btn\" id=\"zoom-in\" type=\"button\" aria-label=\"Zoom in\">+</button>\
          <button class=\"btn\" id=\"zoom-out\" type=\"button\" aria-label=\"Zoom out\">−</button>\
@@ -41,7 +43,7 @@ pub(super) fn timeline(report: &Report, data: &ChartData) -> String {
          <noscript><p class=\"empty\">The timeline and the curves need JavaScript. The tables below are complete without it.</p></noscript>\
          <div class=\"axis\" id=\"axis\"></div>\
          <div class=\"rows\" id=\"rows\" tabindex=\"0\" role=\"application\" aria-label=\"Timeline. Up and down select a row, left and right an entry of it.\"><div class=\"space\" id=\"space\"></div></div>\n\
-         <p class=\"hint\">Drag to zoom in, double-click to show all. Keyboard: arrow keys.</p>"
+         <p class=\"hint\">Horizontal axis: time since the start of the run. Drag to zoom in, double-click to show all. Keyboard: arrow keys.</p>"
     );
     card_with_header("timeline", "Timeline", &header, "", &content)
 }

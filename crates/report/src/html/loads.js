@@ -38,13 +38,14 @@
     const x = scale(width, left());
     for (const [at, label] of timeTicks(x.wide)) {
       picture.append(svg("line", { class: "gridline", x1: x(at), x2: x(at), y1: 6, y2: bottom }));
-      picture.append(tickLabel(x, at, label, height - 4, width));
+      picture.append(tickLabel(x, at, label, bottom + 20, width));
     }
+    picture.append(svg("text", { x: width - 4, y: height - 4, "text-anchor": "end" }, "time since the start of the run"));
     return [picture, x];
   }
 
   function lines(width) {
-    const [height, bottom, top] = [236, 210, 14];
+    const [height, bottom, top] = [268, 222, 26];
     const [picture, x] = frame(width, height, bottom);
     const { spans, rows } = thinned(x.wide / 3);
     const most = rows.flat().reduce((a, b) => Math.max(a, b ?? 0), 0);
@@ -55,6 +56,7 @@
       picture.append(svg("line", { class: "gridline", x1: left(), x2: width - PAD_RIGHT, y1: y(value), y2: y(value) }));
       picture.append(svg("text", { x: left() - 8, y: y(value) + 4, "text-anchor": "end" }, short(value)));
     }
+    picture.append(svg("text", { x: 20, y: 12 }, unit()));
     const clip = svg("clipPath", { id: "plot" });
     clip.append(svg("rect", { x: left(), y: 0, width: x.wide, height: bottom + 2 }));
     const plot = svg("g", { "clip-path": "url(#plot)" });
@@ -110,7 +112,7 @@
   function strips(width) {
     const tall = series.domains.length > 40 ? 9 : series.domains.length > 20 ? 13 : 18;
     const bottom = 8 + series.domains.length * (tall + 2);
-    const [picture, x] = frame(width, bottom + 26, bottom);
+    const [picture, x] = frame(width, bottom + 44, bottom);
     const rows = series[what];
     const most = rows.flat().reduce((a, b) => Math.max(a, b ?? 0), 0) || 1;
     legend.querySelector(".scale-most").textContent = valueText(most);
@@ -150,7 +152,7 @@
     if (us < Math.max(begin, view.from) || us > Math.min(end, view.to)) { hideTip(); return; }
     const idx = pointAt(us);
     const px = x(us);
-    picture.append(svg("line", { class: "cursor", x1: px, x2: px, y1: 6, y2: box.height - 26 }));
+    picture.append(svg("line", { class: "cursor", x1: px, x2: px, y1: 6, y2: box.height - 46 }));
     const order = series.domains.map((domain, at) => at).sort((a, b) => (series[what][b][idx] ?? -1) - (series[what][a][idx] ?? -1));
     const table = el("table", {}, ...order.slice(0, 12).map((domain) => el("tr", {},
       el("td", {}, many() ? "" : el("span", { class: "swatch", style: `--c:${colour(domain)};display:inline-block` })),

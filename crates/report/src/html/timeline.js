@@ -1,11 +1,14 @@
-// The timeline: a row per job or per CPU. Only the visible rows are drawn, so that
+// The timeline: a row per job, per name of jobs (copies have one name with different numbers) or per CPU. Only the visible rows are drawn, so that
 // scrolling a thousand jobs is as fast as scrolling ten.
 {
+  /** Number of jobs up to which the timeline begins with a row per job. */
+  const N_ROWS_MAX = 100;
   const rows = $("rows");
   const space = $("space");
   const axis = $("axis");
   const announcement = $("announcement");
   let mode = "jobs";
+  let wanted = "";
   let lanes = [];
   let current = -1;
   let item = -1;
@@ -28,41 +31,60 @@
     return domain === null || domain < 0 ? `cpus ${data.sets[set].text}` : data.domains[domain].label;
   };
 
+  /** The indexes of the jobs that match the search. */
+  const found = () => data.jobs.map((job, idx) => idx)
+    .filter((idx) => `${data.jobs[idx].name} ${data.jobs[idx].state}`.toLowerCase().includes(wanted));
+
+  const barsOf = (idx) => data.jobs[idx].segments.map(([from, to, set, bound]) => ({ from, to, set, bound, job: idx }));
+  const domainColour = (set) => (set === null ? "var(--faint)" : colour(setDomains[set]));
+
+  function endMarks(job, idx) {
+    if (job.state === "not-started") return [{ at: job.due, kind: "failed", job: idx }];
+    const isMarked = ["failed", "stopped"].includes(job.state) && job.ended !== null;
+    return isMarked ? [{ at: job.ended, kind: job.state, job: idx }] : [];
+  }
+
   /** A lane per job: its segments, and marks for moves and failures. */
   function jobLanes() {
-    return data.jobs.map((job, idx) => ({
-      name: job.name,
-      extra: job.segments.length ? "" : job.state,
-      job: idx,
-      height: 30,
-      bars: job.segments.map(([from, to, set, bound]) => ({
-        from, to, set, bound, job: idx, y: 5, h: 19,
-        colour: set === null ? "var(--faint)" : colour(setDomains[set]),
-        label: shortName(set),
-      })),
-      marks: [
-        ...job.moves.map((move) => ({ at: data.moves[move].at, kind: "move", move })),
-        ...(["failed", "stopped"].includes(job.state) && job.ended !== null
-          ? [{ at: job.ended, kind: job.state, job: idx }] : []),
-        ...(job.state === "not-started" ? [{ at: job.due, kind: "failed", job: idx }] : []),
-      ],
+    return found().map((idx) => {
+      const job = data.jobs[idx];
+      const moves = job.moves.map((move) => ({ at: data.moves[move].at, kind: "move", move }));
+      const bars = barsOf(idx).map((bar) => ({ ...bar, y: 5, h: 19, colour: domainColour(bar.set), label: shortName(bar.set) }));
+      const extra = job.segments.length ? "" : job.state;
+      return { name: job.name, extra, height: 30, bars, marks: [...moves, ...endMarks(job, idx)] };
+    });
+  }
+
+  /** A lane per name: overlapping jobs are stacked. */
+  function nameLanes() {
+    const byName = new Map();
+    for (const idx of found()) {
+      const name = data.jobs[idx].name.replace(/\.\d+$/, "");
+      byName.set(name, [...(byName.get(name) ?? []), idx]);
+    }
+    return [...byName].map(([name, jobs]) => ({
+      ...stacked(jobs.flatMap(barsOf), (bar) => domainColour(bar.set)),
+      name,
+      extra: `${jobs.length} ${jobs.length === 1 ? "job" : "jobs"}`,
+      marks: jobs.flatMap((idx) => endMarks(data.jobs[idx], idx)),
     }));
   }
 
   /** A lane per CPU: overlapping jobs are stacked. */
   function cpuLanes() {
     const byCpu = new Map(data.cpus.map((cpu) => [cpu.id, []]));
-    data.jobs.forEach((job, idx) => {
-      for (const [from, to, set, bound] of job.segments) {
-        for (const cpu of set === null ? [] : data.sets[set].cpus) {
-          byCpu.get(cpu)?.push({ from, to, set, bound, job: idx });
-        }
-      }
+    for (const bar of found().flatMap(barsOf)) {
+      for (const cpu of bar.set === null ? [] : data.sets[bar.set].cpus) byCpu.get(cpu)?.push({ ...bar });
+    }
+    return data.cpus.map((cpu) => {
+      const domain = data.domain_of_cpu[cpu.id];
+      const extra = domain === undefined ? "" : data.domains[domain].label;
+      return { ...stacked(byCpu.get(cpu.id), (bar) => colour(bar.job)), name: `cpu ${cpu.id}`, extra, marks: [] };
     });
-    return data.cpus.map((cpu) => cpuLane(cpu, byCpu.get(cpu.id)));
   }
 
-  function cpuLane(cpu, bars) {
+  /** The bars of a lane and its height: overlapping bars are at different levels. */
+  function stacked(bars, colourOf) {
     bars.sort((a, b) => a.from - b.from || a.job - b.job);
     const free = [];
     for (const bar of bars) {
@@ -75,19 +97,14 @@
     for (const bar of bars) {
       bar.y = 5 + bar.level * (h + 2);
       bar.h = h;
-      bar.colour = colour(bar.job);
+      bar.colour = colourOf(bar);
       bar.label = h >= 11 ? data.jobs[bar.job].name : "";
     }
-    const domain = data.domain_of_cpu[cpu.id];
-    const height = 10 + Math.max(1, free.length) * (h + 2) + 1;
-    return {
-      name: `cpu ${cpu.id}`, extra: domain === undefined ? "" : data.domains[domain].label,
-      height, bars, marks: [],
-    };
+    return { bars, height: 10 + Math.max(1, free.length) * (h + 2) + 1 };
   }
 
   function rebuild() {
-    lanes = mode === "jobs" ? jobLanes() : cpuLanes();
+    lanes = { jobs: jobLanes, names: nameLanes, cpus: cpuLanes }[mode]();
     let top = 0;
     for (const lane of lanes) {
       lane.top = top;
@@ -247,7 +264,14 @@
   rows.addEventListener("keydown", walk);
   rows.addEventListener("blur", hideTip);
   rows.addEventListener("scroll", () => { hideTip(); requestAnimationFrame(draw); }, { passive: true });
-  segments("by", (value) => { mode = value; $("legend-jobs").classList.toggle("hidden", value !== "jobs"); $("legend-cpus").classList.toggle("hidden", value === "jobs"); rebuild(); });
+  function choose(value) {
+    mode = value;
+    $("legend-jobs").classList.toggle("hidden", value === "cpus");
+    $("legend-cpus").classList.toggle("hidden", value !== "cpus");
+    rebuild();
+  }
+  const pressed = segments("by", choose);
+  onSearch((text) => { wanted = text; rebuild(); });
   $("zoom-in").addEventListener("click", () => view.zoom(0.5));
   $("zoom-out").addEventListener("click", () => view.zoom(2));
   $("zoom-fit").addEventListener("click", () => view.set(0, data.end));
@@ -256,5 +280,7 @@
   new ResizeObserver(() => { if (rows.clientWidth !== width) { width = rows.clientWidth; draw(); } }).observe(rows);
   selectable(rows, GUTTER);
   selectable(axis, GUTTER);
-  rebuild();
+  // A row per job of a very large run shows nothing of the run as a whole.
+  if (data.jobs.length > N_ROWS_MAX && nameLanes().length * 2 < data.jobs.length) pressed("names");
+  else rebuild();
 }

@@ -61,10 +61,10 @@ deb: build
 	scripts/setup deb
 	scripts/deb
 
-# Installs, upgrades and removes the package in a copy of this system (root).
-test-deb:
-	scripts/setup build deb
-	scripts/test-deb
+# Installs, upgrades and purges the package in a copy of this system (root).
+test-deb: build-tests
+	scripts/setup deb
+	EVENKEEL=target/debug/evenkeel scripts/test-deb
 
 bench:
 	scripts/setup build test

@@ -38,8 +38,8 @@ struct Converter {
     /// Whether the first paragraph of a list item or the first cell of a row has a tag before it.
     follows_tag: bool,
     code: Option<String>,
-    /// Number of the current cell in its row.
-    cell_idx: usize,
+    /// Number of the current cell in its row; `None` in the head of a table, which a manual page does not have.
+    cell_idx: Option<usize>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq)]
@@ -84,7 +84,8 @@ impl Converter {
                 self.page().control("IP", ["\\(bu", "2"]);
                 self.follows_tag = true;
             }
-            Tag::TableRow | Tag::TableHead => self.cell_idx = 0,
+            Tag::TableRow => self.cell_idx = Some(0),
+            Tag::TableHead => self.cell_idx = None,
             Tag::Emphasis => self.emphasis = Emphasis::Italic,
             Tag::Strong => self.emphasis = Emphasis::Bold,
             Tag::Link { dest_url, .. } => self.link(dest_url),
@@ -105,7 +106,6 @@ impl Converter {
             TagEnd::Paragraph => self.paragraph(),
             TagEnd::Item if !self.inlines.is_empty() => self.paragraph(),
             TagEnd::CodeBlock => self.code_block(),
-            TagEnd::TableHead => self.inlines.clear(),
             TagEnd::TableCell => self.cell(),
             TagEnd::TableRow => self.flush(),
             TagEnd::Emphasis | TagEnd::Strong => self.emphasis = Emphasis::None,
@@ -142,13 +142,14 @@ impl Converter {
     /// A row becomes a tagged paragraph: its first cell is the tag.
     fn cell(&mut self) {
         match self.cell_idx {
-            0 => {
+            None => self.inlines.clear(),
+            Some(0) => {
                 self.page().control("TP", []);
                 self.flush();
             }
-            _ => self.inlines.push(roman(". ")),
+            Some(_) => self.inlines.push(roman(". ")),
         }
-        self.cell_idx += 1;
+        self.cell_idx = self.cell_idx.map(|idx| idx + 1);
     }
 
     fn flush(&mut self) {

@@ -10,7 +10,7 @@
 mod markdown;
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context;
 use clap_mangen::Man;
@@ -25,6 +25,8 @@ pub struct Args {
     docs: PathBuf,
     /// Existing directory for the pages
     out: PathBuf,
+    /// Date of the pages, YYYY-MM-DD
+    date: String,
 }
 
 pub fn main(args: &Args, mut cli: clap::Command) -> CommandResult {
@@ -42,7 +44,7 @@ fn write_pages(args: &Args, command: &clap::Command, doc: &str) -> anyhow::Resul
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
         Err(error) => return Err(error).with_context(|| format!("cannot read {}", file.display())),
     };
-    write_page(&args.out, command, &text)?;
+    write_page(args, command, &text)?;
     for subcommand in command.get_subcommands().filter(|command| is_documented(command)) {
         let name = subcommand.get_name();
         let parent = if doc == "README" { "" } else { doc };
@@ -55,13 +57,15 @@ fn is_documented(command: &clap::Command) -> bool {
     !command.is_hide_set() && command.get_name() != "help"
 }
 
-fn write_page(dir: &Path, command: &clap::Command, doc: &str) -> anyhow::Result<()> {
+fn write_page(args: &Args, command: &clap::Command, doc: &str) -> anyhow::Result<()> {
     let name = command.get_display_name().unwrap_or_else(|| command.get_name()).to_owned();
     let version = concat!("evenkeel ", env!("CARGO_PKG_VERSION"));
     // The examples of the help text are part of the documentation page.
     let command = command.clone().after_help("").after_long_help("");
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
-    let man = Man::new(command).title(name.to_uppercase()).source(version).manual("evenkeel");
+    let has_subcommands = command.get_subcommands().any(is_documented);
+    let man = Man::new(command).title(name.to_uppercase()).date(&args.date);
+    let man = man.source(version).manual("evenkeel");
     let mut page = Vec::new();
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;
@@ -75,11 +79,31 @@ fn write_page(dir: &Path, command: &clap::Command, doc: &str) -> anyhow::Result<
     }
     description.to_writer(&mut page)?;
     man.render_options_section(&mut page)?;
-    man.render_subcommands_section(&mut page)?;
+    if has_subcommands {
+        man.render_subcommands_section(&mut page)?;
+    }
     doc.sections.to_writer(&mut page)?;
     see_also(&name, &doc.linked_commands).to_writer(&mut page)?;
-    let path = dir.join(format!("{name}.1"));
+    let path = args.out.join(format!("{name}.1"));
+    let page = without_redundant_breaks(&String::from_utf8_lossy(&page));
     std::fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Removes breaks at which formatters warn: a paragraph after a heading, and line breaks beside blank lines.
+fn without_redundant_breaks(page: &str) -> String {
+    let lines = page.lines().map(|line| if line.is_empty() { ".sp" } else { line });
+    let lines: Vec<&str> = lines.collect();
+    let is_redundant = |idx: usize| {
+        let before = idx.checked_sub(1).map_or("", |before| lines[before]);
+        let after = lines.get(idx + 1).copied().unwrap_or_default();
+        match lines[idx] {
+            ".PP" => before.starts_with(".SH ") || before.starts_with(".SS "),
+            ".br" => before == ".sp" || after == ".sp",
+            _ => false,
+        }
+    };
+    let kept = (0..lines.len()).filter(|&idx| !is_redundant(idx));
+    kept.map(|idx| format!("{}\n", lines[idx])).collect()
 }
 
 fn see_also(name: &str, commands: &BTreeSet<String>) -> Roff {

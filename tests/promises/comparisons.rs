@@ -1,5 +1,6 @@
 //! `evenkeel compare`: results are reproducible, interrupted comparisons resume, and verdicts state their uncertainty.
 
+mod commands;
 mod interrupted;
 
 use std::process::Output;

@@ -7,6 +7,7 @@ use anyhow::{Context, bail};
 use lab::compare::{ComparePlan, RUNS_FILE, RunKey};
 use report::comparison::Comparison;
 
+use super::Args;
 use crate::output::{self, ForeignArg, cannot_write, create_numbered};
 
 /// Files of the report in the directory.
@@ -19,6 +20,8 @@ pub(super) const TIMELINES: &str = "timelines";
 pub(super) const RUNS: &str = "runs";
 /// Directory of live runs of single jobs.
 pub(super) const ALONE: &str = "alone";
+/// Name of the directory of a run before the measured runs, below [`RUNS`]. Removed after the last of these runs.
+pub(super) const WARM_UP: &str = "warmup";
 
 /// Creates the directory of `--out`, or a directory named after the workloads with the next free number.
 pub(super) fn dir(
@@ -65,12 +68,8 @@ pub(super) fn check_place(file: &Path) -> anyhow::Result<()> {
     }
 }
 
-/// Writes the comparison into its directory, and the table to the files of `--csv` and `--parquet`.
-pub(super) fn write(
-    comparison: &Comparison,
-    dir: &OutputDir,
-    (csv, parquet): (Option<&Path>, Option<&Path>),
-) -> anyhow::Result<()> {
+/// Writes the comparison into its directory, and tables to the files of `--csv`, `--markdown` and `--parquet`.
+pub(super) fn write(comparison: &Comparison, dir: &OutputDir, args: &Args) -> anyhow::Result<()> {
     let jobs = comparison.job_table();
     let table = jobs.to_csv();
     let texts = [
@@ -82,10 +81,13 @@ pub(super) fn write(
     for (name, text) in FILES.iter().zip(texts) {
         output::write_report(dir, name, text)?;
     }
-    if let Some(path) = csv {
+    if let Some(path) = &args.csv {
         output::write(path, table)?;
     }
-    match parquet {
+    if let Some(path) = &args.markdown {
+        output::write(path, comparison.to_markdown())?;
+    }
+    match &args.parquet {
         Some(path) => {
             let bytes = super::parquet::bytes(&jobs).with_context(|| cannot_write(path))?;
             output::write(path, bytes)

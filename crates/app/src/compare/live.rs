@@ -44,16 +44,19 @@ pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
         let policy = policy::build(&column.spec, 0).or_usage_error()?;
         crate::tier_override::check_readable(&signals, &*policy, &machine).or_usage_error()?;
     }
-    let checked = CheckedComparison { plan, machine, workloads, notes, options: options(args) };
+    let options = options(args, &plan.columns);
+    let checked = CheckedComparison { plan, machine, workloads, notes, options };
     let (dir, store) = open(args, &checked)?;
-    let progress = Progress::new(args.quiet, checked.plan.n_runs(), store.done.len());
+    let n_done = store.done.len();
+    let progress =
+        Progress::new(args.quiet, checked.plan.n_runs() + n_warm_ups(args, &checked), n_done);
     let signals = StopSignals::block()?;
     let mut series = LiveSeries { args, checked: &checked, dir: &dir, store, progress, signals };
     let result = series.run_all();
     series.progress.finish();
     let store = series.store;
     let is_interrupted = !result?;
-    let alone = (0..checked.workloads.len()).map(|nr| store.alone.get(&nr).cloned());
+    let alone = (0..checked.plan.workloads.len()).map(|nr| store.alone.get(&nr).cloned());
     let alone: Vec<Vec<Option<Nanos>>> = alone.map(Option::unwrap_or_default).collect();
     let timeline = |key: &RunKey| {
         let name = files::run_name(&checked.plan, key);
@@ -82,6 +85,11 @@ fn reject_sim_options(args: &Args, columns: &[Column]) -> anyhow::Result<()> {
             "--jobs applies to simulated runs only: live runs are sequential, so that they do not influence each other"
         ));
     }
+    if args.solo && columns.iter().any(|column| column.command.is_some()) {
+        return Err(anyhow!(
+            "--solo applies to workloads: each of several commands runs alone; omit it"
+        ));
+    }
     match columns.iter().find(|column| column.variant.numa_balancing.is_some()) {
         Some(column) => Err(anyhow!(
             "{column}: NUMA balancing is a setting of the whole machine (sysctl kernel.numa_balancing) that evenkeel does not change: set it before, and run a comparison with --host live for each value"
@@ -91,8 +99,13 @@ fn reject_sim_options(args: &Args, columns: &[Column]) -> anyhow::Result<()> {
 }
 
 /// Returns the options that affect the metrics, in addition to policies, workloads and seeds.
-fn options(args: &Args) -> BTreeMap<String, String> {
+fn options(args: &Args, columns: &[Column]) -> BTreeMap<String, String> {
     let mut options = BTreeMap::from([("host".to_owned(), "live".to_owned())]);
+    // The text of the column of a command does not name a single policy.
+    let of_commands = columns.first().filter(|column| column.command.is_some());
+    if let Some(column) = of_commands.filter(|_| columns.len() == args.commands.len()) {
+        options.insert("policy".to_owned(), column.spec.clone());
+    }
     if let Some(limit) = args.time_limit {
         options.insert("time-limit".to_owned(), limit.to_string());
     }
@@ -118,10 +131,13 @@ impl LiveSeries<'_> {
             return Ok(false);
         }
         let plan = &self.checked.plan;
-        for key in self.store.unfinished_runs(plan) {
+        let remaining = self.store.unfinished_runs(plan);
+        if !remaining.is_empty() && !self.warm_up()? {
+            return Ok(false);
+        }
+        for key in remaining {
             let (column, workload, seed) = plan.parts(&key);
-            let workload = &self.checked.workloads[workload];
-            let workload = with_variant(workload, column.variant, &self.checked.machine);
+            let workload = self.workload(column, workload);
             let place = (files::RUNS, files::run_name(plan, &key));
             match self.run_once(place, workload, &column.spec, seed)? {
                 Some(metrics) => report_unsaved(self.store.save(key, metrics, plan)),
@@ -131,6 +147,31 @@ impl LiveSeries<'_> {
             self.progress.show();
         }
         Ok(true)
+    }
+
+    /// Runs each column on each workload without saving the result. Returns whether all of these runs finished.
+    fn warm_up(&mut self) -> Result<bool, CommandError> {
+        let plan = &self.checked.plan;
+        let n_keys = plan.columns.len() * plan.workloads.len();
+        let keys: Vec<_> = plan.keys().take(n_keys).collect();
+        for key in keys.iter().cycle().take(n_warm_ups(self.args, self.checked)) {
+            let (column, workload, seed) = plan.parts(key);
+            let workload = self.workload(column, workload);
+            let place = (files::RUNS, files::WARM_UP.to_owned());
+            if self.run_once(place, workload, &column.spec, seed)?.is_none() {
+                return Ok(false);
+            }
+            self.progress.add_finished_run();
+        }
+        // The last of these runs is not a result; a run that remains is replaced by the next one.
+        let _ = output::subdir(self.dir, files::RUNS)?.remove_subdir_all(files::WARM_UP);
+        Ok(true)
+    }
+
+    /// Returns the workload of a run: the workload with this index, or the command of the column.
+    fn workload(&self, column: &Column, workload: usize) -> Workload {
+        let workload = &self.checked.workloads[column.command.unwrap_or(workload)];
+        with_variant(workload, column.variant, &self.checked.machine)
     }
 
     /// Executes one run in its own directory, below a directory of the comparison. Returns `None` if a signal stopped
@@ -218,6 +259,12 @@ impl LiveSeries<'_> {
         }
         Ok(true)
     }
+}
+
+/// Returns the number of runs before the measured runs.
+fn n_warm_ups(args: &Args, checked: &CheckedComparison) -> usize {
+    let plan = &checked.plan;
+    args.warmup.unwrap_or(0) as usize * plan.columns.len() * plan.workloads.len()
 }
 
 /// Returns a key that is equal for jobs with the same run time alone.

@@ -1,4 +1,4 @@
-//! `evenkeel compare`: policies × workloads × seeds, with verdicts.
+//! `evenkeel compare`: policies × workloads × seeds, or commands × seeds, with verdicts.
 //!
 //! ```text
 //!   read and check all inputs ─► directory (new, or of the same comparison) ─► the remaining runs
@@ -7,6 +7,7 @@
 //!
 //! All usage errors are reported before the first run.
 
+mod commands;
 mod files;
 mod live;
 mod parquet;
@@ -30,30 +31,47 @@ use topology::Machine;
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::output::ForeignArg;
-use crate::run::{MemoryArgs, SimArgs};
+use crate::run::{CommandText, MemoryArgs, SimArgs, workload_from_file};
 use crate::tier_override::SignalArgs;
 use crate::{input, profiles};
 
-/// Compare policies on workloads with the same seeds, and report which policy is faster
+/// Compare policies on workloads with the same seeds, and report which policy is faster; or compare commands
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Run these workloads: .toml files, or the classic format (one job per line)
-    #[arg(value_name = "WORKLOAD", required = true)]
+    #[arg(value_name = "WORKLOAD", conflicts_with = "commands")]
     workloads: Vec<PathBuf>,
+    /// Run these commands on this machine, each in one argument: -- 'sort a.txt' 'sort -u a.txt'. Several commands are
+    /// compared with the first one. Each text is split into words at spaces outside quotation marks; no shell interprets
+    /// it
+    #[arg(last = true, value_name = "CMD", value_parser = CommandText::parse)]
+    commands: Vec<CommandText>,
     /// Compare these policies, separated by commas: `linux,dfs[cooldown=4,domains=llc]`; may be repeated. @ adds
     /// settings of the machine, separated by +: `linux@interleave`, first-touch, numa-balancing,
-    /// no-numa-balancing. With --host sim also `oracle`, the best result of a search for each run
-    #[arg(long, short, alias = "policy", value_name = "LIST", default_value = "linux,dfs")]
+    /// no-numa-balancing. With --host sim also `oracle`, the best result of a search for each run [default: linux,dfs;
+    /// for several commands linux]
+    #[arg(long, short, alias = "policy", value_name = "LIST")]
     policies: Vec<String>,
-    /// Compare the other policies with this one [default: linux if it is one of them, otherwise the first]
+    /// Compare the other policies or commands with this one [default: linux if it is one of them, otherwise the first]
     #[arg(long, value_name = "NAME")]
     baseline: Option<String>,
-    /// Set the number of seeds, or list them: 20, 1-20, 3,7,11
-    #[arg(long, value_name = "N|LIST", default_value = "10", allow_hyphen_values = true)]
+    /// Set the number of seeds, which is the number of runs of each policy or command, or list the seeds: 20, 1-20,
+    /// 3,7,11
+    #[arg(
+        long,
+        visible_alias = "runs",
+        value_name = "N|LIST",
+        default_value = "10",
+        allow_hyphen_values = true
+    )]
     seeds: String,
-    /// Run the programs on this host
-    #[arg(long, value_enum, default_value_t = ComparisonHost::Sim)]
-    host: ComparisonHost,
+    /// Run each policy or command this number of times before the measured runs, for example to fill the page cache
+    /// (with --host live) [default: 0]
+    #[arg(long, value_name = "N", value_parser = input::integer::<u32>(0..=1000))]
+    warmup: Option<u32>,
+    /// Run the programs on this host [default: sim; for commands live]
+    #[arg(long, value_enum)]
+    host: Option<ComparisonHost>,
     /// Set the number of parallel runs, with --host sim [default: one for each CPU]
     #[arg(long, short, value_name = "N", value_parser = input::integer::<u16>(1..=1024), allow_hyphen_values = true)]
     jobs: Option<u16>,
@@ -82,10 +100,13 @@ pub struct Args {
     #[arg(long)]
     solo: bool,
     /// Also write a row for every job of every run to this CSV file
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, visible_alias = "export-csv", value_name = "FILE")]
     csv: Option<PathBuf>,
+    /// Also write the table of the summary to this Markdown file
+    #[arg(long, visible_alias = "export-markdown", value_name = "FILE")]
+    markdown: Option<PathBuf>,
     /// Also write the same rows to this Parquet file; needs the build feature parquet
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", hide = cfg!(not(feature = "parquet")))]
     parquet: Option<PathBuf>,
     /// Print no progress and no tables
     #[arg(long, short)]
@@ -115,9 +136,27 @@ enum Timelines {
     None,
 }
 
+impl Args {
+    fn host(&self) -> ComparisonHost {
+        let default = match self.commands.is_empty() {
+            true => ComparisonHost::Sim,
+            false => ComparisonHost::Live,
+        };
+        self.host.unwrap_or(default)
+    }
+
+    /// Returns the first option on the command line that applies to live runs only.
+    fn live_only_option(&self) -> Option<&'static str> {
+        let options = [("--solo", self.solo), ("--warmup", self.warmup.is_some())];
+        let is_several = [("a comparison of several commands", 1 < self.commands.len())];
+        options.into_iter().chain(is_several).find(|(_, is_given)| *is_given).map(|(name, _)| name)
+    }
+}
+
 /// Plan and workloads of the command.
 struct Inputs {
     plan: ComparePlan,
+    /// The workloads of the plan; in a comparison of commands the workload of each command.
     workloads: Vec<Workload>,
     /// Notes to print after all checks have passed.
     notes: Vec<String>,
@@ -127,6 +166,7 @@ struct Inputs {
 struct CheckedComparison {
     plan: ComparePlan,
     machine: Machine,
+    /// As in [`Inputs`].
     workloads: Vec<Workload>,
     notes: Vec<String>,
     /// Other options that affect the metrics, for the report and for [`Identity`].
@@ -134,8 +174,10 @@ struct CheckedComparison {
 }
 
 impl CheckedComparison {
+    /// Returns the jobs of each workload of the plan. The workloads of commands have jobs of the same name.
     fn jobs(&self) -> Vec<Vec<Job>> {
-        self.workloads.iter().map(|workload| workload.jobs.clone()).collect()
+        let workloads = self.workloads.iter().take(self.plan.workloads.len());
+        workloads.map(|workload| workload.jobs.clone()).collect()
     }
 }
 
@@ -155,16 +197,16 @@ pub fn main(args: &Args) -> CommandResult {
     if args.parquet.is_some() {
         parquet::check().or_usage_error()?;
     }
-    for file in [&args.csv, &args.parquet].into_iter().flatten() {
+    for file in [&args.csv, &args.markdown, &args.parquet].into_iter().flatten() {
         files::check_place(file).or_usage_error()?;
     }
     let inputs = plan(args)?;
-    match args.host {
-        ComparisonHost::Sim if args.solo => Err(CommandError::Usage(anyhow::anyhow!(
-            "--solo applies to --host live: simulated jobs always run alone first; omit it"
+    match (args.host(), args.live_only_option()) {
+        (ComparisonHost::Sim, Some(option)) => Err(CommandError::Usage(anyhow::anyhow!(
+            "{option} works only with --host live, which runs the programs on this machine"
         ))),
-        ComparisonHost::Sim => sim::main(args, inputs),
-        ComparisonHost::Live => live::main(args, inputs),
+        (ComparisonHost::Sim, None) => sim::main(args, inputs),
+        (ComparisonHost::Live, _) => live::main(args, inputs),
     }
 }
 
@@ -188,25 +230,40 @@ fn warn_interrupted(args: &Args, dir: &OutputDir) {
 
 /// Reads the workloads and profiles, and builds the plan of runs.
 fn plan(args: &Args) -> Result<Inputs, CommandError> {
-    let columns = columns(args.policies.iter().map(String::as_str)).or_usage_error()?;
-    if args.host == ComparisonHost::Live && columns.iter().any(lab::compare::Column::is_oracle) {
+    let default = if 1 < args.commands.len() { "linux" } else { "linux,dfs" };
+    let policies = args.policies.iter().map(String::as_str);
+    let policies = if args.policies.is_empty() { vec![default] } else { policies.collect() };
+    let columns = columns(policies).or_usage_error()?;
+    if args.host() == ComparisonHost::Live && columns.iter().any(lab::compare::Column::is_oracle) {
         return Err(CommandError::Usage(lab::oracle::OracleError::Live.into()));
     }
     let seeds = seeds(&args.seeds).or_usage_error()?;
-    let mut workloads = Vec::with_capacity(args.workloads.len());
+    let mut workloads = workloads(args).or_usage_error()?;
     let mut notes = Vec::new();
-    for path in &args.workloads {
-        let bytes = input::bytes("workload", path).or_usage_error()?;
-        let mut workload = program::parse_bytes(&bytes, path).or_usage_error()?;
-        notes.extend(profiles::attach(&mut workload, &args.profiles).or_usage_error()?);
-        workloads.push(workload);
+    for workload in &mut workloads {
+        notes.extend(profiles::attach(workload, &args.profiles).or_usage_error()?);
     }
-    let names = workloads.iter().map(|workload| workload.name.clone()).collect();
+    let (columns, names) = match args.commands.len() {
+        0 | 1 => (columns, workloads.iter().map(|workload| workload.name.clone()).collect()),
+        _ => (commands::columns(args, &columns).or_usage_error()?, vec![commands::NAME.to_owned()]),
+    };
     let plan =
         ComparePlan::new(columns, args.baseline.as_deref(), names, seeds).or_usage_error()?;
     notes.sort();
     notes.dedup();
     Ok(Inputs { plan, workloads, notes })
+}
+
+/// Reads the workload files, or builds a workload for each command.
+fn workloads(args: &Args) -> anyhow::Result<Vec<Workload>> {
+    if args.workloads.is_empty() && args.commands.is_empty() {
+        anyhow::bail!(
+            "there is no workload: name files, or write commands after --, as in \
+             evenkeel compare -- 'sort a.txt' 'sort -u a.txt'; see evenkeel compare --help"
+        );
+    }
+    let files = args.workloads.iter().map(|path| workload_from_file(path));
+    files.chain(commands::workloads(&args.commands)).collect()
 }
 
 /// Opens the directory, and reads its finished runs of this comparison.
@@ -230,7 +287,7 @@ fn publish(
     (dir, store): (&OutputDir, &RunStore),
 ) -> CommandResult {
     let about = SummaryContext {
-        host: match args.host {
+        host: match args.host() {
             ComparisonHost::Sim => "sim",
             ComparisonHost::Live => "live",
         },
@@ -241,7 +298,7 @@ fn publish(
         timelines: &outputs.timelines,
     };
     let comparison = summarize(&checked.plan, &store.done, &about);
-    let written = files::write(&comparison, dir, (args.csv.as_deref(), args.parquet.as_deref()));
+    let written = files::write(&comparison, dir, args);
     show(args, &comparison, dir, written.is_ok())?;
     written?;
     outputs.error.map_or(Ok(()), Err)?;

@@ -41,6 +41,8 @@ const JOBS: &str = "Jobs without a workload file";
 /// A command in one argument.
 #[derive(Clone, Debug)]
 pub struct CommandText {
+    /// The argument, without surrounding spaces.
+    pub text: String,
     /// The program and its arguments.
     pub words: Vec<String>,
 }
@@ -48,7 +50,7 @@ pub struct CommandText {
 impl CommandText {
     pub fn parse(text: &str) -> Result<Self, String> {
         let words = program::split_command(text).map_err(|error| error.to_string())?;
-        Ok(CommandText { words })
+        Ok(CommandText { text: text.trim().to_owned(), words })
     }
 }
 

@@ -32,6 +32,7 @@ use crate::{input, profiles};
 pub(crate) use live::{RunOptions, RunResult, own_use, run as run_live, run_status};
 
 use command_args::WorkloadArgs;
+pub(crate) use command_args::{CommandText, from_file as workload_from_file};
 pub use memory_options::{MemoryArgs, limits_of};
 pub use sim::{SimArgs, SimSignals, check_declared, check_polls};
 

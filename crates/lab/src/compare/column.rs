@@ -6,6 +6,9 @@
 //! ```
 //!
 //! Lists are split at commas and semicolons outside brackets, so that one option takes several columns.
+//!
+//! In a comparison of commands each column is a command under a policy, and the only workload is the command of the
+//! column.
 
 use std::fmt;
 
@@ -29,6 +32,8 @@ pub struct Column {
     pub spec: String,
     /// Settings of the machine.
     pub variant: MachineVariant,
+    /// Index of the command in a comparison of commands; `None` in a comparison of policies.
+    pub command: Option<usize>,
 }
 
 /// An invalid column. Each message contains a remedy.
@@ -43,6 +48,8 @@ pub enum ColumnError {
     Twice(String),
     #[error("policy {0} is given twice: every column of a comparison must differ from the others")]
     Again(String),
+    #[error("the command {0:?} is given twice: write each command once")]
+    SameCommand(String),
     #[error("there is no policy to compare: name two or more, as in --policies linux,dfs")]
     None,
 }
@@ -77,7 +84,7 @@ impl Column {
             variant.add(known.ok_or_else(wrong)?.1).ok_or(ColumnError::Twice(text.clone()))?;
         }
         let text = if variants.is_empty() { spec.clone() } else { format!("{spec}@{variants}") };
-        Ok(Column { text, spec, variant })
+        Ok(Column { text, spec, variant, command: None })
     }
 
     /// Returns whether the policy is the oracle.
@@ -130,6 +137,32 @@ pub fn columns<'a>(lists: impl IntoIterator<Item = &'a str>) -> Result<Vec<Colum
         columns.push(column);
     }
     if columns.is_empty() { Err(ColumnError::None) } else { Ok(columns) }
+}
+
+/// Returns a column for each command under each policy. The text of a column is the command, and with several policies
+/// also the policy in brackets.
+///
+/// # Errors
+/// A command is given twice.
+pub fn command_columns(
+    commands: &[String],
+    policies: &[Column],
+) -> Result<Vec<Column>, ColumnError> {
+    let mut columns = Vec::new();
+    for (idx, command) in commands.iter().enumerate() {
+        if commands[..idx].contains(command) {
+            return Err(ColumnError::SameCommand(command.clone()));
+        }
+        columns.extend(policies.iter().map(|policy| Column {
+            text: match policies {
+                [_] => command.clone(),
+                _ => format!("{command} ({policy})"),
+            },
+            command: Some(idx),
+            ..policy.clone()
+        }));
+    }
+    Ok(columns)
 }
 
 /// Returns the parts between commas and semicolons outside brackets, without empty parts.

@@ -29,7 +29,7 @@ mod store;
 mod summary;
 mod timeline;
 
-pub use column::{Column, ColumnError, MachineVariant, columns};
+pub use column::{Column, ColumnError, MachineVariant, columns, command_columns};
 pub use metrics::{
     Completion, ControllerTraffic, JobTimes, MetricsRecorder, OracleSearch, RunMetrics,
 };

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 use base::Nanos;
 use program::Job;
 use report::comparison::{
-    Comparison, ComparisonVerdict, FORMAT, OptionRow, PolicyRow, Setting, SummaryRow,
+    Compared, Comparison, ComparisonVerdict, FORMAT, OptionRow, PolicyRow, Setting, SummaryRow,
 };
 use report::format::fixed;
 use topology::Machine;
@@ -77,6 +77,10 @@ fn setting(plan: &ComparePlan, n_done: usize, about: &SummaryContext<'_>) -> Set
         |(name, value): (&String, &String)| OptionRow { name: name.clone(), value: value.clone() };
     Setting {
         host: about.host.to_owned(),
+        compared: match plan.columns.iter().any(|column| column.command.is_some()) {
+            true => Compared::Commands,
+            false => Compared::Policies,
+        },
         machine: about.machine.name().to_owned(),
         n_nodes: about.machine.nodes().len() as u64,
         n_cpus: about.machine.online().len() as u64,
@@ -232,7 +236,7 @@ fn notes(cells: &Cells<'_>, summary: &[SummaryRow], about: &SummaryContext<'_>) 
         too_few_seeds(cells),
         excluded(cells),
         unequal_seeds(summary),
-        no_slowdowns(about),
+        no_slowdowns(cells, about),
         oracle_searches(cells),
     ];
     parts.into_iter().flatten().collect()
@@ -280,8 +284,9 @@ fn unequal_seeds(summary: &[SummaryRow]) -> Option<String> {
     })
 }
 
-fn no_slowdowns(about: &SummaryContext<'_>) -> Option<String> {
-    (about.alone.is_empty() && about.host == "live")
+fn no_slowdowns(cells: &Cells<'_>, about: &SummaryContext<'_>) -> Option<String> {
+    let has_commands = cells.plan.columns.iter().any(|column| column.command.is_some());
+    (about.alone.is_empty() && about.host == "live" && !has_commands)
         .then(|| "No slowdowns: no job was measured alone; use --solo.".to_owned())
 }
 

@@ -20,7 +20,11 @@ impl Comparison {
                 Some(partial) => format!("over all workloads; {partial}"),
                 None => "here".to_owned(),
             };
-            return format!("No policy is faster than {baseline} {answer}. {others}");
+            if let [only] = rows[..] {
+                return format!("{} {}.", only.policy, only.to_text(baseline));
+            }
+            let noun = self.setting.compared.noun();
+            return format!("No {noun} is faster than {baseline} {answer}. {others}");
         };
         let others = self.others(&rows, Some(&best.policy));
         let answer = format!("{} {}. {others}", best.policy, best.to_text(baseline));
@@ -88,7 +92,13 @@ impl PolicyRow {
         };
         let difference = percent((ratio - 1.0).abs());
         let text = match self.verdict {
+            Some(ComparisonVerdict::Better) if ratio <= 0.5 => {
+                format!("is {} times as fast as {baseline}", format::ratio(1.0 / ratio))
+            }
             Some(ComparisonVerdict::Better) => format!("is {difference} faster than {baseline}"),
+            Some(ComparisonVerdict::Worse) if 2.0 <= ratio => {
+                format!("takes {} times as long as {baseline}", format::ratio(ratio))
+            }
             Some(ComparisonVerdict::Worse) => format!("is {difference} slower than {baseline}"),
             _ => format!("shows no significant difference from {baseline}"),
         };

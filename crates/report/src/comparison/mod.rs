@@ -1,7 +1,7 @@
-//! The report of a comparison (policies × workloads × seeds) as text, JSON, data tables and HTML.
+//! The report of a comparison (policies × workloads × seeds) as text, JSON, Markdown, data tables and HTML.
 //!
 //! ```text
-//!   lab: runs ─► statistics with intervals and verdicts ─► Comparison ─► to_text · to_json · to_csv · to_html
+//!   lab: runs ─► statistics with intervals and verdicts ─► Comparison ─► to_text · to_json · to_markdown · to_csv · to_html
 //! ```
 //!
 //! This module computes only chart coordinates. A value that was not measured is absent, never zero.
@@ -10,6 +10,7 @@ mod answer;
 mod charts;
 mod data_table;
 mod html;
+mod markdown;
 mod model;
 mod text;
 

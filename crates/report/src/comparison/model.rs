@@ -19,6 +19,7 @@ record! {
     /// Machine, policies, workloads and options of a comparison.
     Setting {
         host: String, "Host", Plain, "Kind of host: sim (a simulated machine) or live.";
+        compared: Compared, "Compared", Plain, "What is compared. With commands, each field `policy` contains a command, followed by its policy in brackets if there are several policies.";
         machine: String, "Machine", Plain, "Name of the machine.";
         n_nodes: u64, "Nodes", Count, "NUMA nodes; 0 when the kernel reports none.";
         n_cpus: u64, "CPUs", Count, "CPUs online.";
@@ -30,6 +31,14 @@ record! {
         n_runs_done: u64, "Runs done", Count, "Number of completed runs. If it is smaller than the number of runs, the comparison was interrupted, and the same command continues it.";
         n_pairs_needed: u64, "Pairs needed", Count, "Minimum number of seeds for a verdict other than inconclusive: with fewer pairs the signed-rank test cannot reach significance.";
         options: Vec<OptionRow>, "Options", Plain, "Other options of all runs.";
+    }
+}
+
+names! {
+    /// What a comparison compares.
+    Compared {
+        Policies "policies" "Policies on the same workloads.";
+        Commands "commands" "Commands on the same machine.";
     }
 }
 
@@ -172,6 +181,16 @@ record! {
         start_s: Option<f64>, "Start", Seconds, "Time of the first start.";
         end_s: Option<f64>, "End", Seconds, "Time of the last end.";
         slowdown: Option<f64>, "Slowdown", Plain, "Time from start to end divided by the time alone on the idle machine; absent for jobs that restart or are stopped, and if the job was not measured alone.";
+    }
+}
+
+impl Compared {
+    /// Returns the noun for one of the compared policies or commands.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Compared::Policies => "policy",
+            Compared::Commands => "command",
+        }
     }
 }
 

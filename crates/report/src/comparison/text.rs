@@ -2,7 +2,7 @@
 //!
 //! The text fits eighty columns and needs no colour.
 
-use super::{Comparison, ComparisonVerdict, PolicyRow};
+use super::{Comparison, ComparisonVerdict};
 use crate::format::{
     self, ABSENT, bytes, ci, counted, fixed, n_decimals, or_absent, signed_percent,
 };
@@ -15,7 +15,7 @@ impl Comparison {
     /// Returns the report as tables of at most `width` columns, for example 80.
     pub fn to_text(&self, width: usize) -> String {
         let width = width.clamp(40, 200);
-        let mut parts = vec![head(self, width)];
+        let mut parts = vec![fold(&self.answer(), width, "", 0), head(self, width)];
         let workloads = &self.setting.workloads;
         let shown = workloads.iter().take(N_WORKLOADS_SHOWN);
         parts.extend(shown.map(|name| makespans(self, name, width)));
@@ -24,9 +24,9 @@ impl Comparison {
             parts.push(format!("… and {} more\n", base::counted_noun(n_more, "workload")));
         }
         if 1 < workloads.len() {
-            parts.push(overall(&self.policies, width));
+            parts.push(overall(self, width));
         }
-        parts.push(costs(&self.policies, width));
+        parts.push(costs(self, width));
         parts.push(self.notes.iter().map(|note| fold(note, width, "note: ", 6)).collect());
         parts.retain(|part| !part.is_empty());
         parts.join("\n")
@@ -37,7 +37,7 @@ fn head(comparison: &Comparison, width: usize) -> String {
     let setting = &comparison.setting;
     let text = format!(
         "{}, {}, {} on {} ({}, {}): {} of {} runs done",
-        counted(setting.policies.len(), "policy"),
+        counted(setting.policies.len(), setting.compared.noun()),
         base::counted_noun(setting.workloads.len(), "workload"),
         base::counted_noun(setting.seeds.len(), "seed"),
         setting.machine,
@@ -73,7 +73,7 @@ fn makespans(comparison: &Comparison, workload: &str, width: usize) -> String {
     let n_runs_max = rows().map(|row| row.n_runs).max();
     // After an interruption the means may include different numbers of runs.
     let has_other_n = rows().any(|row| Some(row.n_runs) != n_runs_max);
-    let mut heads = vec![("policy", Align::Left)];
+    let mut heads = vec![(comparison.setting.compared.noun(), Align::Left)];
     heads.extend(has_other_n.then_some(("runs", Align::Right)));
     heads.extend([
         ("mean s", Align::Right),
@@ -102,9 +102,9 @@ fn makespans(comparison: &Comparison, workload: &str, width: usize) -> String {
 }
 
 /// Returns the table over all workloads.
-fn overall(policies: &[PolicyRow], width: usize) -> String {
+fn overall(comparison: &Comparison, width: usize) -> String {
     let mut table = ReportTable::new([
-        ("policy", Align::Left),
+        (comparison.setting.compared.noun(), Align::Left),
         ("ratio", Align::Right),
         ("95 % CI", Align::Left),
         ("verdict", Align::Left),
@@ -112,7 +112,7 @@ fn overall(policies: &[PolicyRow], width: usize) -> String {
         ("worse", Align::Right),
         ("unclear", Align::Right),
     ]);
-    for row in policies {
+    for row in &comparison.policies {
         let count = |n: u64| if row.is_baseline { String::new() } else { n.to_string() };
         let within = row.ratio_ci95.as_deref();
         let mut cells = vec![row.policy.clone()];
@@ -124,16 +124,16 @@ fn overall(policies: &[PolicyRow], width: usize) -> String {
 }
 
 /// Returns the table of slowdown, unfairness, migrations and moves.
-fn costs(policies: &[PolicyRow], width: usize) -> String {
+fn costs(comparison: &Comparison, width: usize) -> String {
     let mut table = ReportTable::new([
-        ("policy", Align::Left),
+        (comparison.setting.compared.noun(), Align::Left),
         ("slowdown", Align::Right),
         ("unfairness", Align::Right),
         ("migrations", Align::Right),
         ("moves", Align::Right),
         ("memory migrated", Align::Right),
     ]);
-    for row in policies {
+    for row in &comparison.policies {
         table.row([
             row.policy.clone(),
             or_absent(row.slowdown, format::ratio),

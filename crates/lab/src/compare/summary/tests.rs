@@ -19,6 +19,7 @@ fn summary_of(lines: &str) -> Comparison {
         text: words[0].to_owned(),
         spec: words[0].to_owned(),
         variant: MachineVariant::default(),
+        command: None,
     };
     let n_seeds = lines[0].len() - 1;
     let plan = ComparePlan {

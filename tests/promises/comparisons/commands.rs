@@ -1,0 +1,73 @@
+//! Comparisons of commands without a workload file.
+
+use std::process::Output;
+
+use serde_json::Value;
+use tests::tool;
+
+use super::{Comparisons, schema_errors};
+
+/// Runs `evenkeel compare` on commands.
+fn compare(dir: &Comparisons, args: &str, commands: &[&str]) -> Output {
+    let args: Vec<&str> = ["compare"].into_iter().chain(args.split_whitespace()).collect();
+    let output = dir.run(&[&args[..], &["--"], commands].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", tool::text(&output.stderr));
+    output
+}
+
+#[test]
+fn commands_alternate_after_their_warm_up_runs() {
+    let dir = Comparisons::new();
+    let commands = ["sh -c 'echo A >> log'", "sh -c 'echo B >> log'"];
+    let output = compare(&dir, "--runs 2 --warmup 1 --out out", &commands);
+    assert_eq!(
+        dir.read("log"),
+        "A\nB\n".repeat(3),
+        "one run before the measured runs, then A B A B"
+    );
+    let json = dir.json("out");
+    assert_eq!(schema_errors(&json), [""; 0]);
+    assert_eq!(
+        (&json["setting"]["compared"], &json["setting"]["host"]),
+        (&"commands".into(), &"live".into())
+    );
+    assert_eq!(json["setting"]["baseline"], "sh -c 'echo A >> log'");
+    assert_eq!(json["runs"].as_array().map(Vec::len), Some(4), "a warm-up run is not a result");
+    assert!(!dir.path("out/runs/warmup").exists());
+    let text = tool::text(&output.stdout);
+    assert!(text.contains("2 commands") && text.contains("\ncommand "), "{text}");
+}
+
+#[test]
+fn several_commands_run_under_each_policy_and_one_command_is_the_workload() {
+    let dir = Comparisons::new();
+    let run = |out: &str, commands: &[&str]| {
+        let args = format!("-p linux,spread --runs 1 --json --out {out}");
+        let output = compare(&dir, &args, commands);
+        let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+        (json["setting"]["policies"].clone(), json["setting"]["workloads"].clone())
+    };
+    let (policies, workloads) = run("a", &["true", "echo a"]);
+    assert_eq!(
+        policies,
+        serde_json::json!(["true (linux)", "true (spread)", "echo a (linux)", "echo a (spread)"])
+    );
+    assert_eq!(workloads, serde_json::json!(["command"]));
+    let (policies, workloads) = run("b", &["sh -c true"]);
+    assert_eq!(policies, serde_json::json!(["linux", "spread"]));
+    assert_eq!(workloads, serde_json::json!(["sh"]));
+}
+
+#[test]
+fn a_comparison_is_exported_as_csv_and_markdown() {
+    let dir = Comparisons::new();
+    let args = "--runs 1 --quiet --out out --export-csv runs.csv --export-markdown summary.md";
+    compare(&dir, args, &["true", r#"sh -c "true | true""#]);
+    let markdown = dir.read("summary.md");
+    let lines: Vec<&str> = markdown.lines().collect();
+    assert_eq!(lines.len(), 4, "{markdown}");
+    assert!(lines[0].starts_with("| command | workload | runs | mean s |"), "{markdown}");
+    assert!(lines[2].starts_with("| true | command | 1 |") && lines[2].ends_with("| baseline |"));
+    assert!(lines[3].starts_with(r#"| sh -c "true \| true" | command |"#), "{markdown}");
+    assert_eq!(dir.read("runs.csv").lines().count(), 3);
+}

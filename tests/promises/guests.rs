@@ -8,7 +8,7 @@ use tests::dir::Dir;
 use tests::tool::{root, text};
 
 /// Replaces QEMU. The first boots print an oops; the next boot starts the command, prints `measured` and then ends as
-/// the file `end` says.
+/// specified in the file `end`.
 const FAKE_QEMU: &str = r#"#!/bin/sh
 for arg; do
   case $arg in

@@ -19,7 +19,7 @@ pub enum Priority {
     Error = 3,
     /// The command continues, and an operation failed or was rejected.
     Warning = 4,
-    /// A user may want to change something.
+    /// A fact that may require an action of the user.
     Notice = 5,
     /// Progress.
     Info = 6,

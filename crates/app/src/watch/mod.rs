@@ -126,7 +126,7 @@ pub fn main(args: &Args) -> CommandResult {
     }
 }
 
-/// Manages processes as a file says. A changed file is applied in place if possible, otherwise by a restart of the
+/// Manages processes with the options of a file. A changed file is applied in place if possible, otherwise by a restart of the
 /// watch in this process.
 fn by_config(file: &Path) -> CommandResult {
     // A signal between two watches must neither end this process nor be lost.

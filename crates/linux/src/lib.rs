@@ -42,6 +42,7 @@ pub mod pages;
 pub mod perf;
 pub mod pmu;
 pub mod pressure;
+pub mod privileges;
 pub mod proc_dir;
 pub mod proc_stat;
 pub mod procfs;

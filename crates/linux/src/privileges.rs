@@ -141,8 +141,7 @@ mod tests {
         let script = write(dir.path(), "a", &format!("#!{}\n", program.display()), 0o755);
         assert_eq!(gained(&program).expect("readable"), None, "it is of this user");
         let mount = rustix::fs::statvfs(dir.path()).expect("a directory");
-        if !rustix::process::geteuid().is_root()
-            || mount.f_flag.contains(StatVfsMountFlags::NOSUID)
+        if !rustix::process::geteuid().is_root() || mount.f_flag.contains(StatVfsMountFlags::NOSUID)
         {
             return println!("not run: needs root and a mount without nosuid");
         }

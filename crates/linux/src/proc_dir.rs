@@ -108,9 +108,14 @@ impl ProcStatus {
     /// Returns whether this process may set the affinity of `other`: both have the same user, or this process has
     /// `CAP_SYS_NICE`. The kernel may still reject the call, for example in another user namespace.
     pub fn may_bind(&self, other: &ProcStatus) -> bool {
-        const CAP_SYS_NICE: u32 = 23;
         let uids = [other.uid, other.uid_effective];
-        self.capabilities & 1 << CAP_SYS_NICE != 0 || uids.contains(&self.uid_effective)
+        self.has_sys_nice() || uids.contains(&self.uid_effective)
+    }
+
+    /// Returns whether this process has `CAP_SYS_NICE`.
+    pub fn has_sys_nice(&self) -> bool {
+        const CAP_SYS_NICE: u32 = 23;
+        self.capabilities & 1 << CAP_SYS_NICE != 0
     }
 }
 

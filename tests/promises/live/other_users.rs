@@ -5,7 +5,7 @@ use std::process::Command;
 use rustix::process::Signal;
 use tests::dir::Dir;
 use tests::evenkeel::EvenkeelRun;
-use tests::process::{is_running, mask, signal, two_cpus};
+use tests::process::{is_running, mask, signal, two_cpus, until};
 use tests::tool;
 
 #[test]
@@ -43,7 +43,7 @@ fn can_become_root() -> bool {
 }
 
 #[test]
-fn a_job_that_changed_its_user_is_reported_with_the_missing_capability_and_not_awaited() {
+fn a_running_job_of_another_user_is_not_awaited_and_not_reported_as_ended() {
     if !rustix::process::geteuid().is_root() || !can_become_root() {
         println!("skipped: needs root, setpriv, and a directory that permits set-uid programs");
         return;
@@ -62,17 +62,20 @@ fn a_job_that_changed_its_user_is_reported_with_the_missing_capability_and_not_a
     let journal = run.journal();
     assert!(survived, "{}", run.output);
     assert_eq!(journal.matches("CAP_KILL").count(), 1, "{journal}");
-    assert!(journal.contains("\"n_remaining\":1"), "{journal}");
+    assert_eq!(journal.matches("\"ended\":0").count(), 0, "{journal}");
+    let report = tool::text(&run.dir.run(&["report", "--json", "out"]).stdout);
+    let report: serde_json::Value = serde_json::from_str(&report).expect("a report");
+    assert_eq!(report["jobs"][0]["state"], "running", "{report}");
 }
 
 #[test]
-fn a_job_that_changed_its_user_is_not_migrated_and_reported_with_the_missing_capability() {
-    let Some((_, first, _)) = two_cpus() else { return };
+fn a_job_that_would_gain_privileges_starts_on_all_cpus_and_is_never_placed() {
+    let Some((all, first, _)) = two_cpus() else { return };
     if !rustix::process::geteuid().is_root() || !can_become_root() {
         println!("skipped: needs root, setpriv, and a directory that permits set-uid programs");
         return;
     }
-    // Both jobs start on the first CPU; only the job that becomes root can migrate.
+    // The policy places job a at its start and again beside job b.
     let text = format!(
         r#"
         [[job]]
@@ -97,9 +100,42 @@ fn a_job_that_changed_its_user_is_not_migrated_and_reported_with_the_missing_cap
     let bound = mask(pid);
     signal(pid, Signal::KILL);
     run.end_by(Signal::TERM);
-    assert_eq!(bound, Some(first), "{}", run.output);
+    assert_eq!(bound, Some(all), "{}", run.output);
     let journal = run.journal();
-    assert_eq!(journal.matches("\"not-permitted\":{}").count(), 1, "left alone: {journal}");
+    assert_eq!(journal.matches("\"not-permitted\":{}").count(), 1, "never placed: {journal}");
+    assert!(journal.contains("runs as user 0 (set-user-ID)"), "{journal}");
+    assert_eq!(run.records(), Vec::<std::path::PathBuf>::new(), "nothing was changed");
+}
+
+#[test]
+fn a_child_that_gained_privileges_keeps_its_affinity_and_the_record_and_the_remedy_is_printed() {
+    let Some((all, ..)) = two_cpus() else { return };
+    if !rustix::process::geteuid().is_root() || !can_become_root() {
+        println!("skipped: needs root, setpriv, and a directory that permits set-uid programs");
+        return;
+    }
+    // The shell starts on one CPU. Its child inherits this CPU, then becomes root.
+    let text = r#"
+        [[job]]
+        name = "a"
+        class = 9
+        shell = "./become --reuid 0 --regid 0 --clear-groups sh -c 'echo $$; exec sleep 600'; true"
+    "#;
+    let args = ["--quiet", "--grace", "200ms", "--policy", "dfs[domains=core]"];
+    let mut run = EvenkeelRun::by_shell(AS_ORDINARY_USER, Dir::new(), text, &args);
+    let pid = run.printed("a", 1)[0];
+    let bound = mask(pid).expect("it is running");
+    run.end_by(Signal::TERM);
+    let survived = mask(pid);
+    signal(pid, Signal::KILL);
+    assert!(bound.len() == 1 && survived == Some(bound), "of {all}: {}", run.output);
+    assert!(run.output.contains(&format!("as root: taskset -pc {all} {pid}")), "{}", run.output);
+    assert!(run.output.contains("run evenkeel restore"), "{}", run.output);
+    let is_record = |path: &&std::path::PathBuf| path.extension().is_some_and(|it| it == "undo");
+    assert_eq!(run.records().iter().filter(is_record).count(), 1);
+    until("the exit of the process", || !is_running(pid));
+    run.restore(Some(65534));
+    assert_eq!(run.records().iter().filter(is_record).count(), 0);
 }
 
 /// A script that lets an unrelated process reuse the PID of an exited process of a job. The script ends evenkeel before

@@ -11,6 +11,7 @@ use std::time::SystemTime;
 use base::CpuSet;
 use linux::fault;
 use linux::mempolicy::Prepared;
+use linux::privileges::{self, GainedPrivileges};
 use linux::spawn::SpawnRequest;
 use linux::system::{self, DescriptorLimit};
 use linux::undo::{JOB_VARIABLE, RUN_VARIABLE};
@@ -51,6 +52,8 @@ pub(super) struct LaunchContext {
     pub env: Vec<CString>,
     /// Inherited `PATH`.
     pub search_path: OsString,
+    /// Whether evenkeel may set the affinity of every process (CAP_SYS_NICE).
+    pub may_bind_all: bool,
 }
 
 /// CPUs and memory of a job at its start.
@@ -81,7 +84,27 @@ impl LaunchContext {
             dies_with_parent: options.kill_on_exit,
             env: linux::spawn::environment(&own_variables),
             search_path: std::env::var_os("PATH").unwrap_or_default(),
+            may_bind_all: privileges::has_sys_nice(),
         }
+    }
+
+    /// Returns why the affinity of a job could not be restored after its start; `None` if it can be restored. A program
+    /// that gains privileges at execve(2) can be bound only before, and only a privileged user can restore it.
+    pub(super) fn not_restorable(&self, job: &Job) -> Option<String> {
+        if self.may_bind_all {
+            return None;
+        }
+        let program = self.program(job).ok()?;
+        let cause = match privileges::gained(&program) {
+            Ok(None) => return None,
+            Ok(Some(GainedPrivileges::User(uid))) => format!("runs as user {uid} (set-user-ID)"),
+            Ok(Some(GainedPrivileges::Capabilities)) => "has file capabilities".to_owned(),
+            Err(error) => format!("cannot be inspected: {}", kernel_message(&error)),
+        };
+        Some(format!(
+            "program {} {cause}: restoring its affinity needs CAP_SYS_NICE, so it is not placed",
+            program.display()
+        ))
     }
 
     /// Builds the request to start a job. If `appends` is set, as for a restart, the job appends to its output.

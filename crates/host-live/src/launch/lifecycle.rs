@@ -14,6 +14,7 @@ use linux::tasks::{SampledTasks, TaskTotals};
 use rustix::process::Signal;
 use sched::{
     Cause, CounterEvent, Counters, ExitStatus, JobEvent, JobExit, PageMigrationEnd, RawCounter,
+    UnmanagedCause,
 };
 
 use super::jobs::{JobRunState, JobTable, RunningJob};
@@ -151,16 +152,38 @@ impl Lifecycle {
     }
 
     /// Kills all processes of a job. If the main process belongs to another user, evenkeel stops waiting for it,
-    /// because it may never exit.
+    /// because it may never exit. The end of the job is then not reported, because it is running.
     fn kill_job(&mut self, session: &mut Session, job: JobId) {
         let Some(pid) = self.refresh(session, job) else { return };
         self.jobs.signal(job, Signal::KILL, session);
         if !process_signals::is_permitted(pid) {
             let (remaining, mut parts) = self.split(session);
             remaining.warn_not_permitted(&mut parts, Some(job), pid);
-            remaining.abandon(pid);
-            self.end_run(session, job, 1, false);
+            self.abandon(session, job, pid);
         }
+    }
+
+    /// Stops waiting for a job whose main process cannot be killed. Its other processes are terminated. Its entry in
+    /// the undo record stays.
+    fn abandon(&mut self, session: &mut Session, job: JobId, pid: u32) {
+        session.memory.stop_page_migrations_of(job, PageMigrationEnd::Stopped);
+        let now = session.now();
+        let (remaining, mut parts) = self.split(session);
+        let start_time_ticks =
+            procfs::stat("/".as_ref(), pid).map_or(0, |stat| stat.start_time_ticks);
+        remaining.abandon(&mut parts, (pid, start_time_ticks), Some(job));
+        remaining.terminate_remaining_of(&mut parts, job, pid, now);
+        let Some(running) = self.jobs.running(job) else { return };
+        if !std::mem::replace(&mut running.affinity.is_unmanaged, true) {
+            session.report(JobEvent::Unmanaged(job, UnmanagedCause::NotPermitted));
+        }
+        if let Some(pidfd) = &running.pidfd {
+            session.wakeups.unwatch(pidfd);
+        }
+        self.remove_job_groups(session, job);
+        self.jobs.by_pid.remove(&pid);
+        session.turn.causes.insert(Cause::Ended);
+        self.set_finished(session, job);
     }
 
     /// Lists the processes of a running job again. Returns the PID of the main process.
@@ -210,7 +233,7 @@ impl Lifecycle {
             self.timers.add(now + EXEC_WAIT, TimedEvent::TakeExit(job, self.jobs.n_runs(job)));
             return;
         }
-        self.end_run(session, job, 0, restarts);
+        self.end_run(session, job, restarts);
     }
 
     pub(super) fn take_orphans(&mut self, session: &mut Session) {
@@ -219,10 +242,8 @@ impl Lifecycle {
     }
 
     /// Ends a run of a job, and starts the job again if it restarts.
-    fn end_run(&mut self, session: &mut Session, job: JobId, n_abandoned: u32, restarts: bool) {
-        let Some((pid, exit)) = self.final_report(session, job, n_abandoned, restarts) else {
-            return;
-        };
+    fn end_run(&mut self, session: &mut Session, job: JobId, restarts: bool) {
+        let Some((pid, exit)) = self.final_report(session, job, restarts) else { return };
         session.memory.stop_page_migrations_of(job, PageMigrationEnd::Exited);
         self.remove_job_groups(session, job);
         let pids: Vec<u32> = session.tasks.processes_of(job).map(|(pid, _)| pid).collect();
@@ -259,7 +280,6 @@ impl Lifecycle {
         &mut self,
         session: &mut Session,
         job: JobId,
-        n_abandoned: u32,
         restarts: bool,
     ) -> Option<(u32, JobExit)> {
         let now = session.now();
@@ -268,7 +288,7 @@ impl Lifecycle {
         let (totals, counters) = session.tasks.final_sample(job, now, &mut sampled);
         let traffic = self.mon_groups.traffic_of(job);
         let (remaining, mut parts) = self.split(session);
-        let n_remaining = n_abandoned + remaining.terminate_remaining_of(&mut parts, job, pid, now);
+        let n_remaining = remaining.terminate_remaining_of(&mut parts, job, pid, now);
         let child = child_exit::try_reap(pid).ok().flatten();
         let state = std::mem::replace(&mut self.jobs.entry(job).state, JobRunState::Finished);
         let JobRunState::Running(running) = state else { return None };

@@ -17,6 +17,7 @@ use std::io;
 use std::sync::Arc;
 
 use base::{CpuSet, JobId, Nanos};
+use linux::inherited_children::ProcessKey;
 use linux::proc_stat::ProcStat;
 use linux::procfs::may_be_running;
 use linux::tasks::{KeptFile, OrphanOwner};
@@ -57,8 +58,8 @@ pub(super) struct RemainingProcesses {
     unassigned: BTreeMap<u32, u64>,
     /// Orphans in execve(2) at the last read: start time and number of attempts.
     in_exec: BTreeMap<u32, (u64, u32)>,
-    /// Processes of another user, which evenkeel has no permission to signal.
-    abandoned: BTreeSet<u32>,
+    /// Processes of another user, which evenkeel has no permission to signal, with their jobs.
+    abandoned: BTreeMap<u32, Option<JobId>>,
     /// Jobs whose orphans of another user have been reported.
     warned_not_permitted: BTreeSet<Option<JobId>>,
     grace: Nanos,
@@ -82,7 +83,7 @@ impl RemainingProcesses {
             processes: BTreeMap::new(),
             unassigned: BTreeMap::new(),
             in_exec: BTreeMap::new(),
-            abandoned: BTreeSet::new(),
+            abandoned: BTreeMap::new(),
             warned_not_permitted: BTreeSet::new(),
             grace,
             skips_grace_period: false,
@@ -108,9 +109,24 @@ impl RemainingProcesses {
         self.in_exec.values().any(|&(_, n_attempts)| n_attempts < EXEC_ATTEMPTS)
     }
 
-    /// Stops waiting for a process that cannot be terminated.
-    pub(super) fn abandon(&mut self, pid: u32) {
-        self.abandoned.insert(pid);
+    /// Stops waiting for a process that cannot be terminated. Its affinity is recorded under its own PID, because its
+    /// environment cannot be read and its parent may have exited.
+    pub(super) fn abandon(
+        &mut self,
+        parts: &mut RunParts<'_>,
+        (pid, start_time_ticks): ProcessKey,
+        job: Option<JobId>,
+    ) {
+        self.abandoned.insert(pid, job);
+        let RunParts { session, jobs, .. } = parts;
+        let Some(name) = job.map(|job| &jobs.job(job).name) else { return };
+        if let Ok(Some(before)) = mask_before(session, pid, Some(name))
+            && let Ok(mask) = affinity::get(pid)
+        {
+            // If the line cannot be written, the record stays without this process.
+            let entry = (pid, start_time_ticks, pid);
+            let _ = session.undo.set(name, [&before, &mask, &mask], vec![entry]);
+        }
     }
 
     /// Terminates all processes of a job except the main process. Returns the number of terminated processes.
@@ -166,9 +182,10 @@ impl RemainingProcesses {
         let all = self.processes.iter().filter(|(_, process)| is_requested(process));
         let pids: Vec<u32> = all.map(|(&pid, _)| pid).collect();
         for &pid in &pids {
-            let sent = self.processes.get(&pid).map(|process| process.signal(pid, Signal::KILL));
-            if sent == Some(SignalResult::NotPermitted) {
-                self.abandon(pid);
+            let Some(process) = self.processes.get(&pid) else { continue };
+            if process.signal(pid, Signal::KILL) == SignalResult::NotPermitted {
+                let (start_time_ticks, job) = (process.start_time_ticks, process.job);
+                self.abandon(parts, (pid, start_time_ticks), job);
                 self.exited(parts, pid);
             }
         }
@@ -196,7 +213,9 @@ impl RemainingProcesses {
     pub(super) fn free_if_done(&self, parts: &mut RunParts<'_>, job: JobId) {
         let entry = parts.jobs.entry(job);
         let runs = matches!(entry.state, JobRunState::Running(_) | JobRunState::Due);
-        if !runs && !self.has_processes_of(job) {
+        // A process that evenkeel cannot signal keeps its entry until the end of the run.
+        let is_abandoned = self.abandoned.values().any(|of| *of == Some(job));
+        if !runs && !is_abandoned && !self.has_processes_of(job) {
             // If the line cannot be written, `restore` finds that no process of the job is running.
             parts.session.undo.free(&entry.job.name);
         }
@@ -241,7 +260,7 @@ impl RemainingProcesses {
         for pid in children {
             let is_known = parts.jobs.by_pid.contains_key(&pid)
                 || self.processes.contains_key(&pid)
-                || self.abandoned.contains(&pid)
+                || self.abandoned.contains_key(&pid)
                 || supervisor == Some(pid);
             if !is_known
                 && let Ok(stat) = procfs::stat("/".as_ref(), pid)
@@ -364,7 +383,8 @@ impl RemainingProcesses {
         let remaining =
             self.processes.iter().map(|(&pid, it)| (pid, it.start_time_ticks, name(it.job)));
         let unassigned = self.unassigned.iter().map(|(&pid, &start)| (pid, start, None));
-        let mut any_left = false;
+        // `UndoRecord::close` verifies the entries of processes that evenkeel cannot signal.
+        let mut any_left = !self.abandoned.is_empty();
         for (pid, start_time_ticks, job) in remaining.chain(unassigned) {
             let id = task_id(pid, start_time_ticks);
             // The affinity of a process of another user cannot be restored; a warning has reported

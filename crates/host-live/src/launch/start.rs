@@ -16,7 +16,9 @@ use linux::mempolicy;
 use linux::spawn::{SpawnBatch, SpawnFailure, SpawnStage};
 use linux::{fault, procfs};
 use program::{Ending, MemoryPolicy};
-use sched::{Action, CauseAndDetail, Outcome, OutcomeResult, RejectCause, Target};
+use sched::{
+    Action, CauseAndDetail, JobEvent, Outcome, OutcomeResult, RejectCause, Target, UnmanagedCause,
+};
 use topology::Machine;
 
 use super::command::{Binding, LaunchContext};
@@ -115,10 +117,7 @@ impl Starter<'_> {
         let name = self.run.jobs.job(job).name.clone();
         let mut placement = StartPlacement::from_plan(plan, job);
         placement.memory = placement.memory.map(|policy| self.supported(policy));
-        // The undo record is written first. Without a record the job starts without a placement.
-        let undo = &mut self.session.undo;
-        let recorded =
-            placement.cpus.as_ref().map(|cpus| undo.record_before_fork(&name, &base, cpus));
+        let recorded = placement.cpus.as_ref().map(|cpus| self.record(job, &base, cpus));
         let change = recorded.as_ref().and_then(|change| change.as_ref().ok()).copied();
         let placed = placement.cpus.clone().filter(|_| change.is_some());
         let binding = self.binding(job, &base, placed.clone(), placement.memory.clone());
@@ -135,11 +134,21 @@ impl Starter<'_> {
         fault::point();
         self.name_child(change, pid);
         let place = placement.cpus.take().zip(recorded.map(|change| change.map(|_| ())));
-        let affinity = AffinityState::new(job, name, pid, base, placed.map(Arc::new));
+        let mut affinity = AffinityState::new(job, name, pid, base, placed.map(Arc::new));
+        affinity.is_unmanaged = matches!(&place, Some((_, Err((RejectCause::NotPermitted, _)))));
         let started = self.session.now();
         let pidfd = self.run.timers.watch_exit(self.session, pid);
         let running = RunningJob::new(affinity, started, pidfd);
         Ok(Forked { job, pid, running, place, memory: placement.memory })
+    }
+
+    /// Writes the undo record of a placement before the fork. Without a record the job starts without a placement.
+    fn record(&mut self, job: JobId, base: &CpuSet, cpus: &CpuSet) -> Result<u64, CauseAndDetail> {
+        let job = self.run.jobs.job(job);
+        match self.context.not_restorable(job) {
+            Some(reason) => Err((RejectCause::NotPermitted, reason)),
+            None => self.session.undo.record_before_fork(&job.name, base, cpus),
+        }
     }
 
     /// Replaces a policy that the kernel does not support: weighted interleaving becomes interleaving.
@@ -286,8 +295,27 @@ impl Starter<'_> {
         self.run.job_failed(self.session);
     }
 
+    /// Verifies after execve(2) that the affinity of a job can be restored: the file could have been replaced since it
+    /// was inspected. Setting the same mask again has no effect, but needs the same permission.
+    fn verify_binding(&mut self, running: &mut RunningJob) {
+        let AffinityState { name, pid, base, placed, is_unmanaged, .. } = &mut running.affinity;
+        let Some(placed) = placed.as_ref().filter(|_| !self.context.may_bind_all) else { return };
+        let set = linux::affinity::set(*pid, placed);
+        if set.is_err_and(|error| error.kind() == std::io::ErrorKind::PermissionDenied) {
+            *is_unmanaged = true;
+            self.session.warn(format!(
+                "{name}: process {pid} gained privileges at its start and keeps the CPUs {placed}: without CAP_SYS_NICE \
+                 evenkeel cannot restore its affinity; as root: taskset -pc {base} {pid}"
+            ));
+        }
+    }
+
     fn handle_start(&mut self, child: Forked, outcomes: &mut Vec<Outcome>) {
-        let Forked { job, pid, running, place, memory } = child;
+        let Forked { job, pid, mut running, place, memory } = child;
+        self.verify_binding(&mut running);
+        if running.affinity.is_unmanaged {
+            self.session.report(JobEvent::Unmanaged(job, UnmanagedCause::NotPermitted));
+        }
         let target = Target::Job(job);
         let done = |action, n| Outcome { target, action, result: OutcomeResult::Done { n } };
         outcomes.push(done(None, pid));

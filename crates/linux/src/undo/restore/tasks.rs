@@ -177,7 +177,7 @@ impl<'a, 'c> TaskRestore<'a, 'c> {
             }
             MaskOrigin::Evenkeel(to) => match self.set(id, &to) {
                 Ok(()) => Some(RestoreAction::Restored { from: mask, to }),
-                Err(error) => failed(&format!("cannot set its affinity to CPUs {to}"), error),
+                Err(error) => failed(&cannot_set(id.tid, &to, &error), error),
             },
         }
     }
@@ -198,6 +198,15 @@ fn threads(root: &Path, process: u32, unreadable: &mut UnreadableProcesses) -> V
         }
         Vec::new()
     })
+}
+
+fn cannot_set(tid: u32, to: &CpuSet, error: &io::Error) -> String {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            format!("cannot set its affinity to CPUs {to} (as root: taskset -pc {to} {tid})")
+        }
+        _ => format!("cannot set its affinity to CPUs {to}"),
+    }
 }
 
 /// Returns the failure of an operation on a thread, or `None` if the thread has exited.

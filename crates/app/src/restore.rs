@@ -105,20 +105,23 @@ pub fn to_text(restored: &Restored, dry_run: bool) -> String {
 /// Processes of a job with the same name and the same result.
 struct ProcessGroup<'a> {
     first: &'a Entry,
+    /// Position of the first entry.
+    idx: usize,
     n_processes: u32,
     n_threads: u32,
 }
 
 fn grouped(entries: &[Entry]) -> Vec<ProcessGroup<'_>> {
     let mut groups: BTreeMap<(&str, &str, &RestoreAction), ProcessGroup<'_>> = BTreeMap::new();
-    for entry in entries {
+    for (idx, entry) in entries.iter().enumerate() {
         let group = groups.entry((&entry.job, &entry.comm, &entry.action));
-        let group = group.or_insert(ProcessGroup { first: entry, n_processes: 0, n_threads: 0 });
+        let group =
+            group.or_insert(ProcessGroup { first: entry, idx, n_processes: 0, n_threads: 0 });
         group.n_processes += 1;
         group.n_threads += entry.n_threads;
     }
     let mut groups: Vec<ProcessGroup<'_>> = groups.into_values().collect();
-    groups.sort_by_key(|group| (&group.first.job, group.first.process));
+    groups.sort_by_key(|group| group.idx);
     groups
 }
 

@@ -18,6 +18,7 @@ mod overhead;
 mod physics;
 mod processes;
 mod profile;
+mod restore;
 mod simgrid;
 mod simulator;
 mod start;
@@ -65,6 +66,8 @@ enum Benchmark {
     Policies(turn::PolicyArgs),
     /// Validate the cache model of profiles: sampled against exact, and exact against cachegrind
     Profile(profile::Args),
+    /// Measure the time of restore with 10 to 10,000 processes, and beside programs that fork all the time
+    Restore(restore::Args),
     /// Compare the simulator with SimGrid on the same jobs: completed jobs per second of CPU time
     Simgrid(simgrid::Args),
     /// Measure events and simulated job seconds per second of CPU time of the simulator
@@ -95,6 +98,7 @@ fn main() -> ExitCode {
         Some(Benchmark::Physics) => physics::main(),
         Some(Benchmark::Policies(args)) => turn::policies(&args),
         Some(Benchmark::Profile(args)) => profile::main(&args),
+        Some(Benchmark::Restore(args)) => restore::main(&args),
         Some(Benchmark::Simgrid(args)) => simgrid::main(&args),
         Some(Benchmark::Simulator(args)) => simulator::main(&args),
         Some(Benchmark::Start(args)) => start::main(&args),

@@ -30,6 +30,16 @@ impl ProcessSet {
         Self::spawn(n_sleeping, n_busy, "while :; do :; done", Path::new(""))
     }
 
+    /// Starts processes that sleep or execute a script of the shell that forks, and waits until all run.
+    pub fn start_forkers(n_sleeping: u32, n_forkers: u32, script: &str) -> anyhow::Result<Self> {
+        Self::spawn(n_sleeping, n_forkers, script, Path::new(""))
+    }
+
+    /// Returns the PID of the shell, which is the parent of all processes.
+    pub fn shell(&self) -> u32 {
+        self.shell.id()
+    }
+
     /// Starts processes that sleep or execute `load hog`, and waits until the hogs have allocated their memory.
     pub fn start_hogs(
         n_sleeping: u32,

@@ -112,3 +112,18 @@ fn children_inherited_from_a_shell_are_not_ended() {
         assert!(ended.status.success() && is_unchanged, "{line}: {stderr}");
     }
 }
+
+#[test]
+fn a_process_that_cannot_be_read_is_named_in_one_line_before_anything_is_recorded() {
+    if !cfg!(debug_assertions) {
+        return println!("skipped: release builds contain no fault injection");
+    }
+    let dir = Dir::new();
+    let pid = std::process::id().to_string();
+    let mut command = dir.command(&["record", "--pid", &pid, "--output", "new.stream"]);
+    let output = command.env(linux::fault::VARIABLE, "errors:1:1000").output().expect("it starts");
+    let text = tool::text(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{text}");
+    assert!(text.starts_with(&format!("evenkeel: cannot read process {pid}: ")), "{text}");
+    assert_eq!((text.lines().count(), dir.listing().len()), (1, 0), "{text}");
+}

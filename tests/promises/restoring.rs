@@ -10,7 +10,9 @@ use linux::undo::{
     self, FileReport, JOB_VARIABLE, Log, RUN_VARIABLE, RestoreClock, RestoreControl, RestoreLimits,
     RestoreVerdict, UnfinishedCause,
 };
+use rustix::process::Signal;
 use tests::dir::Dir;
+use tests::evenkeel::{EvenkeelWatch, MIGRATES_ONLY_JOB};
 use tests::process::{Process, children, mask, start_time_ticks, two_cpus, until};
 use tests::tool;
 
@@ -189,6 +191,28 @@ fn a_stop_request_keeps_the_record_of_what_remains_and_the_next_restore_continue
 }
 
 #[test]
+fn every_signal_that_terminates_a_process_ends_a_watch_that_restores_and_prints_its_name() {
+    let Some((all, ..)) = two_cpus() else { return };
+    let busy = Process::busy();
+    let pid = busy.pid().to_string();
+    // 40 is a real-time signal. A test program cannot block the signals of program errors.
+    for (number, name) in
+        [(14, "SIGALRM"), (6, "SIGABRT"), (24, "SIGXCPU"), (30, "SIGPWR"), (40, "signal 40")]
+    {
+        let args = ["--pid", &pid, "--act", "-q", "--class", "*=8", "--policy", MIGRATES_ONLY_JOB];
+        let mut watch = EvenkeelWatch::new(&args);
+        until("the placement", || busy.mask() != all);
+        let kill = Command::new("kill")
+            .args([format!("-{number}"), watch.process.pid().to_string()])
+            .status();
+        assert!(kill.expect("kill is installed").success());
+        let (text, status) = watch.wait();
+        assert_eq!((status, busy.mask()), (Some(0), all.clone()), "{name}: {text}");
+        assert_eq!(text, format!("evenkeel: ended by {name}\n"));
+    }
+}
+
+#[test]
 fn sigterm_ends_a_restore_with_status_1_and_one_line_about_what_remains() {
     let Some(killed) = KilledRun::sleepers(3) else { return };
     let output = killed.run_with_pending_term(&["restore"]);
@@ -215,4 +239,62 @@ fn sigterm_during_the_restore_at_the_start_of_a_run_or_a_watch_ends_it_and_keeps
     assert_eq!(output.status.code(), Some(0), "a stop signal is the normal end of a watch: {text}");
     assert!(text.contains("3 processes were not inspected"), "{text}");
     assert_eq!((killed.n_changed(), killed.n_records()), (3, 1));
+}
+
+/// Uses CPU time, and starts a child that lives for a while about ten times per second.
+const BUSY_FORKER: &str =
+    "while :; do sleep 1 & i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; done";
+
+#[test]
+fn after_signals_at_random_moments_of_a_watch_and_a_restore_beside_forks_nothing_stays_changed() {
+    let Some((all, ..)) = two_cpus() else { return };
+    let seeds = std::env::var("EVENKEEL_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(6);
+    let forker = Process::shell(BUSY_FORKER);
+    let pid = forker.pid().to_string();
+    let args = ["--pid", &pid, "--act", "-q", "--class", "*=8", "--policy", MIGRATES_ONLY_JOB];
+    for seed in 0..seeds {
+        let mut rng = base::Rng::new(seed);
+        let mut watch = EvenkeelWatch::new(&args);
+        until("the placement", || forker.mask() != all);
+        std::thread::sleep(Duration::from_millis(rng.below(300)));
+        watch.process.signal(Signal::STOP);
+        std::thread::sleep(Duration::from_millis(rng.below(300)));
+        // SIGINT may be ignored in the test, which the watch inherits.
+        let by = [Signal::KILL, Signal::TERM, Signal::HUP, Signal::USR1][rng.below(4) as usize];
+        watch.process.signal(by);
+        watch.process.signal(Signal::CONT);
+        watch.wait();
+        // A killed restore leaves the record for the next one.
+        let restore = || {
+            let mut command = tool::command(&["restore"]);
+            command.env(undo::STATE_VARIABLE, watch.dir.path("state"));
+            Process::new(&mut command)
+        };
+        let killed = restore();
+        std::thread::sleep(Duration::from_millis(rng.below(20)));
+        killed.signal(Signal::KILL);
+        drop(killed);
+        let status = restore().0.wait().expect("own child");
+        assert_eq!(status.code(), Some(0), "seed {seed}, {by:?}: {}", watch.stderr());
+        assert_eq!(forker.mask(), all, "seed {seed}, {by:?}");
+        let is_changed = |pid: &u32| mask(*pid).is_some_and(|mask| mask != all);
+        let n_changed = children(forker.pid()).iter().filter(|pid| is_changed(pid)).count();
+        assert_eq!(n_changed, 0, "seed {seed}, {by:?}");
+    }
+}
+
+#[test]
+fn a_broken_standard_output_or_standard_error_does_not_keep_a_restore_from_its_work() {
+    let broken = || std::fs::File::create("/dev/full").expect("a device");
+    let Some(killed) = KilledRun::sleepers(2) else { return };
+    let mut restore = killed.dir.command_with_state(&["restore"]);
+    let status = restore.stdout(broken()).stderr(broken()).status().expect("it starts");
+    assert_eq!(status.code(), Some(1), "the output was lost");
+    assert_eq!((killed.n_changed(), killed.n_records()), (0, 0));
+    let Some(killed) = KilledRun::sleepers(2) else { return };
+    killed.dir.write("w.toml", "[[job]]\ncommand = [\"true\"]\n");
+    let mut run = killed.dir.command_with_state(&["run", "w.toml", "--out", "out"]);
+    let status = run.stdout(Stdio::null()).stderr(broken()).status().expect("it starts");
+    assert_eq!(status.code(), Some(0));
+    assert_eq!((killed.n_changed(), killed.n_records()), (0, 0));
 }

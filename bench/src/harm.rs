@@ -174,7 +174,7 @@ impl WatchRun {
         let _ = std::fs::remove_file(&journal);
         // Programs with a class have a load, so the policy can request moves.
         let (selection, pattern) = match selected {
-            Some(UniqueName { name, .. }) => (vec!["--command", name], name.as_str()),
+            Some(UniqueName { name, .. }) => (vec!["--comm", name], name.as_str()),
             None => (vec!["--all"], "*"),
         };
         let child = Command::new(tool)

@@ -18,6 +18,7 @@ mod predict;
 mod print;
 mod profile;
 mod profiles;
+mod program_start;
 mod record;
 mod replay;
 mod report;

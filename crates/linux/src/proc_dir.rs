@@ -20,6 +20,11 @@ pub struct ProcDir {
     dir: OwnedFd,
 }
 
+/// Length of a command line that is compared with patterns.
+pub const COMMAND_LINE_BYTES: usize = 4096;
+/// Maximum number of reads of the command line of a process in execve(2).
+const N_READS_IN_EXEC: u32 = 1000;
+
 impl ProcDir {
     /// Opens `proc` below a root.
     pub fn open(root: &Path) -> io::Result<Self> {
@@ -61,6 +66,22 @@ impl ProcDir {
             true => Err(io::ErrorKind::InvalidData.into()),
             false => Ok(groups),
         }
+    }
+
+    /// Reads the command line of a process: the arguments, separated by spaces. Only the first [`COMMAND_LINE_BYTES`] are
+    /// read. Empty for a kernel thread and for a process that exits.
+    pub fn command_line(&self, pid: u32) -> io::Result<String> {
+        // During execve(2) the command line is empty for some microseconds.
+        for _ in 0..N_READS_IN_EXEC {
+            let mut buffer = [0; COMMAND_LINE_BYTES];
+            let text = self.read(&format!("{pid}/cmdline"), &mut buffer)?;
+            if !text.is_empty() || !self.stat(pid)?.is_in_exec() {
+                let text = text.strip_suffix(b"\0").unwrap_or(text);
+                return Ok(String::from_utf8_lossy(text).replace('\0', " "));
+            }
+            std::thread::yield_now();
+        }
+        Ok(String::new())
     }
 
     fn read<'a>(&self, path: &str, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {

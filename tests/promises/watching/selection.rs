@@ -103,7 +103,7 @@ fn watch_ends_when_all_selected_processes_and_their_children_have_exited() {
     // With another selection, more processes may match later.
     let exited = Process::busy();
     let name = format!("evk{}none", std::process::id());
-    let mut watch = start(&["--pid", &exited.pid().to_string(), "--command", &name]);
+    let mut watch = start(&["--pid", &exited.pid().to_string(), "--comm", &name]);
     watch.wait_until_managed(&[&exited], &[]);
     drop(exited);
     watch.until("its end", |status| status["managed"].as_array().is_some_and(Vec::is_empty));
@@ -155,18 +155,46 @@ fn watch_reports_once_if_no_move_is_possible_and_the_remedy() {
 }
 
 #[test]
-fn command_selects_matching_names_except_excluded_names() {
+fn comm_selects_matching_names_except_excluded_names() {
     let name = format!("evk{}", std::process::id());
     let (selected, _dir) = busy_shell_named(&format!("{name}a"));
     let (excluded, _dir_too) = busy_shell_named(&format!("{name}b"));
     let other = Process::busy();
-    let args = ["--command", &format!("{name}*"), "--exclude", &format!("{name}b")];
+    let args = ["--comm", &format!("{name}*"), "--exclude", &format!("{name}b")];
     let mut watch = start(&args);
     watch.wait_until_managed(&[&selected], &[&excluded, &other]);
     let unmanaged = watch.status()["excluded"].to_string();
     assert!(unmanaged.contains("excluded-name"), "{unmanaged}");
     assert!(unmanaged.contains(&format!("{name}b.{}", excluded.pid())), "{unmanaged}");
     watch.end();
+}
+
+#[test]
+fn command_selects_matching_command_lines_except_excluded_command_lines() {
+    let name = format!("evk{}", std::process::id());
+    let busy = |arg: &str| Process::new(Command::new("sh").args(["-c", BURN, "a", arg]));
+    let (selected, excluded) = (busy(&format!("{name}-x")), busy(&format!("{name}-y")));
+    let other = Process::busy();
+    let args = ["--command", &format!("*{name}-*"), "--exclude-command", &format!("*{name}-y")];
+    let mut watch = start(&args);
+    watch.wait_until_managed(&[&selected], &[&excluded, &other]);
+    assert!(watch.status()["excluded"].to_string().contains("excluded-name"));
+    watch.end();
+}
+
+#[test]
+fn names_command_lines_and_all_select_processes_of_other_users_only_with_all_users() {
+    let Some(foreign) = busy_shell_of_other_user() else { return };
+    let own_process = Process::busy();
+    for select in [&["--all"][..], &["--comm", "sh"], &["--command", "sh -c*"]] {
+        let mut watch = start(select);
+        watch.wait_until_managed(&[&own_process], &[&foreign]);
+        assert!(watch.status()["excluded"].to_string().contains("other-user"), "{select:?}");
+        watch.end();
+        let mut watch = start(&[select, &["--all-users"]].concat());
+        watch.wait_until_managed(&[&own_process, &foreign], &[]);
+        watch.end();
+    }
 }
 
 #[test]
@@ -194,7 +222,7 @@ fn user_selects_the_processes_of_a_user_and_root_can_place_them() {
     watch.until("its placement", |_| foreign.mask().len() == 1);
     let (stderr, code) = watch.end();
     assert_eq!((code, foreign.mask()), (Some(0), all.clone()), "{stderr}");
-    let excludes = ["--all", "--exclude-user", &user];
+    let excludes = ["--all", "--all-users", "--exclude-user", &user];
     let mut watch = start(&excludes);
     watch.wait_until_managed(&[&own_process], &[&foreign]);
     watch.end();

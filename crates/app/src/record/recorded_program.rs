@@ -10,16 +10,14 @@
 //! the program's process group. A process that a service manager starts for the program is not a descendant and
 //! continues to run.
 
-use std::ffi::OsString;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, anyhow};
 use linux::child_exit::{SigchldGuard, try_reap};
-use linux::spawn::{SpawnBatch, SpawnRequest};
 use rustix::process::Signal;
 
 use linux::inherited_children::{InheritedChildren, ProcessKey};
+
+use crate::program_start;
 
 /// Time between SIGTERM and SIGKILL.
 const GRACE_PERIOD: Duration = Duration::from_secs(2);
@@ -38,28 +36,13 @@ pub(super) struct RecordedProgram {
 }
 
 impl RecordedProgram {
-    /// Starts the program as a shell does, in its own process group, so that Ctrl-C reaches only evenkeel. The program
-    /// cannot read from the terminal.
+    /// Starts the program.
     pub(super) fn start(command: &[String]) -> anyhow::Result<Self> {
-        let (name, _) = command.split_first().context("no program given")?;
-        let dir = std::env::current_dir().context("cannot read the current directory")?;
-        let search = std::env::var_os("PATH").unwrap_or_default();
-        let path = host_live::find_program(Path::new(name), &dir, &search);
-        let path = path.map_err(|error| anyhow!("cannot start {name}: {error}"))?;
-        let args = command.iter().map(OsString::from);
-        let start = SpawnRequest::inherit_from_self(path, args, files()?)
-            .with_context(|| format!("cannot start {name}"))?;
         let inherited = InheritedChildren::now();
         let statuses = SigchldGuard::keep();
         // Without this, orphaned children are reparented to init and not killed.
         let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-        let mut batch = SpawnBatch::new().context("cannot create a pipe")?;
-        let pid = batch.fork(&start).context("cannot fork")?;
-        let finished = batch.finish();
-        if let Some(failure) = finished.failures.first() {
-            return Err(anyhow!("cannot start {name}: {}", failure.error));
-        }
-        finished.reports.context("cannot determine whether the program was started")?;
+        let pid = program_start::start(command)?;
         Ok(RecordedProgram { pid, has_exited: false, inherited, _statuses: statuses })
     }
 
@@ -100,17 +83,4 @@ fn reap_and_check_empty(inherited: &InheritedChildren) -> bool {
         let _ = try_reap(pid);
     }
     inherited.new_children().is_empty()
-}
-
-#[expect(clippy::disallowed_methods, reason = "the program inherits the streams")]
-fn files() -> anyhow::Result<[std::os::fd::OwnedFd; 3]> {
-    use std::os::fd::AsFd;
-    let (input, output, errors) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
-    let input = match rustix::termios::isatty(&input) {
-        true => std::fs::File::open("/dev/null").context("cannot open /dev/null")?.into(),
-        false => input.as_fd().try_clone_to_owned().context("cannot duplicate standard input")?,
-    };
-    let output = output.as_fd().try_clone_to_owned().context("cannot duplicate standard output")?;
-    let errors = errors.as_fd().try_clone_to_owned().context("cannot duplicate standard error")?;
-    Ok([input, output, errors])
 }

@@ -33,7 +33,7 @@ const VERSION: TomlVersion = TomlVersion { key: "version", supported: 1, convers
 /// Options without a key. `dry-run` is `act = false`.
 const NOT_KEYS: [&str; 4] = ["config", "check-config", "dry-run", "help"];
 /// Keys that a reload applies without a restart of the watch.
-const SELECTION_KEYS: [&str; 12] = [
+const SELECTION_KEYS: [&str; 13] = [
     "pid",
     "user",
     "all-users",
@@ -43,6 +43,7 @@ const SELECTION_KEYS: [&str; 12] = [
     "unit",
     "all",
     "exclude",
+    "exclude-command",
     "exclude-user",
     "exclude-cgroup",
     "class",
@@ -311,17 +312,17 @@ mod tests {
     }
 
     /// Keys of the shipped configuration that are not commented out.
-    const ACTIVE: [(&str, &str); 2] = [("all", "true"), ("act", "false")];
+    const ACTIVE: [(&str, &str); 3] = [("all_users", "true"), ("all", "true"), ("act", "false")];
     /// Examples for keys without a default.
     const EXAMPLES: [(&str, &str); 14] = [
         ("pid", "[4711]"),
         ("user", "[\"postgres\"]"),
-        ("command", "[\"sort*\"]"),
+        ("command", "[\"*/java *server.jar*\"]"),
         ("comm", "[\"sort*\"]"),
         ("cgroup", "[\"/user.slice\"]"),
         ("unit", "[\"cron.service\"]"),
         ("exclude", "[\"ssh*\"]"),
-        ("exclude_comm", "[\"ssh*\"]"),
+        ("exclude_command", "[\"*--no-placement*\"]"),
         ("exclude_user", "[\"root\"]"),
         ("exclude_cgroup", "[\"/system.slice\"]"),
         ("class", "[\"sort*=7\", \"*=3\"]"),
@@ -391,7 +392,7 @@ mod tests {
         let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../packaging/watch.toml");
         let template = template();
         expect_test::expect_file![path].assert_eq(&template);
-        check(&template, "--all");
+        check(&template, "--all-users --all");
         let lines = template.lines().map(|line| match line.strip_prefix('#') {
             Some(key) if !key.starts_with(' ') => key,
             _ => line,

@@ -9,6 +9,7 @@
 
 mod config;
 mod select;
+mod started_program;
 mod state;
 
 use std::collections::BTreeMap;
@@ -43,33 +44,42 @@ use state::StateSink;
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
     /// Select this process and its descendants; may be repeated; several selections select their union
-    #[arg(long, value_name = "PID", value_parser = input::pid, allow_hyphen_values = true)]
+    #[arg(long, help_heading = SELECTION, value_name = "PID", value_parser = input::pid, allow_hyphen_values = true)]
     pid: Vec<u32>,
     /// Select processes of this user, by name or UID
-    #[arg(long, value_name = "USER")]
+    #[arg(long, help_heading = SELECTION, value_name = "USER")]
     user: Vec<String>,
-    /// Select processes whose name (comm, 15 bytes) matches a pattern with * and ?
-    #[arg(long, value_name = "PATTERN")]
+    /// Select processes of all users by --command, --comm and --all (default: only processes of this user)
+    #[arg(long, help_heading = SELECTION)]
+    all_users: bool,
+    /// Select processes whose whole command line matches a pattern with * and ?: '*/java *server.jar*'
+    #[arg(long, value_name = "PATTERN", help_heading = SELECTION)]
     command: Vec<String>,
+    /// Select processes whose name (comm, the first 15 bytes of the program's name) matches a pattern with * and ?
+    #[arg(long, value_name = "PATTERN", help_heading = SELECTION)]
+    comm: Vec<String>,
     /// Select processes in this cgroup and its descendants: /user.slice, or its directory
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, help_heading = SELECTION, value_name = "PATH")]
     cgroup: Vec<PathBuf>,
     /// Select processes of this systemd unit: cron.service
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, help_heading = SELECTION, value_name = "NAME")]
     unit: Vec<String>,
-    /// Select all processes
-    #[arg(long)]
+    /// Select all processes of this user, or with --all-users of all users
+    #[arg(long, help_heading = SELECTION)]
     all: bool,
-    /// Exclude processes with this name; takes precedence over every selection
-    #[arg(long, value_name = "PATTERN")]
+    /// Exclude processes whose name (comm) matches a pattern; takes precedence over every selection
+    #[arg(long, value_name = "PATTERN", help_heading = SELECTION)]
     exclude: Vec<String>,
+    /// Exclude processes whose whole command line matches a pattern
+    #[arg(long, value_name = "PATTERN", help_heading = SELECTION)]
+    exclude_command: Vec<String>,
     /// Exclude processes of this user
-    #[arg(long, value_name = "USER")]
+    #[arg(long, help_heading = SELECTION, value_name = "USER")]
     exclude_user: Vec<String>,
     /// Exclude processes in this cgroup and its descendants
-    #[arg(long, value_name = "PATH")]
+    #[arg(long, help_heading = SELECTION, value_name = "PATH")]
     exclude_cgroup: Vec<PathBuf>,
-    /// Set the memory class, 0 to 15, of programs by name; the first matching pattern applies
+    /// Set the memory class, 0 to 15, of programs by name (comm); the first matching pattern applies
     #[arg(long, value_name = "PATTERN=CLASS", value_parser = class_rule)]
     class: Vec<(String, Class)>,
     #[command(flatten)]
@@ -111,7 +121,13 @@ pub struct Args {
     /// Check a configuration file and end [default: /etc/evenkeel/watch.toml]
     #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = config::DEFAULT_FILE)]
     check_config: Option<PathBuf>,
+    /// Start this program, manage it and its descendants, and end with it and its exit status
+    #[arg(last = true, value_name = "CMD", conflicts_with_all = ["pid", "user", "all_users", "command", "comm", "cgroup", "unit", "all", "config", "check_config"])]
+    program: Vec<String>,
 }
+
+/// Heading of the options that select processes.
+const SELECTION: &str = "Selection";
 
 /// Manages processes until a signal or the time limit.
 pub fn main(args: &Args) -> CommandResult {
@@ -121,8 +137,9 @@ pub fn main(args: &Args) -> CommandResult {
         return Ok(());
     }
     match &args.config {
-        None => Watch::start(args, None)?.run().map(|_| ()),
         Some(file) => by_config(file),
+        None if !args.program.is_empty() => started_program::watch(args),
+        None => Watch::start(args, None)?.run().map(|_| ()),
     }
 }
 
@@ -135,7 +152,7 @@ fn by_config(file: &Path) -> CommandResult {
     let result = loop {
         let reload = Reload { file: file.to_owned(), current: config };
         match Watch::start(&reload.current.args.clone(), Some(reload)).and_then(Watch::run) {
-            Ok(Some(next)) => config = next,
+            Ok(WatchEnd { next: Some(next), .. }) => config = next,
             result => break result.map(|_| ()),
         }
     };
@@ -154,6 +171,14 @@ fn selected(config: &WatchConfig) -> anyhow::Result<SelectedProcesses> {
     let selected = select::select(&config.args)?;
     anyhow::ensure!(!selected.selection.is_empty(), AttachError::NothingSelected);
     Ok(selected)
+}
+
+/// The end of a watch.
+struct WatchEnd {
+    /// The next configuration, if the watch must restart.
+    next: Option<WatchConfig>,
+    /// Whether a signal stopped the watch.
+    was_stopped: bool,
 }
 
 /// A started watch.
@@ -211,8 +236,8 @@ impl Watch {
         Ok(Watch { args: args.clone(), reload, host, engine, header, journal })
     }
 
-    /// Runs the watch to its end. Returns the next configuration if the watch must restart.
-    fn run(mut self) -> Result<Option<WatchConfig>, CommandError> {
+    /// Runs the watch to its end.
+    fn run(mut self) -> Result<WatchEnd, CommandError> {
         let mut state = StateSink::new(&self.header, &self.args, self.host.status());
         // The watch prints lines instead of a redrawn view.
         let mode = if self.args.quiet { Mode::Quiet } else { Mode::Lines };
@@ -233,10 +258,13 @@ impl Watch {
         if next.is_none() {
             notify(&[NotifyState::Stopping]);
         }
+        let was_stopped = self.host.was_stopped();
         match (self.finish(result), next) {
             // The watch continues without the journal that could not be written.
-            (Err(CommandError::Reported), Some(next)) => Ok(Some(next)),
-            (finished, next) => finished.map(|()| next),
+            (Err(CommandError::Reported), Some(next)) => {
+                Ok(WatchEnd { next: Some(next), was_stopped })
+            }
+            (finished, next) => finished.map(|()| WatchEnd { next, was_stopped }),
         }
     }
 

@@ -24,12 +24,17 @@ const DEPTH_MAX: u32 = 8;
 
 /// Resolves all selection options. A selected user, process, unit or cgroup that does not exist is an error.
 pub(super) fn select(args: &Args) -> anyhow::Result<SelectedProcesses> {
-    let mut selection = Selection { all: args.all, ..Selection::default() };
+    let mut selection = Selection {
+        all: args.all,
+        owner: (!args.all_users).then(|| rustix::process::getuid().as_raw()),
+        ends_with_pids: !args.program.is_empty(),
+        ..Selection::default()
+    };
     for &pid in &args.pid {
         selection.pids.insert(pid, start_time(pid)?);
     }
-    selection.included = criteria(&args.user, &args.command)?;
-    selection.excluded = criteria(&args.exclude_user, &args.exclude)?;
+    selection.included = criteria(&args.user, &args.comm, &args.command)?;
+    selection.excluded = criteria(&args.exclude_user, &args.exclude, &args.exclude_command)?;
     if let Some(reason) = never_matches(args, &selection) {
         bail!("no process can be managed: {reason}; select other processes too");
     }
@@ -81,12 +86,13 @@ fn never_managed(pid: u32) -> Option<String> {
         .then(|| "process 1 is never managed and has no children".to_owned())
 }
 
-fn criteria(users: &[String], commands: &[String]) -> anyhow::Result<Criteria> {
+fn criteria(users: &[String], comms: &[String], commands: &[String]) -> anyhow::Result<Criteria> {
     let users = users.iter().map(|user| uid(user)).collect::<anyhow::Result<_>>()?;
-    if commands.iter().any(String::is_empty) {
-        bail!("a name pattern must not be empty");
+    if comms.iter().chain(commands).any(String::is_empty) {
+        bail!("a pattern must not be empty");
     }
-    Ok(Criteria { users, commands: commands.to_vec(), cgroups: Vec::new() })
+    let (comms, commands) = (comms.to_vec(), commands.to_vec());
+    Ok(Criteria { users, comms, commands, cgroups: Vec::new() })
 }
 
 fn uid(user: &str) -> anyhow::Result<u32> {
@@ -197,12 +203,17 @@ fn selection_text(args: &Args) -> String {
     if args.all {
         words.push("all".to_owned());
     }
+    if args.all_users {
+        words.push("of all users".to_owned());
+    }
     words.extend(args.pid.iter().map(|pid| format!("process {pid}")));
     words.extend(args.user.iter().map(|user| format!("user {user}")));
-    words.extend(args.command.iter().map(|pattern| format!("name {pattern}")));
+    words.extend(args.command.iter().map(|pattern| format!("command line {pattern}")));
+    words.extend(args.comm.iter().map(|pattern| format!("name {pattern}")));
     words.extend(args.cgroup.iter().map(|path| format!("cgroup {}", path.display())));
     words.extend(args.unit.iter().map(|unit| format!("unit {unit}")));
     words.extend(args.exclude.iter().map(|pattern| format!("not name {pattern}")));
+    words.extend(args.exclude_command.iter().map(|pattern| format!("not command line {pattern}")));
     words.extend(args.exclude_user.iter().map(|user| format!("not user {user}")));
     words.extend(args.exclude_cgroup.iter().map(|path| format!("not cgroup {}", path.display())));
     words.join(", ")

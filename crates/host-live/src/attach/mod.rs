@@ -37,7 +37,7 @@ use std::sync::Arc;
 use base::{JobId, Nanos};
 use engine::{Approved, Host};
 use linux::proc_dir::ProcDir;
-use linux::tasks::SampleTime;
+use linux::tasks::{KeptFile, SampleTime};
 use linux::undo::{self, Log, RestoreControl, Restored};
 use linux::{affinity, system};
 use program::Class;
@@ -92,6 +92,8 @@ pub struct AttachHost {
     turn_at: Nanos,
     /// Clock ticks per second.
     tick_hz: u64,
+    /// Open pidfds of the processes with which the watch ends.
+    watched: Vec<KeptFile>,
     options: AttachOptions,
 }
 
@@ -149,6 +151,7 @@ impl AttachHost {
         };
         let session = Session::open(config, wakeups, undo);
         let mut host = AttachHost::with_session(session, (inspector, cpus), options);
+        host.watch_pids();
         host.apply_cpus();
         host.warn_restricted();
         Ok(host)
@@ -186,6 +189,7 @@ impl AttachHost {
             status_at: Nanos::ZERO,
             turn_at: Nanos::ZERO,
             tick_hz,
+            watched: Vec::new(),
             options,
         }
     }
@@ -247,6 +251,15 @@ impl AttachHost {
         Rc::clone(&self.status)
     }
 
+    /// Watches for the exit of the processes with which the watch ends. Without a pidfd the exit is detected by a sample.
+    fn watch_pids(&mut self) {
+        let selection = &self.options.selection;
+        let pids: Vec<u32> = selection.pids.keys().copied().collect();
+        if selection.ends_with_pids {
+            self.watched = pids.iter().filter_map(|&pid| self.session.watch_exit(pid)).collect();
+        }
+    }
+
     fn warn_restricted(&mut self) {
         if self.tracker.inspector.is_restricted() {
             self.session.warn(
@@ -294,7 +307,9 @@ impl AttachHost {
             && !is_first
             && self.tracker.inspector.have_all_exited(&self.tracker.table)
         {
-            self.session.warn(ALL_EXITED);
+            if !self.tracker.inspector.selection.ends_with_pids {
+                self.session.warn(ALL_EXITED);
+            }
             self.request_stop();
         }
         if self.end == WatchEnd::Requested {

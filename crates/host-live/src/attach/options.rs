@@ -79,7 +79,9 @@ impl Default for AttachOptions {
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum AttachError {
-    #[error("no process is selected: use --pid, --user, --command, --cgroup, --unit or --all")]
+    #[error(
+        "no process is selected: use --pid, --user, --command, --comm, --cgroup, --unit or --all, or write a command after --"
+    )]
     NothingSelected,
     #[error("there is no process {pid}")]
     NoProcess { pid: u32 },

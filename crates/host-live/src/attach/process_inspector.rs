@@ -42,14 +42,15 @@ impl ProcessInspector {
         self.acts && !self.own.may_bind(&other)
     }
 
-    /// Returns whether only PIDs are selected, and these processes and their descendants have exited.
+    /// Returns whether only PIDs are selected, and these processes and, except with `ends_with_pids`, their descendants have
+    /// exited.
     pub(super) fn have_all_exited(&self, table: &ProcessTable) -> bool {
         let has_exited = |(&pid, &start): (&u32, &u64)| match self.proc.stat(pid) {
             Ok(stat) => stat.start_time_ticks != start || stat.has_exited(),
             Err(error) => error.kind() == io::ErrorKind::NotFound,
         };
         self.selection.only_pids()
-            && table.n_selected_by_pid() == 0
+            && (self.selection.ends_with_pids || table.n_selected_by_pid() == 0)
             && self.selection.pids.iter().all(has_exited)
     }
 
@@ -90,14 +91,17 @@ impl ProcessInspector {
         let status = self.selection.needs_users().then(|| self.proc.status(pid));
         let cgroups = self.selection.needs_cgroups().then(|| self.proc.cgroups(pid));
         // If an exclusion cannot be checked, the process is not selected until the next inspection.
+        let line = self.selection.needs_command_lines().then(|| self.proc.command_line(pid));
         let is_unknown = !excluded.users.is_empty() && matches!(status, Some(Err(_)))
-            || !excluded.cgroups.is_empty() && matches!(cgroups, Some(Err(_)));
+            || !excluded.cgroups.is_empty() && matches!(cgroups, Some(Err(_)))
+            || !excluded.commands.is_empty() && matches!(line, Some(Err(_)));
         if is_unknown {
             return Selected::No;
         }
         let (status, cgroups) = (status.and_then(Result::ok), cgroups.and_then(Result::ok));
         self.selection.check(&Candidate {
             comm: &comm,
+            command_line: &line.and_then(Result::ok).unwrap_or_default(),
             uid: status.map(|status| status.uid),
             cgroups: cgroups.as_deref().unwrap_or_default(),
             is_selected_by_pid,
@@ -159,6 +163,7 @@ fn exclusion(pid: u32, stat: &ProcStat, selected: Selected) -> Option<ExclusionR
         Some(ExclusionReason::KernelThread)
     } else {
         match selected {
+            Selected::OtherUser => Some(ExclusionReason::OtherUser),
             Selected::ExcludedName => Some(ExclusionReason::ExcludedName),
             Selected::ExcludedUser => Some(ExclusionReason::ExcludedUser),
             Selected::ExcludedCgroup => Some(ExclusionReason::ExcludedCgroup),

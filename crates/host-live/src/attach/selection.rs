@@ -1,7 +1,11 @@
 //! Selection of the processes of a watch. A process is selected if one criterion matches and no exclusion matches.
 //!
-//! Names are the first 15 bytes of a program's name, as in `/proc/PID/comm`. Patterns contain `*` (any bytes) and `?`
-//! (one byte). A cgroup includes its descendants. Children of a selected PID are also selected.
+//! Names are the first 15 bytes of a program's name, as in `/proc/PID/comm`. Command lines are the arguments, separated
+//! by spaces. A pattern matches the whole name or the whole command line; `*` matches any bytes and `?` one byte. A
+//! cgroup includes its descendants. Children of a selected PID are also selected.
+//!
+//! Names, command lines and `all` select only processes of one user, unless the selection includes all users. PIDs, users
+//! and cgroups name their processes of any user.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,20 +14,26 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Selection {
     /// Whether all processes are selected.
     pub all: bool,
+    /// The user whose processes are selected by name, by command line and by `all`; `None`: all users.
+    pub owner: Option<u32>,
+    /// Whether the watch ends when the processes of `pids` have exited, also if their children run.
+    pub ends_with_pids: bool,
     /// Processes by PID and start time (clock ticks since boot), with their children.
     pub pids: BTreeMap<u32, u64>,
-    /// Processes by user, name and cgroup.
+    /// Processes by user, name, command line and cgroup.
     pub included: Criteria,
-    /// Exclusions by user, name and cgroup.
+    /// Exclusions by user, name, command line and cgroup.
     pub excluded: Criteria,
 }
 
-/// Users, names and cgroups of processes.
+/// Users, names, command lines and cgroups of processes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Criteria {
     /// Users by UID.
     pub users: BTreeSet<u32>,
-    /// Name patterns.
+    /// Patterns of names (`/proc/PID/comm`).
+    pub comms: Vec<String>,
+    /// Patterns of command lines.
     pub commands: Vec<String>,
     /// Cgroup paths: `/system.slice/cron.service` in v2, `cpuset:/jobs` in a v1 hierarchy.
     pub cgroups: Vec<String>,
@@ -34,6 +44,8 @@ pub struct Criteria {
 pub struct Candidate<'a> {
     /// Name of the process.
     pub comm: &'a str,
+    /// Command line of the process.
+    pub command_line: &'a str,
     /// Real UID of the process.
     pub uid: Option<u32>,
     /// Cgroups of the process, in the form of [`Criteria::cgroups`].
@@ -49,7 +61,9 @@ pub enum Selected {
     Yes,
     /// No criterion matches.
     No,
-    /// A criterion matches, and the name of the process is excluded.
+    /// Only a name, a command line or `all` matches, and the process belongs to another user than the selected one.
+    OtherUser,
+    /// A criterion matches, and the name or the command line of the process is excluded.
     ExcludedName,
     /// A criterion matches, and the user of the process is excluded.
     ExcludedUser,
@@ -65,7 +79,18 @@ impl Selection {
 
     /// Returns whether a criterion depends on the user of a process.
     pub fn needs_users(&self) -> bool {
-        !self.included.users.is_empty() || !self.excluded.users.is_empty()
+        let has_owner = self.owner.is_some() && self.depends_on_owner();
+        has_owner || !self.included.users.is_empty() || !self.excluded.users.is_empty()
+    }
+
+    /// Returns whether a criterion depends on the command line of a process.
+    pub fn needs_command_lines(&self) -> bool {
+        !self.included.commands.is_empty() || !self.excluded.commands.is_empty()
+    }
+
+    /// Returns whether a criterion selects only processes of the owner.
+    fn depends_on_owner(&self) -> bool {
+        self.all || !self.included.comms.is_empty() || !self.included.commands.is_empty()
     }
 
     /// Returns whether a criterion depends on the cgroup of a process.
@@ -75,9 +100,9 @@ impl Selection {
 
     /// Returns whether only cgroups are selected, so that `cgroup.procs` lists all selected processes.
     pub fn only_cgroups(&self) -> bool {
-        let Criteria { users, commands, cgroups } = &self.included;
+        let Criteria { users, cgroups, .. } = &self.included;
         let has_other_criteria =
-            self.all || !self.pids.is_empty() || !users.is_empty() || !commands.is_empty();
+            self.depends_on_owner() || !self.pids.is_empty() || !users.is_empty();
         !has_other_criteria && !cgroups.is_empty()
     }
 
@@ -89,13 +114,18 @@ impl Selection {
 
     /// Returns whether a process is selected.
     pub fn check(&self, candidate: &Candidate<'_>) -> Selected {
-        if !(self.all || candidate.is_selected_by_pid || self.included.any(candidate)) {
+        let is_named = candidate.is_selected_by_pid
+            || self.included.has_user(candidate)
+            || self.included.has_cgroup(candidate);
+        if !is_named && !(self.all || self.included.has_name(candidate)) {
             return Selected::No;
         }
-        let Criteria { users, .. } = &self.excluded;
+        if !is_named && self.owner.is_some_and(|owner| candidate.uid != Some(owner)) {
+            return Selected::OtherUser;
+        }
         if self.excluded.has_name(candidate) {
             Selected::ExcludedName
-        } else if candidate.uid.is_some_and(|uid| users.contains(&uid)) {
+        } else if self.excluded.has_user(candidate) {
             Selected::ExcludedUser
         } else if self.excluded.has_cgroup(candidate) {
             Selected::ExcludedCgroup
@@ -106,14 +136,15 @@ impl Selection {
 }
 
 impl Criteria {
-    fn any(&self, candidate: &Candidate<'_>) -> bool {
+    fn has_user(&self, candidate: &Candidate<'_>) -> bool {
         candidate.uid.is_some_and(|uid| self.users.contains(&uid))
-            || self.has_name(candidate)
-            || self.has_cgroup(candidate)
     }
 
+    /// Returns whether the name or the command line matches a pattern.
     fn has_name(&self, candidate: &Candidate<'_>) -> bool {
-        self.commands.iter().any(|pattern| name_matches(pattern, candidate.comm))
+        let line = candidate.command_line.as_bytes();
+        self.comms.iter().any(|pattern| name_matches(pattern, candidate.comm))
+            || self.commands.iter().any(|pattern| glob(pattern.as_bytes(), line))
     }
 
     fn has_cgroup(&self, candidate: &Candidate<'_>) -> bool {
@@ -168,7 +199,8 @@ fn glob(pattern: &[u8], name: &[u8]) -> bool {
 mod tests {
     use super::*;
 
-    /// Parses criteria separated by `;`: `all`, `user N`, `name P`, `cgroup P`, each with `not` for an exclusion.
+    /// Parses criteria separated by `;`: `all`, `owner N`, `user N`, `name P`, `line P`, `cgroup P`, each with `not` for an
+    /// exclusion.
     fn selection(text: &str) -> Selection {
         let mut selection = Selection::default();
         for line in text.split(';').map(str::trim) {
@@ -178,7 +210,9 @@ mod tests {
             };
             match line.split_once(' ') {
                 Some(("user", uid)) => drop(criteria.users.insert(uid.parse().expect("a number"))),
-                Some(("name", name)) => criteria.commands.push(name.to_owned()),
+                Some(("name", name)) => criteria.comms.push(name.to_owned()),
+                Some(("line", line)) => criteria.commands.push(line.to_owned()),
+                Some(("owner", uid)) => selection.owner = uid.parse().ok(),
                 Some(("cgroup", path)) => criteria.cgroups.push(path.to_owned()),
                 _ => selection.all |= line == "all",
             }
@@ -189,7 +223,8 @@ mod tests {
     fn check(text: &str, comm: &str, uid: u32, cgroup: &str, expected: Selected) {
         let groups: Vec<String> = cgroup.split(' ').map(str::to_owned).collect();
         let candidate = Candidate {
-            comm,
+            comm: comm.split(' ').next().unwrap_or_default(),
+            command_line: comm,
             uid: Some(uid),
             cgroups: &groups,
             is_selected_by_pid: comm == "named",
@@ -216,6 +251,35 @@ mod tests {
         check(text, "named", 0, "/", Selected::ExcludedUser);
         check(text, "a", 1, "/x/y", Selected::ExcludedCgroup);
         check(text, "a", 1, "/", Selected::Yes);
+    }
+
+    #[test]
+    fn a_pattern_of_command_lines_matches_the_whole_line() {
+        let line = "java -jar my server.jar --port 80";
+        check("line *server.jar*", line, 1, "/", Selected::Yes);
+        check("line java -jar *", line, 1, "/", Selected::Yes);
+        check("line server.jar", line, 1, "/", Selected::No);
+        check("name java", line, 1, "/", Selected::Yes);
+        check("name *server*", line, 1, "/", Selected::No);
+        check("all; not line *server*", line, 1, "/", Selected::ExcludedName);
+    }
+
+    #[test]
+    fn names_and_all_select_only_processes_of_the_owner() {
+        for text in ["owner 7; name a", "owner 7; line a*", "owner 7; all"] {
+            check(text, "a", 7, "/", Selected::Yes);
+            check(text, "a", 8, "/", Selected::OtherUser);
+        }
+        // A user, a cgroup and a PID name the process.
+        for text in ["owner 7; all; user 8", "owner 7; name a; cgroup /x", "owner 7"] {
+            check(text, "named", 8, "/x", Selected::Yes);
+        }
+        check("owner 7; cgroup /x", "a", 8, "/x/y", Selected::Yes);
+        check("owner 7; user 8", "a", 8, "/", Selected::Yes);
+        assert!(selection("owner 7; all").needs_users());
+        assert!(!selection("owner 7; cgroup /x").needs_users());
+        assert!(selection("owner 7; cgroup /x").only_cgroups());
+        assert!(!selection("cgroup /x; line a").only_cgroups());
     }
 
     #[test]

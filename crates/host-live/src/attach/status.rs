@@ -81,7 +81,9 @@ pub enum ExclusionReason {
     EvenkeelItself,
     /// Another evenkeel started the process.
     OtherEvenkeel,
-    /// The name of the process is excluded.
+    /// Only a name, a command line or `--all` selects the process, and it belongs to another user.
+    OtherUser,
+    /// The name or the command line of the process is excluded.
     ExcludedName,
     /// The user of the process is excluded.
     ExcludedUser,
@@ -104,6 +106,7 @@ impl ExclusionReason {
         ExclusionReason::FirstProcess,
         ExclusionReason::EvenkeelItself,
         ExclusionReason::OtherEvenkeel,
+        ExclusionReason::OtherUser,
         ExclusionReason::ExcludedName,
         ExclusionReason::ExcludedUser,
         ExclusionReason::ExcludedCgroup,
@@ -124,6 +127,9 @@ impl ExclusionReason {
             ExclusionReason::FirstProcess => ("first-process", "the init process"),
             ExclusionReason::EvenkeelItself => ("evenkeel-itself", "this evenkeel process"),
             ExclusionReason::OtherEvenkeel => ("other-evenkeel", "managed by another evenkeel"),
+            ExclusionReason::OtherUser => {
+                ("other-user", "it belongs to another user (select it with --all-users or --user)")
+            }
             ExclusionReason::ExcludedName => ("excluded-name", "its name is excluded"),
             ExclusionReason::ExcludedUser => ("excluded-user", "its user is excluded"),
             ExclusionReason::ExcludedCgroup => ("excluded-cgroup", "its cgroup is excluded"),

@@ -7,10 +7,11 @@
 //! If standard error is a stream of journald, each line begins with its priority, `<4>`, as sd-daemon(3) specifies.
 
 use std::io::{self, Write};
+use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Priority of a line in syslog and journald.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,6 +67,31 @@ pub fn terminal() -> io::StderrLock<'static> {
     io::stderr().lock()
 }
 
+/// Returns the descriptor of standard output, to determine its type.
+#[allow(clippy::disallowed_methods, reason = "nothing is written")]
+pub fn stdout_fd() -> impl AsFd {
+    io::stdout()
+}
+
+/// Lines that are held while a full-screen view uses the terminal; `None`: lines are printed.
+static HELD: Mutex<Option<String>> = Mutex::new(None);
+
+/// Holds all lines until [`release_lines`].
+pub fn hold_lines() {
+    held().get_or_insert_default();
+}
+
+/// Prints the held lines.
+pub fn release_lines() {
+    let text = held().take().unwrap_or_default();
+    // A closed standard error does not fail the command.
+    let _ = stderr().write_all(text.as_bytes());
+}
+
+fn held() -> MutexGuard<'static, Option<String>> {
+    HELD.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Prints one line to standard error, after `evenkeel: `. A line end in the text becomes a space.
 pub fn note(text: impl std::fmt::Display) {
     line(Priority::Notice, text);
@@ -89,8 +115,11 @@ fn line(priority: Priority, text: impl std::fmt::Display) {
 /// Prints complete lines of one priority to standard error.
 pub fn lines(priority: Priority, text: &str) {
     let text = if is_journal() { with_priority(priority, text) } else { text.to_owned() };
-    // A closed standard error does not fail the command.
-    let _ = stderr().write_all(text.as_bytes());
+    match &mut *held() {
+        Some(held) => held.push_str(&text),
+        // A closed standard error does not fail the command.
+        None => drop(stderr().write_all(text.as_bytes())),
+    }
 }
 
 fn with_priority(priority: Priority, text: &str) -> String {

@@ -26,5 +26,5 @@ pub use launch::{
 };
 pub use linux::tasks::CounterMode;
 pub use process_signals::{SignalResult, send as send_signal};
-pub use session::block_signals;
 pub use session::memory::{MemoryOptions, MemorySampling};
+pub use session::{Console, block_signals};

@@ -1,8 +1,8 @@
 //! Signals that are read through a signalfd and do not kill the process.
 //!
 //! SIGINT, SIGTERM and SIGHUP are blocked from construction to drop, so that a command stops only at a point where its
-//! work is consistent. Drop restores the previous signal mask. A signal that was ignored at process start (nohup(1), a
-//! background job of a script) is not blocked, because the kernel would queue it.
+//! work is consistent. Drop unblocks them. A signal that was ignored at process start (nohup(1), a background job of a
+//! script) is not blocked, because the kernel would queue it.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -72,11 +72,19 @@ fn set_of(signals: impl IntoIterator<Item = i32>) -> SigSet {
     unsafe { SigSet::from_sigset_t_unchecked(set) }
 }
 
+fn is_in(set: &SigSet, signal: i32) -> bool {
+    // No fault injection: the call fails for invalid signal numbers only.
+    // SAFETY: the pointer is to an initialized set that outlives the call.
+    unsafe { libc::sigismember(set.as_ref(), signal) == 1 }
+}
+
 /// Blocked stop signals of this process.
 #[derive(Debug)]
 pub struct StopSignals {
     signalfd: SignalFd,
-    previous_mask: SigSet,
+    /// Signals that were not blocked before. Drop unblocks only these, so that several objects may be dropped in any
+    /// order.
+    newly_blocked: SigSet,
     has_received: bool,
 }
 
@@ -99,6 +107,14 @@ impl StopSignals {
         StopSignals::block_set(TERMINATING.map(number).into_iter().chain(real_time))
     }
 
+    /// Blocks these signals.
+    ///
+    /// # Errors
+    /// Same as [`StopSignals::block`].
+    pub fn block_all(signals: &[Signal]) -> io::Result<Self> {
+        StopSignals::block_set(signals.iter().copied().map(number))
+    }
+
     fn block_set(signals: impl IntoIterator<Item = i32>) -> io::Result<Self> {
         let context = |text: &'static str| {
             move |errno: nix::errno::Errno| {
@@ -106,15 +122,18 @@ impl StopSignals {
                 io::Error::new(error.kind(), format!("{text}: {error}"))
             }
         };
-        let signals =
-            set_of(signals.into_iter().filter(|&signal| !crate::system::is_ignored(signal)));
+        let numbers: Vec<i32> =
+            signals.into_iter().filter(|&signal| !crate::system::is_ignored(signal)).collect();
         let previous_mask =
             SigSet::thread_get_mask().map_err(context("cannot read the signal mask"))?;
+        let is_new = |signal: &i32| !is_in(&previous_mask, *signal);
+        let newly_blocked = set_of(numbers.iter().copied().filter(is_new));
+        let signals = set_of(numbers);
         signals.thread_block().map_err(context("cannot block signals"))?;
         let flags = SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK;
         let signalfd =
             SignalFd::with_flags(&signals, flags).map_err(context("cannot open a signalfd"))?;
-        Ok(StopSignals { signalfd, previous_mask, has_received: false })
+        Ok(StopSignals { signalfd, newly_blocked, has_received: false })
     }
 
     /// Returns whether a signal has been received since construction.
@@ -163,6 +182,30 @@ impl AsFd for StopSignals {
 
 impl Drop for StopSignals {
     fn drop(&mut self) {
-        let _ = self.previous_mask.thread_set_mask();
+        let _ = self.newly_blocked.thread_unblock();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_that_are_dropped_in_any_order_restore_the_mask() {
+        let masks = || {
+            let mask = SigSet::thread_get_mask().expect("a mask");
+            (1..=libc::SIGRTMAX()).filter(|&signal| is_in(&mask, signal)).collect::<Vec<_>>()
+        };
+        let before = masks();
+        for keeps_first in [false, true] {
+            let first =
+                StopSignals::block_all(&[Signal::SIGTSTP, Signal::SIGINT]).expect("blocked");
+            let second = StopSignals::block_terminating().expect("blocked");
+            assert!(masks().contains(&libc::SIGRTMAX()));
+            let (one, other) = if keeps_first { (second, first) } else { (first, second) };
+            drop(one);
+            drop(other);
+            assert_eq!(masks(), before);
+        }
     }
 }

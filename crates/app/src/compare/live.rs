@@ -212,6 +212,7 @@ impl LiveSeries<'_> {
             time_limit: self.args.time_limit,
             memory: &self.args.memory,
             signals: &self.args.signals,
+            view: crate::view::ViewArgs::default(),
             counters: host_live::CounterMode::Auto,
             cgroups: CgroupMode::Auto,
             passes_files: false,

@@ -21,7 +21,7 @@ use crate::restore::{print_progress, print_remaining, print_restored, print_unus
 use crate::state::RunState;
 use crate::status::unix_seconds;
 use crate::tier_override::SignalArgs;
-use crate::view::{Mode, View};
+use crate::view::{Screen, View, ViewArgs, last_wall_times};
 
 /// Result of a run: the report, which exists even after an error, and the result of the command.
 pub(crate) struct RunResult {
@@ -89,6 +89,7 @@ pub(crate) struct RunOptions<'a> {
     pub time_limit: Option<Nanos>,
     pub memory: &'a MemoryArgs,
     pub signals: &'a SignalArgs,
+    pub view: ViewArgs,
     pub counters: CounterMode,
     pub cgroups: CgroupMode,
     /// Whether jobs use the standard files of evenkeel. There is then no progress output between the lines of the jobs.
@@ -108,6 +109,7 @@ impl<'a> From<&'a Args> for RunOptions<'a> {
             time_limit: args.time_limit,
             memory: &args.memory,
             signals: &args.signals,
+            view: args.view,
             counters: args.counters.into(),
             cgroups: args.cgroups.into(),
             passes_files: args.passes_files(),
@@ -150,7 +152,9 @@ impl LiveRun {
         let LiveInput { workload, machine, policy, signals } = checked;
         let mut header = header(args, &workload, machine, &*policy);
         let options = options(args, &*policy, dir);
-        let host = LaunchHost::new(workload, &header.machine, options)?;
+        let is_quiet = args.quiet || args.passes_files;
+        let screen = args.view.open_screen(is_quiet);
+        let mut host = LaunchHost::new(workload, &header.machine, options)?;
         print_restored(host.restored(), args.quiet);
         let (cpu_before, _) = own_use();
         header.run_id = host.run_id().to_owned();
@@ -161,18 +165,21 @@ impl LiveRun {
                 host.cgroup_description()
             ));
         }
-        let mode = Mode::fitting(args.quiet || args.passes_files);
         // The progress output prints these notes.
-        if let Some(text) = host.not_placed_because().filter(|_| mode == Mode::Quiet) {
+        if let Some(text) = host.not_placed_because().filter(|_| is_quiet) {
             crate::print::note(text);
         }
         let journal = dir.map(|dir| create_journal(dir, &header, args.journal_part)).transpose()?;
+        let view = view((screen, is_quiet), &header, dir);
+        if let Some(console) = view.console() {
+            host.add_console(console)?;
+        }
         Ok(LiveRun {
             host,
             cpu_before,
             journal,
             report: ReportBuilder::new(&header),
-            view: View::new(mode, &header),
+            view,
             state: RunState::new(&header, dir.map(|dir| dir.file(JOURNAL)).as_deref()),
             engine: Engine::new(header.machine, header.jobs, policy)
                 .with_page_migration_limits(args.memory.limits())
@@ -204,6 +211,12 @@ impl LiveRun {
         print_remaining(self.host.remaining());
         RunResult::new(self.report, self.journal, &end, error)
     }
+}
+
+fn view((screen, is_quiet): (Option<Screen>, bool), header: &Header, dir: Option<&RunDir>) -> View {
+    let last_run = dir.filter(|_| screen.is_some());
+    let last_run = last_run.map(|dir| last_wall_times(&dir.file(""), header));
+    View::new(screen, is_quiet, header, &last_run.unwrap_or_default())
 }
 
 /// Returns the header except the run id, which the host sets.

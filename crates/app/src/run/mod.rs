@@ -28,6 +28,7 @@ pub(crate) use crate::output::{ForeignArg, RunDir};
 use crate::print::shell_word;
 use crate::report::write_files;
 use crate::tier_override::SignalArgs;
+use crate::view::ViewArgs;
 use crate::{input, profiles};
 pub(crate) use live::{RunOptions, RunResult, own_use, run as run_live, run_status};
 
@@ -78,6 +79,8 @@ pub struct Args {
     memory: MemoryArgs,
     #[command(flatten)]
     signals: SignalArgs,
+    #[command(flatten)]
+    view: ViewArgs,
     #[command(flatten)]
     sim: SimArgs,
     /// Select the counters. auto: hardware events of each task; software events of each task, or of each job if

@@ -24,7 +24,7 @@ use super::live::{RunResult, create_journal, run_status};
 use super::{Args, RunDir};
 use crate::command_result::{CommandError, OrUsageError};
 use crate::profiles;
-use crate::view::{Mode, View};
+use crate::view::{Screen, View};
 use linux::stop_signals::StopSignals;
 
 /// Options of a simulated machine.
@@ -168,19 +168,26 @@ impl SimArgs {
 
 /// The input is invalid, or the journal cannot be created. Nothing has run.
 pub(super) fn run(args: &Args) -> Result<(RunResult, RunDir), CommandError> {
-    let mut signals = StopSignals::block()?;
+    // The helper thread of the signals inherits the signal mask of the screen.
+    let screen = args.view.open_screen(args.quiet);
+    let mut signals = StopSignals::block_terminating()?;
     let stop = StopFlag::default();
-    signals.run_with_flag(&stop, || run_until(&stop, args))
+    signals.run_with_flag(&stop, || run_until(&stop, args, screen))
 }
 
 /// Runs until the end or until `stop` is raised.
-fn run_until(stop: &StopFlag, args: &Args) -> Result<(RunResult, RunDir), CommandError> {
+fn run_until(
+    stop: &StopFlag,
+    args: &Args,
+    screen: Option<Screen>,
+) -> Result<(RunResult, RunDir), CommandError> {
     let SimInput { workload, machine, policy, signals, mut host } = check(stop, args)?;
     let dir = RunDir::make(args.out.as_deref(), &workload.name, args.foreign).or_usage_error()?;
     let header = header(args, &workload, machine, &*policy, &host);
     let mut journal = create_journal(&dir, &header, args.journal_part)?;
     let mut report = ReportBuilder::new(&header);
-    let mut view = View::new(if args.quiet { Mode::Quiet } else { Mode::Lines }, &header);
+    let mut view = View::new(screen, args.quiet, &header, &BTreeMap::new());
+    view.poll_in_turns(stop);
     let mut engine = Engine::new(header.machine, header.jobs, policy)
         .with_page_migration_limits(args.memory.limits())
         .with_signals(signals);

@@ -3,7 +3,7 @@
 use base::printable;
 use base::{CpuSet, Nanos};
 use engine::TurnRecord;
-use journal::{Header, JobChange, JobHistory, JobRecord};
+use journal::{Header, JobChange, JobHistory, JobProgress, JobRecord};
 use report::DomainNames;
 use report::format::seconds;
 use report::phrases::{
@@ -78,6 +78,16 @@ impl ProgressReporter {
 
     pub fn domain_names(&self) -> &DomainNames {
         &self.domain_names
+    }
+
+    /// Returns the state of all jobs, by number.
+    pub fn jobs(&self) -> &[JobProgress] {
+        self.history.jobs()
+    }
+
+    /// Returns the name of the job with this number. The name is not escaped.
+    pub fn name(&self, idx: usize) -> &str {
+        self.names.get(idx).map_or("", String::as_str)
     }
 
     pub fn events(&mut self, record: &TurnRecord<'_>) -> Vec<ProgressEvent> {

@@ -1,148 +1,212 @@
-//! Draws a cell buffer on a terminal, in place.
+//! The terminal: its modes, and their restoration after every end of evenkeel.
 //!
-//! A frame is one write: the cursor moves up to the previous frame, the lines are written, and the remaining lines are
-//! erased. Line wrapping is off during the write. The view sends no query to the terminal, because a terminal that does
-//! not answer would block the run. No terminal mode remains set after a frame, and the cursor is always visible.
+//! ```text
+//!   enter  alternate screen, no echo, keys without a line end          leave  the modes at the start
+//! ```
+//!
+//! The modes are left at the end of the run, before a panic message, and before a stop by SIGTSTP. SIGKILL and SIGSEGV
+//! leave the modes set: `reset` restores them. Ctrl-C, Ctrl-\ and Ctrl-Z stay signals (ISIG).
+//!
+//! The terminal is opened again as /dev/tty, without blocking: a terminal that does not read (Ctrl-S, a broken network
+//! connection) must not stop the run, and the flags of standard error, which other processes may share, do not change.
+//! Only the foreground process group changes modes, reads keys and draws.
 
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, IsTerminal, Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::fs::OpenOptionsExt;
+use std::sync::{Mutex, Once, PoisonError};
+use std::time::Duration;
 
-use ratatui::buffer::{Buffer, Cell};
-use ratatui::style::{Color, Modifier};
+use ratatui::crossterm::terminal::{
+    Clear, ClearType, DisableLineWrap, EnableLineWrap, EnterAlternateScreen, LeaveAlternateScreen,
+};
+use ratatui::crossterm::{cursor, queue};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fs::{FileType, OFlags, fstat};
+use rustix::termios::{
+    InputModes, LocalModes, OptionalActions, QueueSelector, SpecialCodeIndex, Termios, tcflush,
+    tcgetattr, tcgetpgrp, tcgetwinsize, tcsetattr,
+};
 
-use crate::print::terminal;
+/// Largest frame, which limits its memory: `stty` sets any size up to 65535.
+const SIZE_MAX: (u16, u16) = (400, 200);
+/// Maximum wait for a terminal that does not read when the alternate screen is left.
+const LEAVE_WAIT: Duration = Duration::from_millis(200);
 
-const NO_WRAP: &str = "\x1b[?7l";
-const WRAP: &str = "\x1b[?7h";
-/// Escape sequence that erases a line. The line is erased before it is written: after a full line the cursor is still
-/// in the last column.
-const ERASE_LINE: &str = "\x1b[2K";
-const ERASE_BELOW: &str = "\x1b[J";
-const PLAIN: &str = "\x1b[0m";
+/// The terminal to restore. Set between [`Terminal::enter`] and [`leave`].
+static ENTERED: Mutex<Option<Entered>> = Mutex::new(None);
 
-/// Draws frames in place on standard error.
+struct Entered {
+    tty: File,
+    modes: Termios,
+}
+
+/// The controlling terminal of evenkeel.
 #[derive(Debug)]
-pub struct Painter {
-    n_lines: u16,
-    coloured: bool,
+pub struct Terminal {
+    tty: File,
 }
 
-/// Returns the columns and lines of the terminal at standard error; 80 × 24 if unknown.
-pub fn terminal_size() -> (u16, u16) {
-    let size = rustix::termios::tcgetwinsize(terminal());
-    let nonzero = size.ok().filter(|size| size.ws_col != 0 && size.ws_row != 0);
-    nonzero.map_or((80, 24), |size| (size.ws_col, size.ws_row))
+impl Terminal {
+    /// Opens the terminal if it is suitable for a full-screen view: standard input and standard error are this
+    /// terminal, it can move the cursor, and no pager reads standard output.
+    pub fn open() -> Option<Self> {
+        let is_terminal = io::stdin().is_terminal() && crate::print::terminal().is_terminal();
+        if !is_terminal || is_dumb() || is_pipe(crate::print::stdout_fd()) {
+            return None;
+        }
+        // Fails if standard error is not the controlling terminal.
+        tcgetpgrp(crate::print::terminal()).ok()?;
+        let flags = OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let flags = i32::try_from(flags.bits()).ok()?;
+        let tty =
+            File::options().read(true).write(true).custom_flags(flags).open("/dev/tty").ok()?;
+        Some(Terminal { tty })
+    }
+
+    /// Returns columns and lines; 80 x 24 if they are unknown.
+    pub fn size(&self) -> (u16, u16) {
+        let size = tcgetwinsize(&self.tty).ok();
+        let size = size.filter(|size| size.ws_col != 0 && size.ws_row != 0);
+        let (columns, lines) = size.map_or((80, 24), |size| (size.ws_col, size.ws_row));
+        (columns.min(SIZE_MAX.0), lines.min(SIZE_MAX.1))
+    }
+
+    /// Returns whether evenkeel may use the terminal now.
+    pub fn is_foreground(&self) -> bool {
+        tcgetpgrp(&self.tty).is_ok_and(|group| group == rustix::process::getpgrp())
+    }
+
+    /// Sets the modes and switches to the alternate screen. After a stop by another process the modes are set again,
+    /// because the shell has changed them.
+    ///
+    /// # Errors
+    /// The terminal does not accept the modes.
+    pub fn enter(&self) -> io::Result<()> {
+        install_panic_hook();
+        let mut entered = lock();
+        let before = match entered.as_ref() {
+            Some(entered) => entered.modes.clone(),
+            None => tcgetattr(&self.tty)?,
+        };
+        let mut modes = before.clone();
+        modes.local_modes.remove(LocalModes::ICANON | LocalModes::ECHO | LocalModes::IEXTEN);
+        modes.input_modes.remove(InputModes::IXON); // Ctrl-S must not stop the output.
+        modes.special_codes[SpecialCodeIndex::VMIN] = 1;
+        modes.special_codes[SpecialCodeIndex::VTIME] = 0;
+        tcsetattr(&self.tty, OptionalActions::Now, &modes)?;
+        crate::print::hold_lines();
+        *entered = Some(Entered { tty: self.tty.try_clone()?, modes: before });
+        Ok(())
+    }
+
+    /// Reads the pending keys. `None`: the terminal was closed.
+    pub fn read(&mut self) -> Option<Vec<u8>> {
+        let mut bytes = [0; 256];
+        match self.tty.read(&mut bytes) {
+            Ok(0) => None,
+            Ok(n) => Some(bytes[..n].to_vec()),
+            Err(error) if is_temporary(&error) => Some(Vec::new()),
+            Err(_) => None,
+        }
+    }
+
+    /// Writes as much as the terminal accepts now. Returns the rest.
+    pub fn write(&mut self, mut text: Vec<u8>) -> Vec<u8> {
+        match self.tty.write(&text) {
+            Ok(n) => text.split_off(n),
+            Err(error) if is_temporary(&error) => text,
+            Err(_) => Vec::new(), // A closed terminal is not an error of the run.
+        }
+    }
 }
 
-impl Painter {
-    pub fn new() -> Self {
-        let coloured = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-        Painter { n_lines: 0, coloured }
+impl AsFd for Terminal {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.tty.as_fd()
     }
+}
 
-    /// Draws a frame over the previous one.
-    pub fn draw(&mut self, frame: &Buffer) -> io::Result<()> {
-        let text = self.up() + NO_WRAP + &self.text(frame) + ERASE_BELOW + WRAP;
-        self.n_lines = frame.area.height;
-        terminal().write_all(text.as_bytes())
+/// Returns the escape sequences that begin the first frame.
+pub fn enter_sequence() -> Vec<u8> {
+    let mut text = Vec::new();
+    let _ =
+        queue!(text, EnterAlternateScreen, DisableLineWrap, cursor::Hide, Clear(ClearType::All));
+    text
+}
+
+/// Restores the modes and the normal screen. Without an earlier [`Terminal::enter`] nothing is done.
+pub fn leave() {
+    let Some(mut entered) = lock().take() else { return };
+    let is_foreground =
+        tcgetpgrp(&entered.tty).is_ok_and(|group| group == rustix::process::getpgrp());
+    if is_foreground {
+        let mut text = Vec::new();
+        // A terminal without an alternate screen gets an empty screen.
+        let _ = queue!(
+            text,
+            Clear(ClearType::All),
+            cursor::MoveTo(0, 0),
+            cursor::Show,
+            EnableLineWrap,
+            LeaveAlternateScreen
+        );
+        write_bounded(&mut entered.tty, &text);
+        let _ = tcsetattr(&entered.tty, OptionalActions::Now, &entered.modes);
+        // Keys that were not read must not become input of the shell.
+        let _ = tcflush(&entered.tty, QueueSelector::IFlush);
     }
+    crate::print::release_lines();
+}
 
-    /// Erases the previous frame.
-    pub fn clear(&mut self) -> io::Result<()> {
-        if self.n_lines == 0 {
-            return Ok(());
-        }
-        let text = self.up() + ERASE_BELOW;
-        self.n_lines = 0;
-        terminal().write_all(text.as_bytes())
-    }
+/// Returns whether the alternate screen is on.
+pub fn is_entered() -> bool {
+    lock().is_some()
+}
 
-    fn up(&self) -> String {
-        match self.n_lines {
-            0 => "\r".to_owned(),
-            n => format!("\r\x1b[{n}A"),
-        }
-    }
+fn lock() -> std::sync::MutexGuard<'static, Option<Entered>> {
+    ENTERED.lock().unwrap_or_else(PoisonError::into_inner)
+}
 
-    fn text(&self, frame: &Buffer) -> String {
-        let width = usize::from(frame.area.width.max(1));
-        frame
-            .content()
-            .chunks(width)
-            .map(|cells| ERASE_LINE.to_owned() + &self.line(cells) + "\r\n")
-            .collect()
-    }
-
-    fn line(&self, cells: &[Cell]) -> String {
-        let n = cells.iter().rposition(|cell| cell.symbol() != " ").map_or(0, |last| last + 1);
-        let mut text = String::new();
-        let mut style = String::new();
-        for cell in &cells[..n] {
-            let style_codes = if self.coloured { codes(cell) } else { String::new() };
-            if style_codes != style {
-                text.push_str(PLAIN);
-                text.push_str(&style_codes);
-                style = style_codes;
+/// Writes a text, and waits a limited time for a terminal that does not read.
+fn write_bounded(tty: &mut File, mut text: &[u8]) {
+    while !text.is_empty() {
+        match tty.write(text) {
+            Ok(n) => text = &text[n..],
+            Err(error) if is_temporary(&error) => {
+                let timeout = Timespec::try_from(LEAVE_WAIT).ok();
+                let mut ready = [PollFd::new(tty, PollFlags::OUT)];
+                if !poll(&mut ready, timeout.as_ref()).is_ok_and(|n| n != 0) {
+                    return;
+                }
             }
-            // A frame contains names of processes. The width of a cell does not count invisible characters.
-            text.extend(cell.symbol().chars().filter(|&c| base::is_printable(c)));
+            Err(_) => return,
         }
-        if !style.is_empty() {
-            text.push_str(PLAIN);
-        }
-        text
     }
 }
 
-/// Returns the escape sequence of the style of a cell; empty for a plain cell. Only the styles of the view are
-/// supported.
-fn codes(cell: &Cell) -> String {
-    let mut codes: Vec<&str> = Vec::new();
-    if cell.modifier.contains(Modifier::BOLD) {
-        codes.push("1");
-    }
-    if cell.modifier.contains(Modifier::DIM) {
-        codes.push("2");
-    }
-    codes.extend(match cell.fg {
-        Color::Red => Some("31"),
-        Color::Green => Some("32"),
-        Color::Yellow => Some("33"),
-        Color::Blue => Some("34"),
-        Color::Cyan => Some("36"),
-        _ => None,
+fn is_temporary(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
+
+/// Leaves the alternate screen before the panic message, which would disappear with it.
+fn install_panic_hook() {
+    static INSTALLED: Once = Once::new();
+    INSTALLED.call_once(|| {
+        let previous = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            leave();
+            previous(info);
+        }));
     });
-    if codes.is_empty() { String::new() } else { format!("\x1b[{}m", codes.join(";")) }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use ratatui::layout::Rect;
-    use ratatui::style::Style;
+fn is_pipe(file: impl AsFd) -> bool {
+    fstat(file).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Fifo)
+}
 
-    fn frame() -> Buffer {
-        let mut frame = Buffer::empty(Rect::new(0, 0, 8, 2));
-        frame.set_string(0, 0, "ab", Style::new().fg(Color::Red));
-        frame.set_string(2, 0, " c", Style::new());
-        frame
-    }
-
-    #[test]
-    fn a_frame_has_no_trailing_spaces() {
-        let painter = Painter { n_lines: 0, coloured: true };
-        let text = painter.text(&frame());
-        assert_eq!(text, "\x1b[2K\x1b[0m\x1b[31mab\x1b[0m c\r\n\x1b[2K\r\n");
-    }
-
-    #[test]
-    fn without_colour_there_are_no_styles() {
-        let painter = Painter { n_lines: 0, coloured: false };
-        assert_eq!(painter.text(&frame()), "\x1b[2Kab c\r\n\x1b[2K\r\n");
-    }
-
-    #[test]
-    fn the_next_frame_starts_at_the_previous_one() {
-        assert_eq!(Painter { n_lines: 7, coloured: false }.up(), "\r\x1b[7A");
-        assert_eq!(Painter { n_lines: 0, coloured: false }.up(), "\r");
-    }
+/// Returns whether the terminal cannot move its cursor.
+pub fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_none_or(|term| term == "dumb" || term.is_empty())
 }

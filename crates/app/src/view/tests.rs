@@ -1,14 +1,16 @@
-//! The view as text: frames as cell buffers, events as lines.
+//! The view as text: frames as files in `frames`, events as lines.
 
-use base::{CpuSet, JobId, Nanos};
+use base::{CpuSet, JobId, Nanos, TaskId};
 use engine::LoadSample;
-use expect_test::{Expect, expect};
+use expect_test::{expect, expect_file};
 use journal::PolicyUsed;
 use program::{Command, Job};
 use ratatui::buffer::Buffer;
+use ratatui::layout::Rect;
+use ratatui::text::Line;
 use sched::{
     Action, Cause, DomainLoads, ExitStatus, JobEvent, JobExit, Outcome, OutcomeResult, Plan,
-    Reason, ReasonCode, RejectCause, Sample, SignalTier, Target, Turn, UnmanagedCause,
+    Reason, ReasonCode, RejectCause, Sample, SignalTier, Target, TaskView, Turn, UnmanagedCause,
 };
 use topology::{Level, Machine};
 
@@ -35,6 +37,7 @@ fn done_outcome(id: u32, action: Option<Action>) -> Outcome {
 struct TurnBuilder {
     turn: Turn,
     sample: Sample,
+    tasks: Vec<TaskView>,
     loads: Option<LoadSample>,
     plan: Plan,
     outcomes: Vec<Outcome>,
@@ -90,7 +93,7 @@ impl TurnBuilder {
         TurnRecord {
             turn: &self.turn,
             sample: &self.sample,
-            tasks: &[],
+            tasks: &self.tasks,
             loads: self.loads.as_ref(),
             load_basis: None,
             signals: None,
@@ -133,10 +136,10 @@ fn header(jobs: Vec<Job>) -> Header {
         run_id: String::new(),
         started_unix_s: 0,
         host: String::new(),
-        policy: PolicyUsed::default(),
+        policy: PolicyUsed { spec: "dfs[cooldown=4]".to_owned(), ..PolicyUsed::default() },
         seed: 0,
         machine: machine(),
-        workload: String::new(),
+        workload: "demo".to_owned(),
         dir: Default::default(),
         jobs,
         options: Default::default(),
@@ -149,71 +152,200 @@ fn names() -> Vec<Job> {
     (0..).zip(names).map(|(id, name)| job(id, name)).collect()
 }
 
-fn text(frame: &Buffer) -> String {
-    let width = usize::from(frame.area.width);
+/// Returns the state after the turns of [`run`].
+fn state_of_run() -> ViewState {
+    state_after(&header(names()), &run())
+}
+
+fn state_after(header: &Header, turns: &[TurnBuilder]) -> ViewState {
+    let mut state = ViewState::new(header, &BTreeMap::new());
+    turns.iter().for_each(|turn| state.record(&turn.record()));
+    state
+}
+
+fn frame_text(state: &ViewState, (width, height): (u16, u16)) -> String {
+    let mut frame = Buffer::empty(Rect::new(0, 0, width, height));
+    draw::draw(state, &mut frame);
     let line = |cells: &[ratatui::buffer::Cell]| {
-        let line: String = cells.iter().map(|cell| cell.symbol()).collect();
+        // The cell after a wide character is not drawn.
+        let mut n_covered = 0;
+        let mut line = String::new();
+        for cell in cells {
+            if n_covered == 0 {
+                line += cell.symbol();
+                n_covered = Line::raw(cell.symbol()).width();
+            }
+            n_covered = n_covered.saturating_sub(1);
+        }
         line.trim_end().to_owned() + "\n"
     };
-    frame.content().chunks(width).map(line).collect()
+    frame.content().chunks(usize::from(width.max(1))).map(line).collect()
 }
 
-fn check_frame(size: (u16, u16), expected: Expect) {
-    let mut reporter = ProgressReporter::new(&header(names()));
-    let mut live = LiveView::new(names().len(), "dfs[cooldown=4]");
-    for turn in run() {
-        let events = reporter.events(&turn.record());
-        live.record(&turn.record(), events, reporter.domain_names());
+fn press(state: &mut ViewState, keys: &[u8]) {
+    for key in keys::decode(keys) {
+        state.press(key);
     }
-    expected.assert_eq(&text(&live.frame(size)));
+}
+
+/// A run of `n_jobs` on a machine with `n_nodes` nodes of four CPUs. Half of the jobs run, some have failed.
+fn large_run(n_jobs: u32, n_nodes: u64, tier: SignalTier) -> ViewState {
+    let machine = format!("nodes={n_nodes} llcs=1 cores=4");
+    let jobs: Vec<Job> = (0..n_jobs)
+        .map(|id| Job {
+            start: Nanos::from_millis(u64::from(id) * 10),
+            ..job(id, &format!("work.{id}"))
+        })
+        .collect();
+    let header =
+        Header { machine: Machine::synthetic(&machine).expect("a machine"), ..header(jobs) };
+    let mut start = TurnBuilder::at(0);
+    for id in 0..n_jobs.div_ceil(2) {
+        let first = u64::from(id) % n_nodes * 4;
+        start = start.start(id, &format!("{first}-{}", first + 3));
+    }
+    let mut end = TurnBuilder::at(10_000);
+    for id in (0..n_jobs / 2).step_by(7) {
+        end = end.end(id, ExitStatus::Exited(i32::from(id % 2 == 0)));
+    }
+    let loads: Vec<u64> = (0..n_nodes).map(|node| (node * 37 % 100) * 10_000).collect();
+    let busy: Vec<u64> = (0..n_nodes).map(|node| (node % 5) * 10_000).collect();
+    let mut sampled = end.place(n_jobs.div_ceil(2).saturating_sub(1), "0-3").loads(&loads, &busy);
+    let sample = sampled.loads.as_mut().expect("loads");
+    (sample.level, sample.loads.tier) = (Level::Node, tier);
+    sampled.tasks =
+        (0..n_jobs.div_ceil(2)).map(|id| task(id, 2500 + u64::from(id % 7) * 1000)).collect();
+    state_after(&header, &[start, sampled])
+}
+
+fn task(job: u32, cpu_millis: u64) -> TaskView {
+    TaskView {
+        task: TaskId { tid: 100 + job, start_time_ticks: 0 },
+        process: 100 + job,
+        job: JobId(job),
+        cpu_time: Nanos::from_millis(cpu_millis),
+        wait: None,
+        last_cpu: None,
+        counters: Default::default(),
+    }
 }
 
 #[test]
-fn a_frame_has_jobs_loads_and_the_last_events() {
-    check_frame(
-        (80, 24),
-        expect![[r#"
-            evenkeel  dfs[cooldown=4]                                                  1.2 s
-            jobs       ━━━━━━━━━━━━━━━━━────────────  1 waiting  1 running  1 done  2 failed
-            core 0     █████████████████████████████████████████████   361 k/s     0.8 CPUs
-            core 1                                                         0/s     0.0 CPUs
-                0.750 s  move       hog  core 0 -> core 1  because core 1 was next in round-
-                1.000 s  unmanaged  hog  no longer placed: another program bound it to cpu 0
-                1.000 s  note       no descriptors left: counters are off
-                1.250 s  end        hog  exited with status 0 after 1.500 s
-                1.250 s  start      \u001b[31mred\u000a  on core 1  because core 0 was next
-        "#]],
-    );
+fn a_frame_has_jobs_loads_and_the_last_moves() {
+    expect_file!["frames/run_80x24.txt"].assert_eq(&frame_text(&state_of_run(), (80, 24)));
+    expect_file!["frames/run_200x50.txt"].assert_eq(&frame_text(&state_of_run(), (200, 50)));
 }
 
 #[test]
-fn a_narrow_terminal_truncates_lines_and_a_low_terminal_omits_events() {
-    check_frame(
-        (40, 6),
-        expect![[r#"
-            evenkeel  dfs[cooldown=4]          1.2 s
-            jobs         1 waiting  1 running  1 don
-            core 0     █████   361 k/s     0.8 CPUs
-            core 1                 0/s     0.0 CPUs
-                0.750 s  move       hog  core 0 -> c
-        "#]],
-    );
+fn a_small_terminal_shows_the_header_and_the_last_events() {
+    expect_file!["frames/run_40x10.txt"].assert_eq(&frame_text(&state_of_run(), (40, 10)));
+}
+
+#[test]
+fn one_job_on_one_node_without_counters_has_a_bar_of_busy_cpus() {
+    let state = large_run(1, 1, SignalTier::None);
+    expect_file!["frames/one_job_80x24.txt"].assert_eq(&frame_text(&state, (80, 24)));
+}
+
+#[test]
+fn of_1000_jobs_the_page_with_the_selected_job_is_drawn() {
+    let mut state = large_run(1000, 2, SignalTier::Counters);
+    press(&mut state, b"s\x1b[6~\x1b[6~\x1b[6~");
+    expect_file!["frames/1000_jobs_80x24.txt"].assert_eq(&frame_text(&state, (80, 24)));
+    expect_file!["frames/1000_jobs_200x50.txt"].assert_eq(&frame_text(&state, (200, 50)));
+}
+
+#[test]
+fn all_of_64_nodes_are_drawn_in_columns_or_as_a_sparkline() {
+    let state = large_run(64, 64, SignalTier::Bandwidth);
+    expect_file!["frames/64_nodes_80x24.txt"].assert_eq(&frame_text(&state, (80, 24)));
+    expect_file!["frames/64_nodes_200x50.txt"].assert_eq(&frame_text(&state, (200, 50)));
+}
+
+#[test]
+fn a_watch_shows_managed_processes_with_wide_and_escaped_names() {
+    let hostile = "\u{1b}]0;title\u{7}\u{202e}\u{9b}31m\n";
+    let mut attached = TurnBuilder::at(1000).loads(&[1000, 2000], &[250, 100]);
+    for (id, name) in
+        ["データベース処理装置の名前", hostile, "e\u{301}\u{200d}🦀"].into_iter().enumerate()
+    {
+        attached.sample.jobs.push(JobEvent::Attached(Box::new(job(id as u32, name))));
+    }
+    let mut detached = TurnBuilder::at(2000);
+    detached.sample.jobs.push(JobEvent::Detached(
+        JobId(2),
+        sched::DetachCause::Idle,
+        Default::default(),
+    ));
+    let header =
+        Header { host: "watch".to_owned(), workload: hostile.to_owned(), ..header(Vec::new()) };
+    let mut state = state_after(&header, &[attached, detached]);
+    expect_file!["frames/watch_80x24.txt"].assert_eq(&frame_text(&state, (80, 24)));
+    press(&mut state, b"je");
+    let text = frame_text(&state, (80, 24));
+    assert!(text.chars().all(|c| c == '\n' || base::is_printable(c)), "{text:?}");
+}
+
+#[test]
+fn windows_explain_a_job_list_the_keys_and_confirm_the_end() {
+    let mut state = state_of_run();
+    for (keys, file) in [
+        (&b"jjj\r"[..], expect_file!["frames/explain_80x24.txt"]),
+        (b"\x1b?", expect_file!["frames/help_80x24.txt"]),
+        (b"q", expect_file!["frames/end_80x24.txt"]),
+    ] {
+        press(&mut state, keys);
+        file.assert_eq(&frame_text(&state, (80, 24)));
+    }
 }
 
 #[test]
 fn every_terminal_size_has_a_frame() {
-    let mut live = LiveView::new(3, "dfs");
-    live.record(
-        &TurnBuilder::at(250).loads(&[1; 20], &[1; 20]).record(),
-        Vec::new(),
-        ProgressReporter::new(&header(Vec::new())).domain_names(),
-    );
-    for width in 0..200 {
-        for height in 0..12 {
-            let frame = live.frame((width, height));
-            assert!(frame.area.height < height.max(2), "{width} x {height}");
+    let mut states = [
+        state_of_run(),
+        large_run(200, 64, SignalTier::Declared),
+        large_run(0, 1, SignalTier::None),
+    ];
+    for keys in [&b""[..], b"je", b"?", b"q"] {
+        states.iter_mut().for_each(|state| press(state, keys));
+        let heights = |width| (0..24).step_by(3).chain([16, 40]).map(move |height| (width, height));
+        for (width, height) in
+            [0, 1, 5, 39, 59, 60, 61, 80, 110, 112, 200].into_iter().flat_map(heights)
+        {
+            states.iter().for_each(|state| drop(frame_text(state, (width, height))));
         }
     }
+}
+
+#[test]
+fn the_time_left_is_taken_from_the_last_run_the_workload_or_a_profile() {
+    let mut jobs: Vec<Job> = (0..4).map(|id| job(id, &format!("job{id}"))).collect();
+    jobs[0].ending = program::Ending::After(Nanos::from_secs(20));
+    let command = Command::Program { program: "/bin/sort".into(), args: vec!["in".to_owned()] };
+    let profile = program::Profile {
+        command: vec!["/usr/bin/sort".to_owned(), "in".to_owned()],
+        cpu_time: Some(Nanos::from_secs(50)),
+        ..Default::default()
+    };
+    (jobs[1].command, jobs[1].found) = (command, Some(profile.into()));
+    let last_run = BTreeMap::from([("job2".to_owned(), Nanos::from_secs(40))]);
+    let mut state = ViewState::new(&header(jobs), &last_run);
+    let mut start = TurnBuilder::at(0);
+    for id in 0..4 {
+        start = start.start(id, "0");
+    }
+    let mut sampled = TurnBuilder::at(10_000).loads(&[0, 0], &[0, 0]);
+    sampled.tasks = (0..4).map(|id| task(id, 5000)).collect();
+    [start, sampled].iter().for_each(|turn| state.record(&turn.record()));
+    let left = |id| {
+        let left = state.row(JobId(id)).expect("a row").time_left;
+        left.map(|left| (left.left, left.is_exact))
+    };
+    let secs = Nanos::from_secs;
+    assert_eq!(left(0), Some((secs(10), true)));
+    assert_eq!(left(1), Some((secs(90), false)));
+    assert_eq!(left(2), Some((secs(30), false)));
+    assert_eq!(left(3), None);
 }
 
 #[test]
@@ -234,27 +366,4 @@ fn lines_are_complete_and_control_characters_in_names_are_replaced() {
         1.250 s  end        hog  exited with status 0 after 1.500 s
         1.250 s  start      \u001b[31mred\u000a  on core 1  because core 0 was next in round-robin order; cpu 0 had the fewest jobs there
     "#]].assert_eq(&lines);
-}
-
-#[test]
-fn frames_are_at_least_250_ms_apart_unless_the_run_is_stopping() {
-    let mut live = LiveView::new(0, "dfs");
-    let domain_names = ProgressReporter::new(&header(Vec::new()));
-    let mut drawn = Vec::new();
-    for (millis, cause) in [
-        (0, Cause::Ended),
-        (100, Cause::Ended),
-        (250, Cause::Ended),
-        (260, Cause::Ended),
-        (270, Cause::Stopping),
-        (280, Cause::Ended),
-    ] {
-        let mut turn = TurnBuilder::at(millis);
-        turn.turn.causes = vec![cause];
-        live.record(&turn.record(), Vec::new(), domain_names.domain_names());
-        if live.is_time_to_draw() {
-            drawn.push(millis);
-        }
-    }
-    assert_eq!(drawn, [0, 250, 270]);
 }

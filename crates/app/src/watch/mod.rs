@@ -35,7 +35,7 @@ use crate::restore::{print_progress, print_remaining, print_restored, print_unus
 use crate::run::{CountersArg, MemoryArgs};
 use crate::status::unix_seconds;
 use crate::tier_override::{SignalArgs, check_readable};
-use crate::view::{Mode, View};
+use crate::view::{Screen, View, ViewArgs};
 use config::WatchConfig;
 use select::SelectedProcesses;
 use state::StateSink;
@@ -115,6 +115,8 @@ pub struct Args {
     /// Print no progress
     #[arg(long, short)]
     quiet: bool,
+    #[command(flatten)]
+    view: ViewArgs,
     /// Read options from this file; an option of the command line replaces the same key. SIGHUP reads the file again
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -186,6 +188,7 @@ struct Watch {
     args: Args,
     reload: Option<Reload>,
     host: AttachHost,
+    screen: Option<Screen>,
     engine: Engine,
     header: Header,
     journal: Option<JournalFile>,
@@ -212,6 +215,7 @@ impl Watch {
         }
         let mut options = host_options(args, &selection, interval, &machine);
         options.reloads = reload.is_some();
+        let screen = args.view.open_screen(args.quiet);
         let host = AttachHost::new(&machine, options).or_usage_error()?;
         print_restored(host.restored(), args.quiet);
         let policy = policy::with_trials(policy, args.act);
@@ -233,15 +237,17 @@ impl Watch {
             .with_page_migration_limits(args.memory.limits())
             .with_signals(signals);
         let journal = journal.map(|path| begin(&path, &header)).transpose()?;
-        Ok(Watch { args: args.clone(), reload, host, engine, header, journal })
+        Ok(Watch { args: args.clone(), reload, host, screen, engine, header, journal })
     }
 
     /// Runs the watch to its end.
     fn run(mut self) -> Result<WatchEnd, CommandError> {
         let mut state = StateSink::new(&self.header, &self.args, self.host.status());
-        // The watch prints lines instead of a redrawn view.
-        let mode = if self.args.quiet { Mode::Quiet } else { Mode::Lines };
-        let mut view = View::new(mode, &self.header);
+        let screen = self.screen.take();
+        let mut view = View::new(screen, self.args.quiet, &self.header, &BTreeMap::new());
+        if let Some(console) = view.console() {
+            self.host.add_console(console)?;
+        }
         let mut next = None;
         notify(&[NotifyState::Ready]);
         let result = loop {
@@ -255,6 +261,7 @@ impl Watch {
                 _ => break result.map_err(anyhow::Error::from),
             }
         };
+        view.finish();
         if next.is_none() {
             notify(&[NotifyState::Stopping]);
         }

@@ -54,8 +54,8 @@ pub use status::{ExcludedProcesses, ExclusionReason, ManagedProcess, WatchStatus
 use crate::LiveError;
 use crate::errors::with_causes;
 use crate::session::{
-    IntervalEnds, JobAffinities, JobSource, MemoryConfig, Session, SessionConfig, UndoRecord,
-    UsableCpus, Wakeup, Wakeups, outcome, while_forks_are_hidden,
+    Console, IntervalEnds, JobAffinities, JobSource, MemoryConfig, Session, SessionConfig,
+    UndoRecord, UsableCpus, Wakeup, Wakeups, outcome, while_forks_are_hidden,
 };
 use discovery::Discovery;
 use inherited::InheritedMasks;
@@ -197,6 +197,15 @@ impl AttachHost {
     /// Returns the id of this watch, unique on the machine.
     pub fn run_id(&self) -> &str {
         &self.session.run
+    }
+
+    /// Polls the console of a view in the event loop.
+    ///
+    /// # Errors
+    /// The kernel rejects the descriptor.
+    pub fn add_console(&mut self, console: Console) -> Result<(), LiveError> {
+        let added = self.session.wakeups.add_console(console);
+        added.map_err(|source| LiveError::Events { facility: "console", source })
     }
 
     /// Returns the time since the start of the watch.

@@ -50,8 +50,8 @@ pub use supervisor::{SUPERVISOR_ARGUMENT, supervise};
 use crate::LiveError;
 use crate::errors::with_causes;
 use crate::session::{
-    JobAffinities, JobSource, MemoryConfig, Session, SessionConfig, UndoRecord, Wakeup, Wakeups,
-    outcome, while_forks_are_hidden,
+    Console, JobAffinities, JobSource, MemoryConfig, Session, SessionConfig, UndoRecord, Wakeup,
+    Wakeups, outcome, while_forks_are_hidden,
 };
 use command::LaunchContext;
 use interval_turns::{IntervalTurns, Overflow, TURN_EVERY_MAX};
@@ -224,6 +224,15 @@ impl LaunchHost {
     /// Returns the id of this run, unique on the machine.
     pub fn run_id(&self) -> &str {
         &self.context.run
+    }
+
+    /// Polls the console of a view in the event loop.
+    ///
+    /// # Errors
+    /// The kernel rejects the descriptor.
+    pub fn add_console(&mut self, console: Console) -> Result<(), LiveError> {
+        let added = self.session.wakeups.add_console(console);
+        added.map_err(|source| LiveError::Events { facility: "console", source })
     }
 
     /// Returns the version of cgroups for jobs with bound memory, and the reason.

@@ -49,7 +49,7 @@ pub(crate) use collectors::Collectors;
 pub(crate) use interval_ends::IntervalEnds;
 pub(crate) use memory::{MemoryConfig, PageMigrationParameters, SessionMemory};
 pub(crate) use undo_record::UndoRecord;
-pub use wakeups::block_signals;
+pub use wakeups::{Console, block_signals};
 pub(crate) use wakeups::{Wakeup, Wakeups};
 
 /// Period of the slow samples: node memory, memory by process, pressure.

@@ -1,5 +1,5 @@
-//! Wake-ups of the event loop: one timer, process exits, POSIX signals, and counter overflows. Each source is a
-//! descriptor of one epoll instance.
+//! Wake-ups of the event loop: one timer, process exits, POSIX signals, counter overflows, and the console of a view.
+//! Each source is a descriptor of one epoll instance.
 //!
 //! The loop sleeps until an event occurs. There are no signal handlers. The timer is armed for an absolute time, so
 //! turns do not drift.
@@ -39,6 +39,22 @@ const TIMER: u64 = u64::MAX;
 const SIGNAL: u64 = u64::MAX - 1;
 const HELPER: u64 = u64::MAX - 2;
 const OVERFLOW: u64 = u64::MAX - 3;
+const CONSOLE: u64 = u64::MAX - 4;
+
+/// The keys and the timer of a full-screen view. The event loop of a host polls the descriptor and calls the handler
+/// when it is readable. A wake-up causes no turn.
+pub struct Console {
+    descriptor: OwnedFd,
+    handler: Box<dyn FnMut(Nanos) -> bool>,
+}
+
+impl Console {
+    /// Creates a console. The argument of the handler is the time since the start of the run. The handler returns
+    /// whether the user requests the end of the run, which has the effect of SIGINT.
+    pub fn new(descriptor: OwnedFd, handler: impl FnMut(Nanos) -> bool + 'static) -> Self {
+        Console { descriptor, handler: Box::new(handler) }
+    }
+}
 
 /// An epoll instance with all its sources.
 pub(crate) struct Wakeups {
@@ -46,6 +62,7 @@ pub(crate) struct Wakeups {
     timer: OwnedFd,
     armed: Option<Nanos>,
     signals: Option<SignalReader>,
+    console: Option<Console>,
     start: Option<Nanos>,
     events: Vec<epoll::Event>,
 }
@@ -89,7 +106,14 @@ impl Wakeups {
                 .map_err(kernel_error("signals"))?;
         }
         let events = Vec::with_capacity(256);
-        Ok(Wakeups { epoll, timer, armed: None, signals, start: None, events })
+        Ok(Wakeups { epoll, timer, armed: None, signals, console: None, start: None, events })
+    }
+
+    /// Adds the console.
+    pub(crate) fn add_console(&mut self, console: Console) -> io::Result<()> {
+        add(&self.epoll, &console.descriptor, CONSOLE, epoll::EventFlags::IN)?;
+        self.console = Some(console);
+        Ok(())
     }
 
     /// Returns the time since the first call, which is the start of the run.
@@ -164,16 +188,29 @@ impl Wakeups {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(events_error("epoll", error.into())),
         }
+        let mut is_console_ready = false;
         for event in &self.events {
             match event.data.u64() {
                 TIMER => self.armed = None,
                 SIGNAL => woken.extend(self.signals.as_mut().and_then(SignalReader::drain)),
+                CONSOLE => is_console_ready = true,
                 HELPER => woken.push(Wakeup::Helper),
                 OVERFLOW => woken.push(Wakeup::Overflow),
                 pid => woken.extend(u32::try_from(pid).ok().map(Wakeup::Exited)),
             }
         }
+        if is_console_ready {
+            woken.extend(self.wake_console());
+        }
         Ok(())
+    }
+
+    fn wake_console(&mut self) -> Option<Wakeup> {
+        let now = self.now();
+        let is_end_requested = self.console.as_mut().is_some_and(|console| (console.handler)(now));
+        let interrupt = (nix::sys::signal::Signal::SIGINT as i32).cast_unsigned();
+        let signals = self.signals.as_mut().filter(|_| is_end_requested)?;
+        signals.requests.take(&[interrupt])
     }
 
     fn arm(&mut self, until: Option<Nanos>) -> Result<(), LiveError> {
@@ -291,6 +328,27 @@ mod tests {
         };
         let all: Vec<&str> = batches.split('|').map(&mut request).collect();
         assert_eq!(all.join(" "), expected, "{batches}");
+    }
+
+    #[test]
+    fn a_console_wakes_the_loop_without_a_wake_up_of_the_host_until_it_requests_the_end() {
+        let mut wakeups = Wakeups::new(true, false).expect("an epoll instance");
+        let (reader, writer) = rustix::pipe::pipe().expect("a pipe");
+        let keys = reader.try_clone().expect("a descriptor");
+        let console = Console::new(reader, move |_| {
+            let mut key = [0];
+            rustix::io::read(&keys, &mut key).expect("a key") == 1 && key == *b"q"
+        });
+        wakeups.add_console(console).expect("added");
+        let mut woken = Vec::new();
+        for (key, expected) in
+            [(b"x", None), (b"q", Some(Wakeup::Stop)), (b"q", Some(Wakeup::ImmediateStop))]
+        {
+            rustix::io::write(&writer, key).expect("written");
+            woken.clear();
+            wakeups.wait(None, &mut woken).expect("woken");
+            assert_eq!(woken.first(), expected.as_ref());
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //!   evenkeel      `evenkeel run` and `evenkeel watch` as processes
 //!   live_run      a run in this process, turn by turn          (LaunchHost)
 //!   watch_run     a watch in this process, turn by turn        (AttachHost)
+//!   parsers       every parser of a file format, as a function of bytes
 //!   dir, process, cgroup          resources that are removed when they are dropped
 //!   transcript    rejected commands and their error lines, as data files
 //! ```
@@ -16,6 +17,7 @@ pub mod cgroup;
 pub mod dir;
 pub mod evenkeel;
 pub mod live_run;
+pub mod parsers;
 pub mod process;
 pub mod tool;
 pub mod transcript;

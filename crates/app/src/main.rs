@@ -128,8 +128,11 @@ fn main() -> ExitCode {
 }
 
 /// Checks `EVENKEEL_STATE_DIR`. The path must be absolute, because undo records must not depend on the current
-/// directory.
+/// directory. Prints a note if another user has created the fallback directory.
 fn check_state() -> command_result::CommandResult {
     linux::undo::check_variable().or_usage_error()?;
+    if let Some(dir) = linux::undo::planted_dir() {
+        print::note(format_args!("ignoring {}, which belongs to another user", dir.display()));
+    }
     Ok(())
 }

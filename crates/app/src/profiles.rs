@@ -51,8 +51,12 @@ pub fn attach(workload: &mut Workload, dirs: &[PathBuf]) -> anyhow::Result<Vec<S
     for dir in dirs {
         fs::read_dir(dir).with_context(|| format!("cannot list {}", dir.display()))?;
     }
-    let mut search =
-        ProfileSearch { dirs: dirs.to_vec(), known: BTreeMap::new(), notes: Vec::new() };
+    let mut search = ProfileSearch {
+        dirs: dirs.to_vec(),
+        known: BTreeMap::new(),
+        programs: BTreeMap::new(),
+        notes: Vec::new(),
+    };
     let dir = workload.dir.clone();
     for job in &mut workload.jobs {
         let found = search.find(job, &dir)?;
@@ -72,12 +76,14 @@ type SearchKey = (Option<String>, PathBuf, String);
 struct ProfileSearch {
     dirs: Vec<PathBuf>,
     known: BTreeMap<SearchKey, Option<Arc<Profile>>>,
+    /// Paths of programs that were searched in `PATH`, by command and `PATH` of the job.
+    programs: BTreeMap<(PathBuf, Option<String>), PathBuf>,
     notes: Vec<String>,
 }
 
 impl ProfileSearch {
     fn find(&mut self, job: &Job, dir: &Path) -> anyhow::Result<Option<Arc<Profile>>> {
-        let (path, name) = program_of(job, dir);
+        let (path, name) = self.program_of(job, dir);
         let key = (job.profile.clone(), path.clone(), name.clone());
         if let Some(known) = self.known.get(&key) {
             return Ok(known.clone());
@@ -92,6 +98,31 @@ impl ProfileSearch {
         let found = profile.map(Arc::new);
         self.known.insert(key, found.clone());
         Ok(found)
+    }
+
+    /// Returns the executable of a job and the name of its profile. The name is empty for a shell command.
+    fn program_of(&mut self, job: &Job, dir: &Path) -> (PathBuf, String) {
+        match &job.command {
+            Command::Program { program, .. } => {
+                let own = job.env.get("PATH");
+                let find = || {
+                    let search = own.map(std::ffi::OsString::from);
+                    let search = search.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
+                    host_live::find_program(program, dir, &search)
+                        .unwrap_or_else(|_| program.clone())
+                };
+                let key = (program.clone(), own.cloned());
+                let found = self.programs.entry(key).or_insert_with(find).clone();
+                let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
+                (found, name)
+            }
+            Command::Shell(_) => (PathBuf::from("/bin/sh"), String::new()),
+            Command::Load(args) => {
+                let kind = args.first().map_or("", String::as_str);
+                // The directory of the evenkeel executable is not searched, because all users share this directory.
+                (PathBuf::new(), profile::load_name(kind))
+            }
+        }
     }
 
     /// Finds the profile that a job names: a file in a profile directory or next to the workload, or else the shipped
@@ -201,25 +232,6 @@ fn exact(dir: &Path, name: &str, id: Option<&str>) -> Vec<PathBuf> {
         [id.map(|id| profile::file_name(name, Some(id))), Some(profile::file_name(name, None))];
     let paths = names.into_iter().flatten().map(|name| dir.join(name));
     paths.filter(|path| path.is_file()).collect()
-}
-
-/// Returns the executable of a job and the name of its profile. The name is empty for a shell command.
-fn program_of(job: &Job, dir: &Path) -> (PathBuf, String) {
-    match &job.command {
-        Command::Program { program, .. } => {
-            let search = job.env.get("PATH").map(std::ffi::OsString::from);
-            let search = search.or_else(|| std::env::var_os("PATH")).unwrap_or_default();
-            let found = host_live::find_program(program, dir, &search);
-            let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            (found.unwrap_or_else(|_| program.clone()), name)
-        }
-        Command::Shell(_) => (PathBuf::from("/bin/sh"), String::new()),
-        Command::Load(args) => {
-            let kind = args.first().map_or("", String::as_str);
-            // The directory of the evenkeel executable is not searched, because all users share this directory.
-            (PathBuf::new(), profile::load_name(kind))
-        }
-    }
 }
 
 /// Returns the default path of a new profile.

@@ -57,7 +57,8 @@ impl<'a> CsvTable<'a> {
             return Err(error_at(1, problem.to_owned()));
         }
         if let Some(idx) = (1..header.len()).find(|&idx| header[..idx].contains(&header[idx])) {
-            return Err(error_at(1, format!("the column \"{}\" is defined twice", header[idx])));
+            let problem = format!("column {} has the name of an earlier column", idx + 1);
+            return Err(error_at(1, problem));
         }
         let mut records = Vec::new();
         for record in reader.records() {
@@ -91,6 +92,11 @@ impl<'a> CsvTable<'a> {
     /// # Errors
     /// Returns an error for the first missing column.
     pub fn require_columns(&self, columns: &[&str]) -> Result<(), CsvError> {
+        if !columns.iter().any(|column| self.has_column(column)) {
+            // The file is not such a table, and the error does not quote its content.
+            let problem = format!("this is not a table with the columns {}", columns.join(", "));
+            return Err(CsvError { position: format!("{}:1:1", self.file), problem });
+        }
         columns.iter().try_for_each(|column| self.column(column).map(|_| ()))
     }
 
@@ -243,7 +249,7 @@ mod tests {
             t.csv:2:7: c is empty; write a number from 0
             t.csv:2:1: name is "x"; write a number from 0
             t.csv:1:1: the header is missing; write the names of the columns
-            t.csv:1:1: the column "a" is defined twice
+            t.csv:1:1: column 3 has the name of an earlier column
             t.csv:3:1: 1 cells, 2 in the header"#]]
         .assert_eq(&errors.map(|error| error.to_string()).join("\n"));
     }

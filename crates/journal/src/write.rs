@@ -48,6 +48,8 @@ pub struct JournalWriter {
     checkpoint: Checkpoint,
     part: PartNumber,
     part_bytes: u64,
+    /// Size of the first lines of the part.
+    header_bytes: u64,
     /// Whether the run has ended or a write has failed. Nothing is written afterwards.
     is_closed: bool,
 }
@@ -67,6 +69,7 @@ impl JournalWriter {
             checkpoint: Checkpoint::new(header),
             part: PartNumber { part: 1, n_removed: 0 },
             part_bytes: 0,
+            header_bytes: 0,
             is_closed: false,
         };
         writer.write_header()?;
@@ -103,7 +106,7 @@ impl JournalWriter {
         if 1 < self.part.part {
             base::json::append_line(&mut self.buffer, &CheckpointLine::from(&self.checkpoint))?;
         }
-        self.part_bytes = 0;
+        (self.part_bytes, self.header_bytes) = (0, self.buffer.len() as u64);
         self.flush()
     }
 
@@ -153,7 +156,9 @@ impl Sink for JournalWriter {
             return Ok(());
         }
         self.flush()?;
-        if self.limits.part.0 < self.part_bytes {
+        // The first lines of a large run can exceed the limit. A part with twice their size is then permitted: without
+        // this rule, every turn would write the first lines again.
+        if self.limits.part.0.max(2 * self.header_bytes) < self.part_bytes {
             self.rotate()?;
         }
         Ok(())

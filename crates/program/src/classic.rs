@@ -58,7 +58,12 @@ fn read(text: &SourceText<'_>, path: &Path) -> Result<Workload, WorkloadError> {
             }
             Some(_) => {
                 let origin = FilePosition { file: path.to_owned(), line: text.line(offset) };
-                let job = job(&fields, origin).map_err(locate)?;
+                let is_known = !lines.is_empty() || is_number(&fields);
+                let unknown = |(at, fault)| match is_known {
+                    true => (at, fault),
+                    false => (at, WorkloadFault::NotClassic(EXAMPLE)),
+                };
+                let job = job(&fields, origin).map_err(unknown).map_err(locate)?;
                 lines.push(WorkloadLine {
                     name: None,
                     copies: None,
@@ -75,6 +80,16 @@ fn read(text: &SourceText<'_>, path: &Path) -> Result<Workload, WorkloadError> {
     // Names are assigned in start order, so that a workload that is written and read has the same names.
     lines.sort_by_key(|line| line.job.start);
     assemble::workload(text, FileHeader { name: None, read_only, example: EXAMPLE }, lines)
+}
+
+/// Returns whether the first two fields of a line are like a start time and a class. If the first line of a file differs,
+/// the file can be any file, and the error does not quote its content.
+fn is_number(fields: &[Field]) -> bool {
+    let is_number = |field: &Field| {
+        let text = field.text.strip_prefix('-').unwrap_or(&field.text);
+        text.is_empty() || (text.len() < 8 && text.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    fields.iter().take(2).all(is_number)
 }
 
 /// A field of a line and its byte offset in the line.

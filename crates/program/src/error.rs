@@ -38,6 +38,10 @@ pub enum WorkloadFault {
     #[error("class {0} is not an integer from 0 to 15")]
     Class(String),
     #[error(
+        "this is not a line of a workload: write START CLASS PATH [ARGUMENT …], such as {0}, or use a file .toml"
+    )]
+    NotClassic(&'static str),
+    #[error(
         "{0:?} is not a sensitivity: write a class from 0 to 15, or remote, and a slowdown from 0 to 100 in steps of 0.001"
     )]
     Sensitivity(String),

@@ -10,6 +10,7 @@ use engine::{Engine, Sink};
 use host_sim::faults::Faults;
 use host_sim::hardware::Hardware;
 use host_sim::kernel::KernelVersion;
+use host_sim::script::Script;
 use host_sim::variation::Variation;
 use host_sim::{Capabilities, SimHost, SimOptions};
 use journal::{Header, PolicyUsed, RunEnd};
@@ -168,20 +169,23 @@ impl SimArgs {
 
 /// The input is invalid, or the journal cannot be created. Nothing has run.
 pub(super) fn run(args: &Args) -> Result<(RunResult, RunDir), CommandError> {
+    // Reading and preparing many jobs takes seconds. A signal in this time ends the process: nothing has run.
+    let prepared = prepare(args)?;
     // The helper thread of the signals inherits the signal mask of the screen.
     let screen = args.view.open_screen(args.quiet);
     let mut signals = StopSignals::block_terminating()?;
     let stop = StopFlag::default();
-    signals.run_with_flag(&stop, || run_until(&stop, args, screen))
+    signals.run_with_flag(&stop, || run_until(&stop, args, prepared, screen))
 }
 
 /// Runs until the end or until `stop` is raised.
 fn run_until(
     stop: &StopFlag,
     args: &Args,
+    prepared: Prepared,
     screen: Option<Screen>,
 ) -> Result<(RunResult, RunDir), CommandError> {
-    let SimInput { workload, machine, policy, signals, mut host } = check(stop, args)?;
+    let SimInput { workload, machine, policy, signals, mut host } = check(stop, args, prepared)?;
     let dir = RunDir::make(args.out.as_deref(), &workload.name, args.foreign).or_usage_error()?;
     let header = header(args, &workload, machine, &*policy, &host);
     let mut journal = create_journal(&dir, &header, args.journal_part)?;
@@ -213,7 +217,17 @@ struct SimInput {
     host: SimHost,
 }
 
-fn check(stop: &StopFlag, args: &Args) -> Result<SimInput, CommandError> {
+/// The files of a simulated run.
+struct Prepared {
+    workload: Workload,
+    notes: Vec<String>,
+    machine: Machine,
+    signals: TierOverride,
+    hardware: Arc<Hardware>,
+    scripts: Vec<Arc<Script>>,
+}
+
+fn prepare(args: &Args) -> Result<Prepared, CommandError> {
     let mut workload = args.workload.workload()?;
     let notes = profiles::attach(&mut workload, &args.profiles).or_usage_error()?;
     lab::oracle::check(&args.policy).or_usage_error()?;
@@ -222,6 +236,11 @@ fn check(stop: &StopFlag, args: &Args) -> Result<SimInput, CommandError> {
     let hardware = Arc::new(Hardware::new(&machine));
     let scripts =
         host_sim::build_scripts::build_scripts(&workload.jobs, &hardware).or_usage_error()?;
+    Ok(Prepared { workload, notes, machine, signals, hardware, scripts })
+}
+
+fn check(stop: &StopFlag, args: &Args, prepared: Prepared) -> Result<SimInput, CommandError> {
+    let Prepared { workload, notes, machine, signals, hardware, scripts } = prepared;
     let policy = match lab::oracle::is_named(&args.policy) {
         true => oracle(stop, args, &machine, &workload, &signals)?,
         false => policy::build(&args.policy, args.seed).or_usage_error()?,

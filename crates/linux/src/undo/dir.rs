@@ -30,6 +30,19 @@ pub fn dirs() -> Vec<PathBuf> {
     candidates(|name| std::env::var_os(name), rustix::process::geteuid().as_raw())
 }
 
+/// Returns the fallback directory if another user created it. It contains no record of this user.
+pub fn planted_dir() -> Option<PathBuf> {
+    let fallback = dirs().into_iter().skip(1).last()?;
+    belongs_to_another_user(&fallback).then_some(fallback)
+}
+
+fn belongs_to_another_user(path: &Path) -> bool {
+    // No fault injection: if lstat(2) fails, the directory does not count as created by another user, and the error of
+    // `Dir::open` is returned.
+    let owner = rustix::fs::lstat(path).map(|stat| stat.st_uid);
+    owner.is_ok_and(|uid| uid != rustix::process::geteuid().as_raw())
+}
+
 /// Rejects a relative path in the variable, because a run in another working directory would not find the records.
 pub fn check_variable() -> Result<(), UndoError> {
     let named = std::env::var_os(STATE_VARIABLE).map(PathBuf::from);
@@ -82,12 +95,7 @@ impl Dir {
     /// a fallback in `/tmp`. Such a directory contains no record of this user, because evenkeel writes only to
     /// directories of its user. The content of such a directory is not trusted.
     pub(crate) fn for_reading(path: &Path, is_fallback: bool) -> Result<Option<Self>, UndoError> {
-        let is_of_another_user = || {
-            // No fault injection: if lstat(2) fails, the directory does not count as created by another user,
-            // and the error of `Dir::open` is returned.
-            let owner = rustix::fs::lstat(path).map(|stat| stat.st_uid);
-            is_fallback && owner.is_ok_and(|uid| uid != rustix::process::geteuid().as_raw())
-        };
+        let is_of_another_user = || is_fallback && belongs_to_another_user(path);
         match Dir::open(path) {
             Ok(dir) => Ok(Some(dir)),
             Err(UndoError::Dir { source, .. }) if source.kind() == io::ErrorKind::NotFound => {

@@ -28,7 +28,7 @@ use std::io;
 use std::path::PathBuf;
 
 pub(crate) use dir::Dir;
-pub use dir::{STATE_VARIABLE, check_variable, dirs};
+pub use dir::{STATE_VARIABLE, check_variable, dirs, planted_dir};
 pub use log::Log;
 pub use record::{MaskOrigin, Records, ThreadChange, UndoHeader, UndoLine};
 pub use restore::{

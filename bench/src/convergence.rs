@@ -74,7 +74,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
 }
 
 /// Result of one run.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, serde::Serialize, serde::Deserialize)]
 struct Convergence {
     /// Seconds until convergence; `None` if not reached.
     converged_s: Option<f64>,
@@ -98,9 +98,10 @@ fn measure(args: &Args) -> anyhow::Result<()> {
     );
     println!("total; migrated later: maximum of a round; node changes and local memory: medians");
     let mut all: [Vec<Convergence>; 4] = Default::default();
-    for _ in 0..args.rounds.max(1) {
+    for round in 0..args.rounds.max(1) {
         for (mechanism, outcomes) in MECHANISMS.into_iter().zip(&mut all) {
-            outcomes.push(outcome(mechanism, &tool, args)?);
+            let name = format!("convergence-{round}-{}", mechanism.name());
+            outcomes.push(guest::stored(&name, || outcome(mechanism, &tool, args))?);
         }
     }
     println!(

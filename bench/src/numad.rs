@@ -84,7 +84,7 @@ fn points(args: &Args) -> Vec<(u32, u32)> {
     all.filter(|point| args.full || on_edge(point)).collect()
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, serde::Serialize, serde::Deserialize)]
 struct ScanCost {
     cpu_ms: f64,
     n_calls: Option<f64>,
@@ -130,13 +130,21 @@ fn measure(args: &Args) -> anyhow::Result<()> {
 fn measure_point(args: &Args, (n_sleepers, n_busy): (u32, u32)) -> anyhow::Result<ScanPoint> {
     let tool = args.tool.as_deref().context("--inside needs --tool")?;
     let mut costs: [Vec<ScanCost>; 3] = Default::default();
-    for _ in 0..args.rounds.max(1) {
-        let _watched = ProcessSet::start_hogs(n_sleepers, n_busy, tool, args.size_mib)?;
+    for round in 0..args.rounds.max(1) {
+        let mut watched = None;
         for (mechanism, costs) in MECHANISMS.into_iter().zip(&mut costs) {
             // Without busy processes `--act` has no effect.
-            if mechanism != Mechanism::WatchAct || 0 < n_busy {
-                costs.push(cost(mechanism, tool, args)?);
+            if mechanism == Mechanism::WatchAct && n_busy == 0 {
+                continue;
             }
+            let name = format!("numad-{n_sleepers}-{n_busy}-{round}-{}", mechanism.name());
+            costs.push(guest::stored(&name, || {
+                if watched.is_none() {
+                    let set = ProcessSet::start_hogs(n_sleepers, n_busy, tool, args.size_mib)?;
+                    watched = Some(set);
+                }
+                cost(mechanism, tool, args)
+            })?);
         }
     }
     let mut cpu_ms = [None; 3];

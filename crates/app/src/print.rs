@@ -107,7 +107,8 @@ pub fn error(text: impl std::fmt::Display) {
     line(Priority::Error, text);
 }
 
-fn line(priority: Priority, text: impl std::fmt::Display) {
+/// Prints a line of a priority as [`note`] does.
+pub fn line(priority: Priority, text: impl std::fmt::Display) {
     let name = if is_journal() { "" } else { "evenkeel: " };
     lines(priority, &format!("{name}{}\n", text.to_string().replace('\n', " ")));
 }

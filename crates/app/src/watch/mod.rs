@@ -30,7 +30,7 @@ use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::input;
 use crate::journal_file::JournalFile;
 use crate::output::{cannot_write, check_absent, create_journal_file};
-use crate::print::{note, warning};
+use crate::print::{Priority, line};
 use crate::restore::{print_progress, print_remaining, print_restored, print_unusual_signal};
 use crate::run::{CountersArg, MemoryArgs};
 use crate::status::unix_seconds;
@@ -145,8 +145,8 @@ pub fn main(args: &Args) -> CommandResult {
     }
 }
 
-/// Manages processes with the options of a file. A changed file is applied in place if possible, otherwise by a restart of the
-/// watch in this process.
+/// Manages processes with the options of a file. A changed file is applied in place if possible, otherwise by a restart
+/// of the watch in this process.
 fn by_config(file: &Path) -> CommandResult {
     // A signal between two watches must neither end this process nor be lost.
     let mut signals = host_live::block_signals()?;
@@ -256,7 +256,8 @@ impl Watch {
             let result = engine::run(&mut self.host, &mut self.engine, &mut sinks);
             match &mut self.reload {
                 Some(reload) if self.host.take_reload_request() => {
-                    next = reload.apply(&mut self.host);
+                    let (priority, text) = reload.apply(&mut self.host, &mut next);
+                    line(priority, text);
                 }
                 _ => break result.map_err(anyhow::Error::from),
             }
@@ -291,27 +292,32 @@ impl Watch {
 }
 
 impl Reload {
-    /// Reads the file again. An invalid file changes nothing. Returns the configuration if the watch must restart; the
-    /// host then ends.
-    fn apply(&mut self, host: &mut AttachHost) -> Option<WatchConfig> {
+    /// Reads the file again. An invalid file changes nothing. If the watch must restart, the host ends, and `restart` is
+    /// the next configuration. Returns the result for the user.
+    fn apply(
+        &mut self,
+        host: &mut AttachHost,
+        restart: &mut Option<WatchConfig>,
+    ) -> (Priority, String) {
         let file = self.file.display();
         let next = WatchConfig::load(&self.file).and_then(|next| Ok((selected(&next)?, next)));
-        match next {
+        let text = match next {
             Err(error) => {
-                warning(format_args!("{error:#}; the previous configuration stays active"))
+                let text = format!("{error:#}; the previous configuration stays active");
+                return (Priority::Error, text);
             }
             Ok((_, next)) if next.needs_restart(&self.current) => {
-                note(format_args!("{file}: restarting with the new configuration"));
                 host.stop();
-                return Some(next);
+                *restart = Some(next);
+                format!("{file}: restarting with the new configuration")
             }
             Ok((selected, next)) => {
                 host.reselect(selected.selection, selected.dirs, next.args.class.clone());
-                note(format_args!("{file}: the new selection is active"));
                 self.current = next;
+                format!("{file}: the new selection is active")
             }
-        }
-        None
+        };
+        (Priority::Notice, text)
     }
 }
 

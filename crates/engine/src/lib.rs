@@ -102,8 +102,14 @@ pub struct LoadSample {
     pub numbers: Vec<u32>,
     /// Loads, in the order of `numbers`.
     pub loads: DomainLoads,
-    /// CPU time of managed jobs in each domain, in the order of `numbers`.
+    /// CPU time of managed jobs in each domain, in the order of `numbers`: at most the length of the interval
+    /// multiplied by the number of CPUs.
     pub cpu_time: Vec<Nanos>,
+    /// CPU time of managed jobs that is not attributed to a domain and an interval.
+    pub unattributed: Nanos,
+    /// Length of the interval if it is shorter than the time since the last interval turn, because turns were
+    /// skipped.
+    pub interval: Option<Nanos>,
 }
 
 impl LoadSample {

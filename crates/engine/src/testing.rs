@@ -281,6 +281,7 @@ impl EngineWorld {
         TaskSample {
             process: 1,
             cpu_time: parse(&format!("{}ms", field(values, "cpu").expect("cpu="))),
+            unseen_children: Nanos::ZERO,
             previous_sample_at: field(values, "before").map(parse),
             wait: field(values, "wait").map(|ms| Nanos::from_millis(parse(ms))),
             last_cpu: field(values, "on").map(|cpu| CpuId(parse(cpu))),

@@ -22,6 +22,7 @@ use base::{LINE_BYTES, LlcId, Nanos, NodeId};
 use sched::{DomainLoads, LoadPreference, SignalTier};
 use topology::{Domains, Level};
 
+use super::cpu_attribution::{AttributedCpuTime, TaskCpuTime};
 use super::tasks::{Misses, TaskDelta};
 use super::{ControllerDelta, Controllers, SystemSignals, Tasks};
 use crate::LoadSample;
@@ -34,10 +35,12 @@ const NANOS_PER_MILLI: u128 = 1_000_000;
 #[derive(Debug, Default)]
 pub(crate) struct LoadMeter {
     loads: DomainLoads,
-    cpu_time: Vec<Nanos>,
+    cpu_time: AttributedCpuTime,
     /// Length of the last interval; zero before the first interval has ended.
     interval: Nanos,
     interval_at: Nanos,
+    /// Whether turns before the last interval turn were skipped.
+    is_late: bool,
     /// Interval of the policy.
     nominal: Option<Nanos>,
     preference: LoadPreference,
@@ -55,7 +58,12 @@ pub(crate) struct LoadMeter {
 struct TaskInDomain {
     job_idx: Option<usize>,
     domain: Option<usize>,
+    domain_before: Option<usize>,
+    /// Whether the job is bound to `domain`.
+    is_bound: bool,
     cpu_time: Nanos,
+    /// The part of `cpu_time` that unseen children used.
+    unseen: Nanos,
     wait: Option<Nanos>,
     /// Declared operations per millisecond, multiplied by the CPU time in nanoseconds.
     declared: u64,
@@ -142,7 +150,9 @@ impl LoadMeter {
             level: domains.level(),
             numbers: domains.iter().map(|(_, domain)| domain.number).collect(),
             loads: self.loads.clone(),
-            cpu_time: self.cpu_time.clone(),
+            cpu_time: self.cpu_time.by_domain.clone(),
+            unattributed: self.cpu_time.unattributed,
+            interval: self.is_late.then_some(self.interval),
         }
     }
 
@@ -156,8 +166,10 @@ impl LoadMeter {
         let old_idxs: Vec<Option<usize>> = old_idxs.collect();
         let load = |idx: &Option<usize>| idx.and_then(|i| self.loads.loads.get(i)).copied();
         self.loads.loads = old_idxs.iter().map(|idx| load(idx).unwrap_or(0)).collect();
-        let time = |idx: &Option<usize>| idx.and_then(|i| self.cpu_time.get(i)).copied();
-        self.cpu_time = old_idxs.iter().map(|idx| time(idx).unwrap_or_default()).collect();
+        let before = &self.cpu_time.by_domain;
+        let time = |idx: &Option<usize>| idx.and_then(|i| before.get(i)).copied();
+        self.cpu_time.by_domain =
+            old_idxs.iter().map(|idx| time(idx).unwrap_or_default()).collect();
     }
 
     /// Sets the tier that the next interval is expected to have. Called before the first interval with these domains
@@ -203,6 +215,7 @@ impl LoadMeter {
         system: &mut SystemSignals,
     ) {
         self.interval = at.saturating_sub(self.begin(at));
+        self.is_late = self.begin(at) != self.interval_at;
         self.n_intervals = self.n_elapsed(at);
         self.interval_at = at;
         let elapsed = at.saturating_sub(self.controllers_at);
@@ -216,8 +229,11 @@ impl LoadMeter {
             Level::Node | Level::Core => delta,
         };
         self.collect(domains, jobs, tasks);
-        self.cpu_time.clear();
-        self.cpu_time.extend(self.sums.iter().map(|sums| sums.cpu_time));
+        self.cpu_time.attribute(
+            self.tasks.iter().map(TaskInDomain::cpu_time),
+            domains.domains.iter().map(|(_, domain)| domain.cpus.len()),
+            self.interval,
+        );
         self.set_loads(delta, jobs);
         self.set_job_rates(jobs, domains);
     }
@@ -246,6 +262,7 @@ impl LoadMeter {
             let mut task = TaskInDomain::of(domains, jobs, delta);
             if has_exited {
                 task.domain = delta.cpu.and_then(|cpu| domains.of_cpu(cpu));
+                task.is_bound = delta.was_bound;
             }
             self.tasks.push(task);
         });
@@ -370,10 +387,14 @@ impl LoadMeter {
 
 impl TaskInDomain {
     fn of(domains: &Domains, jobs: &Jobs, delta: &TaskDelta) -> Self {
-        let TaskDelta { job, cpu, cpu_time, wait, misses, has_run } = *delta;
+        let TaskDelta { job, cpu, cpu_before, cpu_time, unseen, wait, misses, has_run, .. } =
+            *delta;
         let job_idx = jobs.live_idx(job);
         let ran_on = || domains.of_cpu(cpu?);
-        let domain = match job_idx.map(|idx| jobs.entry(idx)) {
+        let entry = job_idx.map(|idx| jobs.entry(idx));
+        let is_bound = entry.is_some_and(|entry| !entry.is_unmanaged && entry.home.is_some());
+        let domain_before = cpu_before.and_then(|cpu| domains.of_cpu(cpu));
+        let domain = match entry {
             // Another program may have set the affinity of only some threads.
             Some(entry) if entry.is_unmanaged => ran_on().or(entry.home),
             Some(entry) => entry.home.or_else(ran_on),
@@ -381,7 +402,24 @@ impl TaskInDomain {
         };
         let ops_per_ms = jobs.declared(job).and_then(|declared| declared.ops_per_ms).unwrap_or(0);
         let declared = ops_per_ms.saturating_mul(cpu_time.0);
-        TaskInDomain { job_idx, domain, cpu_time, wait, declared, misses, has_run }
+        TaskInDomain {
+            job_idx,
+            domain,
+            domain_before,
+            is_bound,
+            cpu_time,
+            unseen,
+            wait,
+            declared,
+            misses,
+            has_run,
+        }
+    }
+
+    fn cpu_time(&self) -> TaskCpuTime {
+        let TaskInDomain { domain, domain_before, is_bound, unseen, .. } = *self;
+        let own = self.cpu_time.saturating_sub(unseen);
+        TaskCpuTime { own, unseen, domain, domain_before, is_bound }
     }
 
     /// Calls `visit` with each domain to which the traffic of the task is charged, and the share of the traffic. The

@@ -17,6 +17,7 @@
 
 mod controllers;
 mod counters;
+mod cpu_attribution;
 mod loads;
 mod memory;
 mod system;

@@ -34,6 +34,8 @@ struct TaskRow {
     misses_were_lost: bool,
     /// Whether the counters include the descendants of the task.
     includes_children: bool,
+    /// The last CPU at the start of the interval.
+    cpu_before: Option<CpuId>,
     /// Share of the inherited delta that belongs to earlier intervals: numerator and denominator.
     earlier: Option<(u64, u64)>,
 }
@@ -42,6 +44,8 @@ struct TaskRow {
 #[derive(Clone, Copy, Debug)]
 struct Totals {
     cpu_time: Nanos,
+    /// The part of `cpu_time` that unseen children used.
+    unseen: Nanos,
     wait: Option<Nanos>,
     counters: Counters,
     /// Whether the task started in this interval.
@@ -54,7 +58,13 @@ pub(crate) struct TaskDelta {
     pub job: JobId,
     /// The CPU that the task ran on last; for a task that exited, a CPU of the domain that it counts for.
     pub cpu: Option<CpuId>,
+    /// The CPU that the task ran on last at the start of the interval.
+    pub cpu_before: Option<CpuId>,
+    /// Whether the task exited while its job was bound to the domain of `cpu`.
+    pub was_bound: bool,
     pub cpu_time: Nanos,
+    /// The part of `cpu_time` that unseen children used.
+    pub unseen: Nanos,
     pub wait: Option<Nanos>,
     pub misses: Misses,
     /// Whether the task has run since its start.
@@ -75,6 +85,7 @@ pub(crate) enum Misses {
 /// Totals of a task at its start, so that events before the first sample count.
 const START: Totals = Totals {
     cpu_time: Nanos::ZERO,
+    unseen: Nanos::ZERO,
     wait: Some(Nanos::ZERO),
     counters: Counters::NONE,
     is_start: true,
@@ -82,13 +93,14 @@ const START: Totals = Totals {
 
 impl Totals {
     fn of(sample: &TaskSample) -> Self {
-        let TaskSample { cpu_time, wait, counters, .. } = *sample;
-        Totals { cpu_time, wait, counters, is_start: false }
+        let TaskSample { cpu_time, unseen_children: unseen, wait, counters, .. } = *sample;
+        Totals { cpu_time, unseen, wait, counters, is_start: false }
     }
 
     /// Replaces the totals. Copies only the counters that the sample contains.
     fn replace(&mut self, sample: &TaskSample) {
         (self.cpu_time, self.wait, self.is_start) = (sample.cpu_time, sample.wait, false);
+        self.unseen = sample.unseen_children;
         self.counters.replace(&sample.counters);
     }
 }
@@ -100,6 +112,7 @@ impl TaskRow {
             base: START,
             misses_were_lost: false,
             includes_children: sample.includes_children,
+            cpu_before: None,
             earlier: None,
         }
     }
@@ -132,7 +145,18 @@ impl TaskRow {
             None if counters.has_uncounted_misses() && !self.misses_were_lost => Misses::Lost,
             None => Misses::NeverRead,
         };
-        TaskDelta { job, cpu, cpu_time, wait, misses, has_run: self.now.cpu_time != Nanos::ZERO }
+        let unseen = self.now.unseen.saturating_sub(self.base.unseen).min(cpu_time);
+        TaskDelta {
+            job,
+            cpu,
+            cpu_before: self.cpu_before,
+            was_bound: false,
+            cpu_time,
+            unseen,
+            wait,
+            misses,
+            has_run: self.now.cpu_time != Nanos::ZERO,
+        }
     }
 
     /// Removes the part of the delta that belongs to earlier intervals. If the previous sample of the task (at
@@ -144,6 +168,7 @@ impl TaskRow {
         let (part, whole) = (begin.0 - before.0, now.0 - before.0);
         let share = |delta: u64| share(delta, part, whole);
         self.base.cpu_time += Nanos(share(self.now.cpu_time.saturating_sub(self.base.cpu_time).0));
+        self.base.unseen += Nanos(share(self.now.unseen.saturating_sub(self.base.unseen).0));
         let waited = time_delta(self.now.wait, self.base.wait).map(|wait| Nanos(share(wait.0)));
         self.base.wait = self.base.wait.map(|base| base + waited.unwrap_or_default());
         if self.includes_children {
@@ -161,9 +186,11 @@ impl TaskRow {
     /// Starts the next interval. A counter that could not be read keeps its last sample as base.
     fn end_interval(&mut self, view: &TaskView) {
         self.misses_were_lost = view.counters.has_uncounted_misses();
-        let Totals { cpu_time, wait, ref counters, is_start } = self.now;
+        self.cpu_before = view.last_cpu;
+        let Totals { cpu_time, unseen, wait, ref counters, is_start } = self.now;
         self.base.counters.update(counters);
-        (self.base.cpu_time, self.base.wait, self.base.is_start) = (cpu_time, wait, is_start);
+        (self.base.cpu_time, self.base.unseen) = (cpu_time, unseen);
+        (self.base.wait, self.base.is_start) = (wait, is_start);
     }
 }
 
@@ -268,7 +295,9 @@ impl Tasks {
             let view = &self.views[idx];
             self.job_of.remove(&view.task);
             let delta = self.rows[idx].delta(view);
-            self.ended.push(TaskDelta { cpu: cpu_of(delta.job).or(delta.cpu), ..delta });
+            let home = cpu_of(delta.job);
+            let (cpu, was_bound) = (home.or(delta.cpu), home.is_some());
+            self.ended.push(TaskDelta { cpu, was_bound, ..delta });
         }
         let (mut kept, mut next) = (first, 0);
         for idx in first..self.views.len() {

@@ -345,6 +345,7 @@ impl Thread {
             process,
             job,
             cpu_time: Nanos(times.run_ns) + unseen,
+            unseen_children: unseen,
             previous_sample_at: None,
             wait: Some(Nanos(times.wait_ns)),
             last_cpu: self.last_cpu,

@@ -140,7 +140,10 @@ impl<S: Source> TaskReader<S> {
         let Some(process) = self.processes.get(&(job, pid)) else { return };
         let Some(first) = process.threads.iter().find(is_first) else { return };
         match sampled.tasks.iter_mut().find(|sample| sample.task == first.id) {
-            Some(sample) => sample.cpu_time += unaccounted,
+            Some(sample) => {
+                sample.cpu_time += unaccounted;
+                sample.unseen_children += unaccounted;
+            }
             None => sampled.tasks.push(first.sample(job, pid, process.unseen.credited())),
         }
     }

@@ -99,6 +99,7 @@ fn summarize_runs(
         runs.iter().map(|(key, (results, _))| (key.clone(), results.clone())).collect();
     let alone: Vec<_> = bench.workloads().iter().map(|ready| ready.alone().to_vec()).collect();
     let about = SummaryContext {
+        command: None,
         host: "sim",
         machine,
         jobs,

@@ -371,9 +371,9 @@ fn runs_cut_by_the_time_limit_are_excluded_and_reported() {
     let comparison = dir.compare(words);
     assert_eq!(comparison.status.code(), Some(1), "runs are missing");
     let text = tool::text(&comparison.stdout);
-    assert!(text.contains("4 runs are excluded from all metrics"), "{text}");
+    assert!(text.contains("4 runs did not finish"), "{text}");
     let json = dir.json("out");
-    assert_eq!(json["summary"][0]["n_excluded"], 2);
+    assert_eq!(json["summary"][0]["n_failed"], 2);
     assert_eq!(json["summary"][0]["mean_s"], Value::Null);
     assert_eq!(json["runs"][0]["status"], "stopped");
     assert_eq!(schema_errors(&json), [""; 0]);

@@ -100,7 +100,7 @@ fn an_interrupted_live_run_is_discarded_and_repeated() {
         "live.toml -p linux,spread --host live --seeds 1 --time-limit 100ms --out limited",
     );
     assert_eq!(repeated.status.code(), Some(1));
-    assert_eq!(dir.json("limited")["summary"][0]["n_excluded"], 1);
+    assert_eq!(dir.json("limited")["summary"][0]["n_failed"], 1);
 }
 
 /// Writes a workload that runs for months, with more jobs than CPUs.

@@ -6,7 +6,8 @@
 //!   policy    51 s   failed 50 s   52 s      ─► pairs of seeds 1 and 4
 //! ```
 //!
-//! Only finished runs have times. Two series are compared on the seeds with which both finished.
+//! Only finished runs have times. A ratio uses the seeds with which both finished. A test uses all seeds, and a run
+//! that did not finish is slower than every finished run.
 
 use std::collections::BTreeMap;
 
@@ -93,6 +94,15 @@ impl<R: AsRef<RunMetrics>> RunSeries<R> {
     ) -> impl Iterator<Item = (u64, &'a RunMetrics, &'a RunMetrics)> {
         let others: BTreeMap<u64, &RunMetrics> = other.finished_runs().collect();
         self.finished_runs().filter_map(move |(seed, run)| Some((seed, run, *others.get(&seed)?)))
+    }
+
+    /// Returns pairs of runs with equal seeds and any status: a run of this series, and the run of `other`.
+    pub fn all_pairs<'a>(
+        &'a self,
+        other: &'a Self,
+    ) -> impl Iterator<Item = (u64, &'a RunMetrics, &'a RunMetrics)> {
+        let others: BTreeMap<u64, &RunMetrics> = other.all_runs().collect();
+        self.all_runs().filter_map(move |(seed, run)| Some((seed, run, *others.get(&seed)?)))
     }
 
     /// Returns the finished run with the median makespan; if the number of runs is even, the faster of the two middle

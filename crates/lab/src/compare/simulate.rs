@@ -176,12 +176,12 @@ impl SimBench {
         metrics.pages_moved_bytes = host.counts().pages_moved_bytes;
         metrics.n_migrations = host.counts().migrations;
         match ended {
-            Ok(_) if host.was_stopped() && stop.is_raised() => return Ok(None),
+            Ok(_) if stop.is_raised() && host.stopped_by().is_some() => return Ok(None),
             Err(error) => {
                 metrics.status = Completion::Failed;
                 metrics.error = Some(error.to_string());
             }
-            Ok(_) if host.was_stopped() && metrics.status == Completion::Finished => {
+            Ok(_) if host.stopped_by().is_some() && metrics.status == Completion::Finished => {
                 metrics.status = Completion::Stopped;
             }
             Ok(_) => {}

@@ -1,13 +1,15 @@
 //! Statistics of a comparison.
 //!
 //! ```text
-//!   runs ─► without failed and stopped ones ─► by workload: mean, interval, ratio of pairs, test, Holm, verdict
-//!                                            └► over all workloads: geometric mean of the ratios, seeds as blocks
+//!   runs ─► pairs of equal seed ─► by workload: ratio, interval, test, Holm, verdict
+//!       │                       └► over all workloads: geometric mean of the ratios, seeds as blocks
+//!       └─► finished runs ─► mean, interval, slowdown, costs
 //! ```
 //!
-//! Over all workloads, only seeds with which the policy and the baseline finished all workloads are used. Seeds are
+//! Over all workloads, only seeds with which the policy and the baseline ran on all workloads are used. Seeds are
 //! resampled and tested as blocks, since the runs of one seed on several workloads are not independent.
 
+mod pairs;
 mod rows;
 #[cfg(test)]
 mod tests;
@@ -23,7 +25,8 @@ use report::format::fixed;
 use topology::Machine;
 
 use super::{Column, ComparePlan, Completion, OracleSearch, RunKey, RunMetrics, RunSeries};
-use crate::stats::{PairedVerdict, holm, interval, mean, mean_of, pairs_needed, signed_rank};
+use crate::stats::{holm, mean_of, pairs_needed};
+use pairs::{PairedRuns, RunPair};
 
 /// Context of the runs of a comparison.
 #[derive(Clone, Debug)]
@@ -36,6 +39,8 @@ pub struct SummaryContext<'a> {
     pub jobs: &'a [Vec<Job>],
     /// Time of each job alone, by workload; empty if unknown.
     pub alone: &'a [Vec<Option<Nanos>>],
+    /// The command that repeats the comparison.
+    pub command: Option<&'a str>,
     /// Other options that affect the metrics, by name.
     pub options: &'a BTreeMap<String, String>,
     /// Reports of single runs, as paths relative to the comparison.
@@ -91,6 +96,7 @@ fn setting(plan: &ComparePlan, n_done: usize, about: &SummaryContext<'_>) -> Set
         n_runs: plan.n_runs() as u64,
         n_runs_done: n_done as u64,
         n_pairs_needed: pairs_needed(plan.columns.len() - 1) as u64,
+        command: about.command.map(str::to_owned),
         options: about.options.iter().map(option).collect(),
     }
 }
@@ -98,32 +104,30 @@ fn setting(plan: &ComparePlan, n_done: usize, about: &SummaryContext<'_>) -> Set
 /// Returns one row per policy, over all workloads.
 fn policies(cells: &Cells<'_>, summary: &[SummaryRow]) -> Vec<PolicyRow> {
     let plan = cells.plan;
-    let pairs: Vec<Vec<MakespanPairs>> =
+    let pairs: Vec<PairedRuns> =
         (0..plan.columns.len()).map(|column| cells.pairs_on_all_workloads(column)).collect();
-    let tested: Vec<usize> =
-        (0..plan.columns.len()).filter(|column| *column != plan.baseline).collect();
-    let ps: Vec<f64> =
-        tested.iter().map(|column| signed_rank(&mean_logs(&pairs[*column]))).collect();
+    let tested: Vec<usize> = (0..plan.columns.len())
+        .filter(|column| *column != plan.baseline && pairs[*column].p().is_some())
+        .collect();
+    let ps: Vec<f64> = tested.iter().filter_map(|column| pairs[*column].p()).collect();
     let corrected: BTreeMap<usize, f64> = tested.iter().copied().zip(holm(&ps)).collect();
-    let row = |(column, pairs): (usize, &Vec<MakespanPairs>)| {
-        let n_seeds = pairs.first().map_or(0, |pairs| pairs.len());
+    let row = |(column, pairs): (usize, &PairedRuns)| {
         let is_baseline = column == plan.baseline;
-        let ratio_of = |indices: &[usize]| geometric_mean(pairs, indices);
-        let all: Vec<usize> = (0..n_seeds).collect();
-        let ratio = (0 < n_seeds).then(|| ratio_of(&all));
-        let within = if is_baseline { None } else { interval(n_seeds, ratio_of) };
-        let p = corrected.get(&column).copied().filter(|_| 0 < n_seeds);
+        let p = corrected.get(&column).copied();
         let own = || summary.iter().filter(|row| row.policy == plan.columns[column].text);
         let count = |word| own().filter(|row| row.verdict == Some(word)).count() as u64;
         let average = |value: fn(&SummaryRow) -> Option<f64>| mean_of(own().filter_map(value));
         PolicyRow {
             policy: plan.columns[column].text.clone(),
             is_baseline,
-            n_seeds: n_seeds as u64,
-            ratio_to_baseline: ratio,
-            ratio_ci95: within.map(rows::ends),
+            n_seeds: pairs.n_seeds() as u64,
+            n_failed: own().map(|row| row.n_failed).sum(),
+            is_identical: !is_baseline && pairs.is_identical(),
+            ratio_to_baseline: pairs.ratio(),
+            ratio_absent_because: pairs.ratio_absent_because(),
+            ratio_ci95: pairs.interval().filter(|_| !is_baseline).map(rows::ends),
             p,
-            verdict: p.map(|p| rows::word(PairedVerdict::of(within, p))),
+            verdict: p.map(|p| rows::word(pairs.verdict(p))),
             n_better: count(ComparisonVerdict::Better),
             n_worse: count(ComparisonVerdict::Worse),
             n_inconclusive: count(ComparisonVerdict::Inconclusive),
@@ -137,32 +141,12 @@ fn policies(cells: &Cells<'_>, summary: &[SummaryRow]) -> Vec<PolicyRow> {
     pairs.iter().enumerate().map(row).collect()
 }
 
-/// Returns, for each seed, the mean over the workloads of the logarithms of the ratios.
-fn mean_logs(workloads: &[MakespanPairs]) -> Vec<f64> {
-    let n_seeds = workloads.first().map_or(0, |pairs| pairs.len());
-    let of_seed = |seed: usize| {
-        let logs: Vec<f64> = workloads.iter().map(|pairs| pairs.log_ratio(seed)).collect();
-        mean(&logs)
-    };
-    (0..n_seeds).map(of_seed).collect()
-}
-
-/// Returns the geometric mean over the workloads of the ratios of mean times, for some seeds.
-fn geometric_mean(workloads: &[MakespanPairs], indices: &[usize]) -> f64 {
-    let logs: Vec<f64> =
-        workloads.iter().map(|pairs| libm::log(pairs.ratio_of_means(indices))).collect();
-    libm::exp(mean(&logs))
-}
-
 /// The runs of a plan by policy and workload.
 #[derive(Clone, Copy)]
 struct Cells<'a> {
     pub plan: &'a ComparePlan,
     done: &'a BTreeMap<RunKey, RunMetrics>,
 }
-
-/// Makespans of a policy and of the baseline in nanoseconds, for the seeds with which both finished.
-struct MakespanPairs(Vec<(f64, f64)>);
 
 impl<'a> Cells<'a> {
     /// Returns every run with its key, in order.
@@ -176,56 +160,22 @@ impl<'a> Cells<'a> {
         RunSeries::new((&column.text, workload), &self.plan.seeds, |key| self.done.get(key))
     }
 
-    /// Returns the pairs of a policy with the baseline on a workload.
-    pub fn pairs<T: FromIterator<(u64, (f64, f64))>>(&self, column: usize, workload: usize) -> T {
+    /// Returns the pairs of a policy with the baseline on a workload, by seed.
+    pub fn pairs(&self, column: usize, workload: usize) -> BTreeMap<u64, RunPair> {
         let base = self.series(self.plan.baseline, workload);
-        let ns = |run: &RunMetrics| run.makespan.0 as f64;
         let series = self.series(column, workload);
-        series.pairs(&base).map(|(seed, own, base)| (seed, (ns(own), ns(base)))).collect()
+        let pair = |(seed, own, base)| (seed, RunPair::new(own, base));
+        series.all_pairs(&base).map(pair).collect()
     }
 
-    /// Returns the pairs of a policy with the baseline on each workload. Only seeds with a pair on every workload are
+    /// Returns the pairs of a policy with the baseline on all workloads. Only seeds with a pair on every workload are
     /// included.
-    pub fn pairs_on_all_workloads(&self, column: usize) -> Vec<MakespanPairs> {
+    pub fn pairs_on_all_workloads(&self, column: usize) -> PairedRuns {
         let workloads = 0..self.plan.workloads.len();
-        let all: Vec<BTreeMap<u64, (f64, f64)>> =
+        let all: Vec<BTreeMap<u64, RunPair>> =
             workloads.map(|workload| self.pairs(column, workload)).collect();
-        let is_in_all = |seed: &&u64| all.iter().all(|pairs| pairs.contains_key(*seed));
-        let seeds: Vec<&u64> = self.plan.seeds.iter().filter(is_in_all).collect();
-        let of_workload = |pairs: &BTreeMap<u64, (f64, f64)>| {
-            MakespanPairs(seeds.iter().map(|seed| pairs[*seed]).collect())
-        };
-        all.iter().map(of_workload).collect()
-    }
-}
-
-impl FromIterator<(u64, (f64, f64))> for MakespanPairs {
-    fn from_iter<I: IntoIterator<Item = (u64, (f64, f64))>>(pairs: I) -> Self {
-        MakespanPairs(pairs.into_iter().map(|(_, pair)| pair).collect())
-    }
-}
-
-impl MakespanPairs {
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Returns the logarithm of the ratio of a pair; negative if the policy took less time.
-    pub fn log_ratio(&self, idx: usize) -> f64 {
-        let (one, other) = self.0[idx];
-        libm::log(one / other)
-    }
-
-    pub fn log_ratios(&self) -> Vec<f64> {
-        (0..self.len()).map(|idx| self.log_ratio(idx)).collect()
-    }
-
-    /// Returns the ratio of the mean times of some pairs.
-    pub fn ratio_of_means(&self, indices: &[usize]) -> f64 {
-        let mean_of = |side: fn(&(f64, f64)) -> f64| {
-            mean(&indices.iter().map(|idx| side(&self.0[*idx])).collect::<Vec<_>>())
-        };
-        mean_of(|pair| pair.0) / mean_of(|pair| pair.1)
+        let of_seed = |seed: &u64| all.iter().map(|pairs| pairs.get(seed).copied()).collect();
+        PairedRuns::new(self.plan.seeds.iter().filter_map(of_seed).collect())
     }
 }
 
@@ -233,9 +183,9 @@ impl MakespanPairs {
 fn notes(cells: &Cells<'_>, summary: &[SummaryRow], about: &SummaryContext<'_>) -> Vec<String> {
     let parts = [
         unfinished(cells),
-        too_few_seeds(cells),
-        excluded(cells),
-        unequal_seeds(summary),
+        too_few_seeds(cells, summary),
+        failed(cells),
+        identical(summary),
         no_slowdowns(cells, about),
         oracle_searches(cells),
     ];
@@ -249,10 +199,11 @@ fn unfinished(cells: &Cells<'_>) -> Option<String> {
     })
 }
 
-fn too_few_seeds(cells: &Cells<'_>) -> Option<String> {
+fn too_few_seeds(cells: &Cells<'_>, summary: &[SummaryRow]) -> Option<String> {
     let n_compared = cells.plan.columns.len() - 1;
     let (needed, n_seeds) = (pairs_needed(n_compared), cells.plan.seeds.len());
-    (n_seeds < needed).then(|| {
+    let is_tested = summary.iter().any(|row| row.p.is_some()); // More identical runs would not help.
+    (n_seeds < needed && is_tested).then(|| {
         let policies = match n_compared {
             1 => "one policy".to_owned(),
             n => format!("{n} policies"),
@@ -264,23 +215,22 @@ fn too_few_seeds(cells: &Cells<'_>) -> Option<String> {
     })
 }
 
-fn excluded(cells: &Cells<'_>) -> Option<String> {
-    let mut excluded = cells.runs().filter(|(_, run)| run.status != Completion::Finished);
-    let (RunKey { policy, workload, seed }, run) = excluded.next()?;
-    let n = 1 + excluded.count();
+fn failed(cells: &Cells<'_>) -> Option<String> {
+    let mut failed = cells.runs().filter(|(_, run)| run.status != Completion::Finished);
+    let (RunKey { policy, workload, seed }, run) = failed.next()?;
+    let n = 1 + failed.count();
     Some(format!(
-        "{n} {} excluded from all metrics; the first is {policy} on {workload} with seed {seed}: {}.",
-        if n == 1 { "run is" } else { "runs are" },
+        "{n} {} not finish. Means and costs omit such runs, the test ranks them as slowest, and their policy has no ratio on the workload; the first is {policy} on {workload} with seed {seed}: {}.",
+        if n == 1 { "run did" } else { "runs did" },
         run.cause(),
     ))
 }
 
-/// Returns a note if the mean and the ratio of a row include different seeds.
-fn unequal_seeds(summary: &[SummaryRow]) -> Option<String> {
-    let differs = |row: &&SummaryRow| row.n_pairs < row.n_runs;
-    let n = summary.iter().filter(differs).count();
+/// Returns a note about rows without a test, because the seeds do not vary the runs.
+fn identical(summary: &[SummaryRow]) -> Option<String> {
+    let n = summary.iter().filter(|row| row.is_identical).count();
     (0 < n).then(|| {
-        "Some ratios include fewer runs than the means: only seeds that the baseline finished too are paired.".to_owned()
+        "The runs of all seeds are identical on some workloads: they are one observation, without interval, test and verdict.".to_owned()
     })
 }
 

@@ -9,6 +9,7 @@ use std::path::PathBuf;
 use base::{Nanos, StopFlag};
 use journal::{Header, PolicyUsed, RunEnd, RunStatus};
 use report::{Report, ReportBuilder};
+use sched::StopCause;
 
 use crate::oracle;
 
@@ -38,6 +39,7 @@ impl SimBench {
                 Completion::Stopped => RunStatus::Interrupted,
                 Completion::Failed => RunStatus::Failed,
             },
+            stopped_by: (metrics.status == Completion::Stopped).then_some(StopCause::TimeLimit),
             error: metrics.error.clone(),
             wall: metrics.makespan,
             own_cpu: None,
@@ -80,6 +82,7 @@ impl SimBench {
             dir: PathBuf::new(),
             options: BTreeMap::new(),
             replay_of: None,
+            command: None,
         })
     }
 }

@@ -10,11 +10,16 @@
 //!   ranks           3     2     1     4         sums of 9 or 10, or 0 or 1:  4 of 16 assignments, p = 0.25
 //! ```
 //!
-//! Differences of zero are excluded. Equal absolute values share their mean rank.
+//! Differences of zero are excluded. Equal absolute values share their mean rank. An infinite difference is a pair in
+//! which one of the runs did not finish: it has the largest rank, which infinite differences share. Two runs that did
+//! not finish are a difference of zero.
 //!
 //! The verdicts better and worse require two conditions: the confidence interval of the ratio excludes 1, and the
 //! corrected p-value is below 5 %. The interval alone ignores the number of policies; the test alone ignores the size
-//! of the difference. Every other comparison is inconclusive, which does not mean that both policies are equal.
+//! of the difference. If a run did not finish, the ratio has no interval, and the verdict requires only the test: the
+//! policy with the larger sum of ranks is slower. Every other comparison is inconclusive, which does not mean that both policies are equal.
+
+use std::cmp::Ordering;
 
 use super::ConfidenceInterval;
 use super::distributions::normal;
@@ -37,6 +42,17 @@ pub enum PairedVerdict {
 }
 
 impl PairedVerdict {
+    /// Creates the verdict from the differences, some of which are infinite, and the corrected p-value.
+    pub fn of_ranks(differences: &[f64], p: f64) -> Self {
+        let (ranks, below) = ranks(differences);
+        let total: u64 = ranks.iter().sum();
+        match (2 * below).cmp(&total) {
+            Ordering::Greater if p < P_MAX => PairedVerdict::Better,
+            Ordering::Less if p < P_MAX => PairedVerdict::Worse,
+            _ => PairedVerdict::Inconclusive,
+        }
+    }
+
     /// Creates the verdict from the interval of the ratio to the baseline and the corrected p-value.
     pub fn of(ratio: Option<ConfidenceInterval>, p: f64) -> Self {
         match ratio {
@@ -69,7 +85,7 @@ pub fn signed_rank(differences: &[f64]) -> f64 {
 fn ranks(differences: &[f64]) -> (Vec<u64>, u64) {
     let mut sizes: Vec<(f64, bool)> = differences
         .iter()
-        .filter(|difference| **difference != 0.0 && difference.is_finite())
+        .filter(|difference| **difference != 0.0 && !difference.is_nan())
         .map(|difference| (difference.abs(), *difference < 0.0))
         .collect();
     sizes.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -153,6 +169,34 @@ mod tests {
         assert!(close(signed_rank(&[0.0, 0.0, 1.0, 2.0]), 0.5));
         assert!(close(signed_rank(&[0.0; 4]), 1.0));
         assert!(close(signed_rank(&[]), 1.0));
+    }
+
+    #[test]
+    fn infinite_differences_share_the_largest_rank() {
+        let inf = f64::INFINITY;
+        // The ranks are 1, 2.5 and 2.5. Sums of 1 or less: 2 of 8 assignments on each side.
+        assert!(close(signed_rank(&[-0.1, inf, inf]), 0.5));
+        assert!(close(signed_rank(&[inf; 6]), 2.0 / 64.0));
+        assert_eq!(PairedVerdict::of_ranks(&[inf; 6], 0.03), PairedVerdict::Worse);
+        assert_eq!(PairedVerdict::of_ranks(&[-inf; 6], 0.03), PairedVerdict::Better);
+        assert_eq!(PairedVerdict::of_ranks(&[inf, -inf], 0.01), PairedVerdict::Inconclusive);
+        assert_eq!(PairedVerdict::of_ranks(&[inf; 6], 0.06), PairedVerdict::Inconclusive);
+    }
+
+    #[test]
+    fn at_most_5_percent_of_equal_pairs_with_failed_runs_are_significant() {
+        let mut rng = Rng::new(6);
+        let side = |rng: &mut Rng| if rng.unit() < 0.3 { f64::INFINITY } else { rng.unit() };
+        let trial = |_: &usize| {
+            let pair = |rng: &mut Rng| {
+                let (one, other) = (side(rng), side(rng));
+                if one == other { 0.0 } else { one - other }
+            };
+            let differences: Vec<f64> = (0..12).map(|_| pair(&mut rng)).collect();
+            signed_rank(&differences) < 0.05
+        };
+        let n_significant = (0..2000).filter(trial).count();
+        assert!(n_significant <= 120, "{n_significant} of 2000; 100 are expected at most");
     }
 
     #[test]

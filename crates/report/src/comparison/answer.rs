@@ -62,7 +62,7 @@ impl Comparison {
             ("Also faster", Some(ComparisonVerdict::Better)),
             ("Slower", Some(ComparisonVerdict::Worse)),
             ("No significant difference", Some(ComparisonVerdict::Inconclusive)),
-            ("Not comparable", None),
+            ("Not tested", None),
         ];
         let sentence = |(head, verdict): (&str, Option<ComparisonVerdict>)| {
             let of_group =
@@ -85,12 +85,31 @@ impl Comparison {
 }
 
 impl PolicyRow {
-    /// Returns the verdict as a phrase: `is 5.20 % faster than linux (ratio …)`.
-    pub(super) fn to_text(&self, baseline: &str) -> String {
-        let Some(ratio) = self.ratio_to_baseline else {
+    /// Returns the verdict of a policy without a ratio, because runs did not finish.
+    fn without_ratio(&self, baseline: &str) -> String {
+        let Some(reason) = self.ratio_absent_because.as_ref().filter(|_| self.n_seeds != 0) else {
             return "has no run that can be paired with the baseline".to_owned();
         };
+        let text = match self.verdict {
+            Some(ComparisonVerdict::Better) => format!("is faster than {baseline}"),
+            Some(ComparisonVerdict::Worse) => format!("is slower than {baseline}"),
+            _ => format!("shows no significant difference from {baseline}"),
+        };
+        format!("{text} (no ratio: {reason})")
+    }
+
+    /// Returns the verdict as a phrase: `is 5.20 % faster than linux (ratio …)`.
+    pub(super) fn to_text(&self, baseline: &str) -> String {
+        let Some(ratio) = self.ratio_to_baseline else { return self.without_ratio(baseline) };
         let difference = percent((ratio - 1.0).abs());
+        if self.is_identical {
+            let word = if ratio < 1.0 { "faster" } else { "slower" };
+            let text = format!("is {difference} {word} than {baseline}");
+            let text = if ratio == 1.0 { format!("takes as long as {baseline}") } else { text };
+            return format!(
+                "{text}, but the runs of all seeds are identical: one observation, no interval"
+            );
+        }
         let text = match self.verdict {
             Some(ComparisonVerdict::Better) if ratio <= 0.5 => {
                 format!("is {} times as fast as {baseline}", format::ratio(1.0 / ratio))

@@ -139,7 +139,8 @@ fn method(all: &Comparison) -> String {
         "Every policy runs on every workload with the same seeds, and runs with the same seed are paired. The \
          ratio is the ratio of the mean makespans of the paired seeds; its confidence interval is a bootstrap over the pairs. \
          A verdict is better or worse if the interval excludes 1 and the signed-rank test of the pairs, with Holm's \
-         correction for the number of policies, gives p below 0.05. Every other verdict is inconclusive, which does not \
+         correction for the number of policies, gives p below 0.05. A run that did not finish is the slowest in the test and \
+         removes the ratio; the verdict is then that of the test. Every other verdict is inconclusive, which does not \
          mean equal. With {} in addition to the baseline, fewer than {} seeds are always inconclusive.",
         counted(setting.policies.len() - 1, "policy"),
         setting.n_pairs_needed
@@ -179,7 +180,7 @@ const COLUMNS: [RecordColumn<SummaryRow>; 18] = [
     ("median_s", Right, |row| TableCell::number(row.median_s, four_digits)),
     ("ci95_s", Right, |row| interval(row.ci95_s.as_deref())),
     ("variation", Right, |row| TableCell::number(row.variation, percent)),
-    ("ratio_to_baseline", Right, |row| TableCell::number(row.ratio_to_baseline, format::ratio)),
+    ("ratio_to_baseline", Right, ratio_cell),
     ("ratio_ci95", Right, |row| interval(row.ratio_ci95.as_deref())),
     ("p_holm", Right, |row| number(row.p_holm, 4)),
     ("verdict", Left, verdict_cell),
@@ -204,8 +205,17 @@ fn policy_cell(row: &SummaryRow) -> TableCell {
     TableCell::html(&row.policy, format!("<a href=\"{path}\" title=\"{title}\">{policy}</a>"))
 }
 
+/// Returns the ratio, or why it is absent.
+fn ratio_cell(row: &SummaryRow) -> TableCell {
+    match (row.ratio_to_baseline, &row.ratio_absent_because) {
+        (None, Some(reason)) => TableCell::from(reason.as_str()),
+        (ratio, _) => TableCell::number(ratio, format::ratio),
+    }
+}
+
 fn verdict_cell(row: &SummaryRow) -> TableCell {
-    let word = row.verdict.map_or("baseline", ComparisonVerdict::name);
+    let absent = if row.is_identical { "identical runs" } else { "baseline" };
+    let word = row.verdict.map_or(absent, ComparisonVerdict::name);
     TableCell::html(word, verdict((sign(row.verdict), class(row.verdict)), word))
 }
 

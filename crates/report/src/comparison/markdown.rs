@@ -25,7 +25,9 @@ impl Comparison {
             ci(ends, digits, "–").unwrap_or_else(|| ABSENT.to_owned())
         };
         let is_baseline = row.policy == self.setting.baseline;
-        let verdict = row.verdict.map_or(ABSENT, |verdict| verdict.name());
+        let absent = if row.is_identical { "identical runs" } else { ABSENT };
+        let verdict = row.verdict.map_or(absent, |verdict| verdict.name());
+        let no_ratio = row.ratio_absent_because.as_deref().unwrap_or(ABSENT);
         [
             row.policy.clone(),
             row.workload.clone(),
@@ -34,7 +36,7 @@ impl Comparison {
             interval(row.ci95_s.as_deref(), digits),
             seconds(row.min_s),
             seconds(row.max_s),
-            or_absent(row.ratio_to_baseline, format::ratio),
+            row.ratio_to_baseline.map_or(no_ratio.to_owned(), format::ratio),
             if is_baseline { String::new() } else { interval(row.ratio_ci95.as_deref(), 3) },
             if is_baseline { "baseline" } else { verdict }.to_owned(),
         ]

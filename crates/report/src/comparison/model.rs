@@ -30,6 +30,7 @@ record! {
         n_runs: u64, "Runs", Count, "Number of runs of the comparison.";
         n_runs_done: u64, "Runs done", Count, "Number of completed runs. If it is smaller than the number of runs, the comparison was interrupted, and the same command continues it.";
         n_pairs_needed: u64, "Pairs needed", Count, "Minimum number of seeds for a verdict other than inconclusive: with fewer pairs the signed-rank test cannot reach significance.";
+        command: Option<String>, "Repeat with", Plain, "The command that repeats the comparison, quoted for a shell, without options of the output.";
         options: Vec<OptionRow>, "Options", Plain, "Other options of all runs.";
     }
 }
@@ -55,8 +56,11 @@ record! {
     PolicyRow {
         policy: String, "Policy", Plain, "The policy with its parameters, as on the command line.";
         is_baseline: bool, "Baseline", Plain, "Whether this policy is the baseline.";
-        n_seeds: u64, "Seeds", Count, "Seeds with which this policy and the baseline finished every workload. The values over all workloads use these seeds.";
-        ratio_to_baseline: Option<f64>, "Ratio", Plain, "Geometric mean over the workloads of the ratios to the baseline; below 1 is faster. Absent without pairs.";
+        n_seeds: u64, "Seeds", Count, "Seeds with which this policy and the baseline ran on every workload. The values over all workloads use these seeds.";
+        n_failed: u64, "Failed", Count, "Number of runs that did not finish: a job failed, the time limit was reached, or the policy aborted.";
+        is_identical: bool, "Identical", Plain, "Whether the pairs of all seeds are identical on every workload; false for the baseline. Identical pairs are one observation, without interval, test and verdict.";
+        ratio_to_baseline: Option<f64>, "Ratio", Plain, "Geometric mean over the workloads of the ratios to the baseline; below 1 is faster. Absent without pairs, and if a run of a pair did not finish.";
+        ratio_absent_because: Option<String>, "No ratio", Plain, "Why the ratio is absent.";
         ratio_ci95: Option<Vec<f64>>, "95 % interval", Plain, "95 % confidence interval of the ratio: two ends.";
         p: Option<f64>, "p", Plain, "p-value over all workloads: signed-rank test with the seeds as blocks, with Holm's correction for the number of policies.";
         verdict: Option<ComparisonVerdict>, "Verdict", Plain, "Verdict over all workloads; absent for the baseline.";
@@ -76,20 +80,22 @@ record! {
     SummaryRow {
         policy: String, "Policy", Plain, "The policy with its parameters, as on the command line.";
         workload: String, "Workload", Plain, "The workload.";
-        n_runs: u64, "Runs", Count, "Number of finished runs, which all values use.";
-        n_excluded: u64, "Excluded", Count, "Number of completed runs that no value uses: a job failed, the time limit was reached, or the policy aborted.";
+        n_runs: u64, "Runs", Count, "Number of finished runs. Makespans, slowdowns and costs are those of these runs.";
+        n_failed: u64, "Failed", Count, "Number of runs that did not finish: a job failed, the time limit was reached, or the policy aborted. The test ranks them as slowest.";
         mean_s: Option<f64>, "Mean", Seconds, "Mean makespan.";
         median_s: Option<f64>, "Median", Seconds, "Median makespan.";
-        ci95_s: Option<Vec<f64>>, "95 % interval of the mean", Seconds, "95 % confidence interval of the mean makespan: two ends. Absent with fewer than two runs.";
+        ci95_s: Option<Vec<f64>>, "95 % interval of the mean", Seconds, "95 % confidence interval of the mean makespan: two ends. Absent with fewer than two runs, and if all runs are identical.";
         min_s: Option<f64>, "Shortest", Seconds, "Shortest makespan.";
         max_s: Option<f64>, "Longest", Seconds, "Longest makespan.";
         variation: Option<f64>, "Variation", Share, "Coefficient of variation of the makespan: standard deviation divided by the mean.";
-        ratio_to_baseline: Option<f64>, "Ratio", Plain, "Mean makespan divided by that of the baseline, over the seeds with which both finished; below 1 is faster.";
-        ratio_ci95: Option<Vec<f64>>, "95 % interval", Plain, "95 % confidence interval of the ratio: two ends.";
-        n_pairs: u64, "Pairs", Count, "Number of seeds with which the policy and the baseline finished.";
-        p: Option<f64>, "p", Plain, "p-value of the signed-rank test of the pairs.";
+        is_identical: bool, "Identical", Plain, "Whether the pairs of all seeds are identical; false for the baseline. Identical pairs are one observation, without interval, test and verdict.";
+        ratio_to_baseline: Option<f64>, "Ratio", Plain, "Mean makespan divided by that of the baseline, over the pairs; below 1 is faster. Absent if a run of a pair did not finish.";
+        ratio_absent_because: Option<String>, "No ratio", Plain, "Why the ratio is absent.";
+        ratio_ci95: Option<Vec<f64>>, "95 % interval", Plain, "95 % confidence interval of the ratio: two ends; absent if all pairs are identical.";
+        n_pairs: u64, "Pairs", Count, "Number of seeds with which the policy and the baseline ran.";
+        p: Option<f64>, "p", Plain, "p-value of the signed-rank test of the pairs, in which a run that did not finish is the slowest; absent if all pairs are identical.";
         p_holm: Option<f64>, "p, corrected", Plain, "The p-value with Holm's correction for the number of policies on this workload. The verdict uses it.";
-        verdict: Option<ComparisonVerdict>, "Verdict", Plain, "Verdict against the baseline; absent for the baseline.";
+        verdict: Option<ComparisonVerdict>, "Verdict", Plain, "Verdict against the baseline; absent for the baseline, and if all pairs are identical.";
         oracle_gap: Option<f64>, "Above the oracle", Share, "Excess of the mean makespan over that of the policy oracle, the best known placement of each run; absent without runs of the oracle.";
         slowdown: Option<f64>, "Slowdown", Plain, "Mean slowdown of all jobs of all runs; absent if no job was measured alone.";
         unfairness: Option<f64>, "Unfairness", Plain, "Mean unfairness of the runs.";
@@ -106,8 +112,8 @@ record! {
 names! {
     /// Verdict on a policy against the baseline.
     ComparisonVerdict {
-        Better "better" "Faster: the confidence interval of the ratio is below 1, and the corrected p-value is below 0.05.";
-        Worse "worse" "Slower: the confidence interval of the ratio is above 1, and the corrected p-value is below 0.05.";
+        Better "better" "Faster: the corrected p-value is below 0.05, and the confidence interval of the ratio is below 1 or, without a ratio, the baseline has the larger ranks.";
+        Worse "worse" "Slower: the corrected p-value is below 0.05, and the confidence interval of the ratio is above 1 or, without a ratio, the policy has the larger ranks.";
         Inconclusive "inconclusive" "These runs show no significant difference, which does not mean that both policies are equal.";
     }
 }
@@ -149,8 +155,8 @@ names! {
     /// Completion status of a run of a comparison.
     RunCompletion {
         Finished "finished" "All jobs ended successfully.";
-        Failed "failed" "A job failed or the policy aborted. The run is excluded from all values.";
-        Stopped "stopped" "The time limit was reached. The run is excluded from all values.";
+        Failed "failed" "A job failed or the policy aborted. The test ranks the run as slowest; the other values omit it.";
+        Stopped "stopped" "The time limit was reached. The test ranks the run as slowest; the other values omit it.";
     }
 }
 

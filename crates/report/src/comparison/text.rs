@@ -6,7 +6,7 @@ use super::{Comparison, ComparisonVerdict};
 use crate::format::{
     self, ABSENT, bytes, ci, counted, fixed, n_decimals, or_absent, signed_percent,
 };
-use crate::table::{Align, ReportTable, fold};
+use crate::table::{Align, ReportTable, fold, fold_command};
 
 /// Number of workloads with a table of their own. The page and the JSON have all workloads.
 const N_WORKLOADS_SHOWN: usize = 20;
@@ -40,27 +40,44 @@ fn head(comparison: &Comparison, width: usize) -> String {
         counted(setting.policies.len(), setting.compared.noun()),
         base::counted_noun(setting.workloads.len(), "workload"),
         base::counted_noun(setting.seeds.len(), "seed"),
-        setting.machine,
+        if setting.machine.is_empty() { "a machine without name" } else { &setting.machine },
         if setting.host == "sim" { "simulated" } else { "live" },
         base::counted_noun(setting.n_cpus, "CPU"),
         setting.n_runs_done,
         setting.n_runs,
     );
-    fold(&text, width, "compared: ", 10) + &fold(&setting.baseline, width, "baseline: ", 10)
+    let repeat = setting.command.as_ref();
+    let repeat = repeat.map(|command| fold_command(command, width, "repeat:   "));
+    fold(&text, width, "compared: ", 10)
+        + &fold(&setting.baseline, width, "baseline: ", 10)
+        + &repeat.unwrap_or_default()
 }
 
-/// Returns the ratio, the confidence interval and the verdict; the baseline has no interval and no verdict.
-fn ratio_cells(
-    is_baseline: bool,
+/// Ratio to the baseline with its interval and verdict.
+struct Ratio<'a> {
     ratio: Option<f64>,
-    within: Option<&[f64]>,
+    absent_because: Option<&'a str>,
+    within: Option<&'a [f64]>,
     verdict: Option<ComparisonVerdict>,
-) -> [String; 3] {
-    if is_baseline {
-        return ["1".to_owned(), String::new(), "baseline".to_owned()];
+    is_identical: bool,
+}
+
+impl Ratio<'_> {
+    /// Returns the ratio, the confidence interval and the verdict; the baseline has no interval and no verdict.
+    fn cells(&self, is_baseline: bool) -> [String; 3] {
+        if is_baseline {
+            return ["1".to_owned(), String::new(), "baseline".to_owned()];
+        }
+        let ratio = match (self.ratio, self.absent_because) {
+            (None, Some(reason)) => reason.to_owned(),
+            (ratio, _) => or_absent(ratio, format::ratio),
+        };
+        let verdict = match self.verdict {
+            None if self.is_identical => "identical runs",
+            verdict => verdict.map_or(ABSENT, ComparisonVerdict::name),
+        };
+        [ratio, interval(self.within, 3), verdict.to_owned()]
     }
-    let verdict = verdict.map_or(ABSENT, ComparisonVerdict::name);
-    [or_absent(ratio, format::ratio), interval(within, 3), verdict.to_owned()]
 }
 
 fn interval(ends: Option<&[f64]>, digits: usize) -> String {
@@ -93,8 +110,14 @@ fn makespans(comparison: &Comparison, workload: &str, width: usize) -> String {
             or_absent(row.mean_s, |mean| fixed(mean, digits)),
             interval(row.ci95_s.as_deref(), digits),
         ]);
-        let within = row.ratio_ci95.as_deref();
-        cells.extend(ratio_cells(is_baseline, row.ratio_to_baseline, within, row.verdict));
+        let ratio = Ratio {
+            ratio: row.ratio_to_baseline,
+            absent_because: row.ratio_absent_because.as_deref(),
+            within: row.ratio_ci95.as_deref(),
+            verdict: row.verdict,
+            is_identical: row.is_identical,
+        };
+        cells.extend(ratio.cells(is_baseline));
         cells.extend(has_gaps.then(|| or_absent(row.oracle_gap, signed_percent)));
         table.row(cells);
     }
@@ -114,9 +137,15 @@ fn overall(comparison: &Comparison, width: usize) -> String {
     ]);
     for row in &comparison.policies {
         let count = |n: u64| if row.is_baseline { String::new() } else { n.to_string() };
-        let within = row.ratio_ci95.as_deref();
+        let ratio = Ratio {
+            ratio: row.ratio_to_baseline,
+            absent_because: row.ratio_absent_because.as_deref(),
+            within: row.ratio_ci95.as_deref(),
+            verdict: row.verdict,
+            is_identical: row.is_identical,
+        };
         let mut cells = vec![row.policy.clone()];
-        cells.extend(ratio_cells(row.is_baseline, row.ratio_to_baseline, within, row.verdict));
+        cells.extend(ratio.cells(row.is_baseline));
         cells.extend([row.n_better, row.n_worse, row.n_inconclusive].map(count));
         table.row(cells);
     }

@@ -6,11 +6,10 @@ use report::comparison::{
     SummaryRow,
 };
 
-use super::{Cells, MakespanPairs, SummaryContext};
+use super::{Cells, PairedRuns, SummaryContext};
 use crate::compare::{Column, Completion, ControllerTraffic, OracleSearch, RunKey, RunMetrics};
 use crate::stats::{
-    ConfidenceInterval, PairedVerdict, holm, interval, mean, mean_of, median, signed_rank,
-    unfairness, variation,
+    ConfidenceInterval, PairedVerdict, holm, interval, mean, mean_of, median, unfairness, variation,
 };
 
 pub(super) fn ends(interval: ConfidenceInterval) -> Vec<f64> {
@@ -123,30 +122,23 @@ fn controllers(runs: &[&RunMetrics]) -> Vec<ControllerRow> {
 
 /// Returns one row per policy and workload, sorted by workload, then policy.
 pub(super) fn summary(cells: &Cells<'_>, about: &SummaryContext<'_>) -> Vec<SummaryRow> {
-    let mut rows = Vec::new();
-    for workload in 0..cells.plan.workloads.len() {
-        let of_workload: Vec<SummaryRow> = (0..cells.plan.columns.len())
-            .map(|column| row(cells, about, column, workload))
-            .collect();
-        rows.extend(with_verdicts(cells, of_workload));
-    }
-    rows
+    (0..cells.plan.workloads.len())
+        .flat_map(|workload| of_workload(cells, about, workload))
+        .collect()
 }
 
-/// Adds the verdicts of one workload, with p-values corrected for the number of policies.
-fn with_verdicts(cells: &Cells<'_>, mut rows: Vec<SummaryRow>) -> Vec<SummaryRow> {
-    let tested: Vec<usize> = (0..rows.len())
-        .filter(|idx| *idx != cells.plan.baseline && rows[*idx].p.is_some())
-        .collect();
+/// Returns the rows of one workload, with p-values corrected for the number of policies.
+fn of_workload(cells: &Cells<'_>, about: &SummaryContext<'_>, workload: usize) -> Vec<SummaryRow> {
+    let columns = 0..cells.plan.columns.len();
+    let pairs_of = |column| PairedRuns::of_workload(cells.pairs(column, workload).into_values());
+    let pairs: Vec<PairedRuns> = columns.clone().map(pairs_of).collect();
+    let mut rows: Vec<SummaryRow> =
+        columns.map(|column| row(cells, about, (column, workload), &pairs[column])).collect();
+    let tested: Vec<usize> = (0..rows.len()).filter(|idx| rows[*idx].p.is_some()).collect();
     let ps: Vec<f64> = tested.iter().filter_map(|idx| rows[*idx].p).collect();
     for (idx, p) in tested.into_iter().zip(holm(&ps)) {
-        let ends = rows[idx].ratio_ci95.as_deref();
-        let within = match ends {
-            Some([low, high]) => Some(ConfidenceInterval { low: *low, high: *high }),
-            _ => None,
-        };
         rows[idx].p_holm = Some(p);
-        rows[idx].verdict = Some(word(PairedVerdict::of(within, p)));
+        rows[idx].verdict = Some(word(pairs[idx].verdict(p)));
     }
     rows
 }
@@ -154,8 +146,8 @@ fn with_verdicts(cells: &Cells<'_>, mut rows: Vec<SummaryRow>) -> Vec<SummaryRow
 fn row(
     cells: &Cells<'_>,
     about: &SummaryContext<'_>,
-    column: usize,
-    workload: usize,
+    (column, workload): (usize, usize),
+    pairs: &PairedRuns,
 ) -> SummaryRow {
     let plan = cells.plan;
     let series = cells.series(column, workload);
@@ -168,29 +160,26 @@ fn row(
         metrics.iter().map(|metrics| known_slowdowns(metrics, workload, about)).collect();
     let of_mean =
         |indices: &[usize]| mean(&indices.iter().map(|idx| times[*idx]).collect::<Vec<_>>());
-    let pairs: MakespanPairs = cells.pairs(column, workload);
-    let all: Vec<usize> = (0..pairs.len()).collect();
-    let ratio = (0 < pairs.len()).then(|| pairs.ratio_of_means(&all));
     let is_baseline = column == plan.baseline;
+    let is_one_observation = times.windows(2).all(|pair| pair[0] == pair[1]);
     let median_run = series.median();
     SummaryRow {
         policy: plan.columns[column].text.clone(),
         workload: plan.workloads[workload].clone(),
         n_runs: times.len() as u64,
-        n_excluded: series.unfinished_runs().count() as u64,
+        n_failed: series.unfinished_runs().count() as u64,
         mean_s: has_any.then(|| mean(&times)),
         median_s: has_any.then(|| median(&times)),
-        ci95_s: interval(times.len(), of_mean).map(ends),
+        ci95_s: interval(times.len(), of_mean).filter(|_| !is_one_observation).map(ends),
         min_s: times.iter().copied().min_by(f64::total_cmp),
         max_s: times.iter().copied().max_by(f64::total_cmp),
         variation: variation(&times),
-        ratio_to_baseline: ratio,
-        ratio_ci95: match is_baseline {
-            true => None,
-            false => interval(pairs.len(), |indices| pairs.ratio_of_means(indices)).map(ends),
-        },
-        n_pairs: pairs.len() as u64,
-        p: (!is_baseline && 0 < pairs.len()).then(|| signed_rank(&pairs.log_ratios())),
+        is_identical: !is_baseline && pairs.is_identical(),
+        ratio_to_baseline: pairs.ratio(),
+        ratio_absent_because: pairs.ratio_absent_because(),
+        ratio_ci95: pairs.interval().filter(|_| !is_baseline).map(ends),
+        n_pairs: pairs.n_seeds() as u64,
+        p: pairs.p().filter(|_| !is_baseline),
         p_holm: None,
         verdict: None,
         oracle_gap: oracle_gap(cells, &times, workload),

@@ -50,6 +50,7 @@ fn summary_of(lines: &str) -> Comparison {
         machine: &Machine::synthetic("cores=2").expect("a machine"),
         jobs: &[workload.jobs],
         alone: &[vec![Some(Nanos::from_secs(1)), Some(Nanos::from_secs(2))]],
+        command: None,
         options: &BTreeMap::new(),
         timelines: &BTreeMap::new(),
     };
@@ -66,10 +67,10 @@ fn check(lines: &str, expected: Expect) {
             .as_ref()
             .map_or("-".to_owned(), |ends| format!("{:.3}-{:.3}", ends[0], ends[1]));
         text += &format!(
-            "{} n={} out={} mean={} median={} ratio={} ({ends}) p={} holm={} {} oracle={} slow={} unfair={}\n",
+            "{} n={} failed={} mean={} median={} ratio={} ({ends}) p={} holm={} {} oracle={} slow={} unfair={}\n",
             row.policy,
             row.n_runs,
-            row.n_excluded,
+            row.n_failed,
             three(row.mean_s),
             three(row.median_s),
             three(row.ratio_to_baseline),
@@ -94,9 +95,9 @@ fn a_policy_faster_on_every_seed_is_better_with_its_distance_to_the_oracle() {
         oracle   8   9  10  11  12  13  14  15
         ",
         expect![[r#"
-            linux n=8 out=0 mean=13.500 median=13.500 ratio=1.000 (-) p=- holm=- - oracle=0.174 slow=6.750 unfair=1.000
-            test n=8 out=0 mean=12.500 median=12.500 ratio=0.926 (0.912-0.935) p=0.008 holm=0.016 better oracle=0.087 slow=6.250 unfair=1.000
-            oracle n=8 out=0 mean=11.500 median=11.500 ratio=0.852 (0.824-0.870) p=0.008 holm=0.016 better oracle=0.000 slow=5.750 unfair=1.000
+            linux n=8 failed=0 mean=13.500 median=13.500 ratio=1.000 (-) p=- holm=- - oracle=0.174 slow=6.750 unfair=1.000
+            test n=8 failed=0 mean=12.500 median=12.500 ratio=0.926 (0.912-0.935) p=0.008 holm=0.016 better oracle=0.087 slow=6.250 unfair=1.000
+            oracle n=8 failed=0 mean=11.500 median=11.500 ratio=0.852 (0.824-0.870) p=0.008 holm=0.016 better oracle=0.000 slow=5.750 unfair=1.000
         "#]],
     );
 }
@@ -110,9 +111,10 @@ fn mixed_and_zero_differences_are_inconclusive() {
         same   10  10  10  10  10  10  10  10
         ",
         expect![[r#"
-            linux n=8 out=0 mean=10.000 median=10.000 ratio=1.000 (-) p=- holm=- - oracle=- slow=5.000 unfair=1.000
-            some n=8 out=0 mean=10.000 median=10.000 ratio=1.000 (0.925-1.075) p=0.281 holm=0.562 inconclusive oracle=- slow=5.000 unfair=1.000
-            same n=8 out=0 mean=10.000 median=10.000 ratio=1.000 (1.000-1.000) p=1.000 holm=1.000 inconclusive oracle=- slow=5.000 unfair=1.000
+            linux n=8 failed=0 mean=10.000 median=10.000 ratio=1.000 (-) p=- holm=- - oracle=- slow=5.000 unfair=1.000
+            some n=8 failed=0 mean=10.000 median=10.000 ratio=1.000 (0.925-1.075) p=0.281 holm=0.281 inconclusive oracle=- slow=5.000 unfair=1.000
+            same n=8 failed=0 mean=10.000 median=10.000 ratio=1.000 (-) p=- holm=- - oracle=- slow=5.000 unfair=1.000
+            note: The runs of all seeds are identical on some workloads: they are one observation, without interval, test and verdict.
         "#]],
     );
 }
@@ -121,30 +123,74 @@ fn mixed_and_zero_differences_are_inconclusive() {
 fn too_few_seeds_give_no_verdict_and_a_note() {
     check(
         "
-        linux  10  10  10
+        linux  10  10  10.2
         test    5   5   5
         ",
         expect![[r#"
-            linux n=3 out=0 mean=10.000 median=10.000 ratio=1.000 (-) p=- holm=- - oracle=- slow=5.000 unfair=1.000
-            test n=3 out=0 mean=5.000 median=5.000 ratio=0.500 (0.500-0.500) p=0.250 holm=0.250 inconclusive oracle=- slow=2.500 unfair=1.000
+            linux n=3 failed=0 mean=10.067 median=10.000 ratio=1.000 (-) p=- holm=- - oracle=- slow=5.033 unfair=1.000
+            test n=3 failed=0 mean=5.000 median=5.000 ratio=0.497 (0.490-0.500) p=0.250 holm=0.250 inconclusive oracle=- slow=2.500 unfair=1.000
             note: 3 seeds are too few for a verdict: all differences can have the same sign by chance. With one policy besides the baseline use 6 or more.
         "#]],
     );
 }
 
 #[test]
-fn failed_and_unfinished_runs_are_excluded_and_only_pairs_are_compared() {
+fn a_failed_run_is_ranked_as_slowest_and_removes_the_ratio() {
     check(
         "
         linux  10  10  x   10  10  10  10  10  10
         test    9   x  9    9   9   9   9   9   -
         ",
         expect![[r#"
-            linux n=8 out=1 mean=10.000 median=10.000 ratio=1.000 (-) p=- holm=- - oracle=- slow=5.000 unfair=1.000
-            test n=7 out=1 mean=9.000 median=9.000 ratio=0.900 (0.900-0.900) p=0.031 holm=0.031 better oracle=- slow=4.500 unfair=1.000
+            linux n=8 failed=1 mean=10.000 median=10.000 ratio=- (-) p=- holm=- - oracle=- slow=5.000 unfair=1.000
+            test n=7 failed=1 mean=9.000 median=9.000 ratio=- (-) p=0.188 holm=0.188 inconclusive oracle=- slow=4.500 unfair=1.000
             note: Interrupted: 17 of 18 runs are done; the same command with the same directory resumes the comparison.
-            note: 2 runs are excluded from all metrics; the first is test on w with seed 2: it failed.
-            note: Some ratios include fewer runs than the means: only seeds that the baseline finished too are paired.
+            note: 2 runs did not finish. Means and costs omit such runs, the test ranks them as slowest, and their policy has no ratio on the workload; the first is test on w with seed 2: it failed.
+        "#]],
+    );
+}
+
+#[test]
+fn a_policy_that_fails_on_many_seeds_is_worse_although_its_other_runs_are_faster() {
+    check(
+        "
+        linux  10.0 10.1 10.2 10.3 10.4 10.5 10.6 10.7
+        test      9    x    x    x    x    x    x    x
+        ",
+        expect![[r#"
+            linux n=8 failed=0 mean=10.350 median=10.350 ratio=1.000 (-) p=- holm=- - oracle=- slow=5.175 unfair=1.000
+            test n=1 failed=7 mean=9.000 median=9.000 ratio=- (-) p=0.016 holm=0.016 worse oracle=- slow=4.500 unfair=1.000
+            note: 7 runs did not finish. Means and costs omit such runs, the test ranks them as slowest, and their policy has no ratio on the workload; the first is test on w with seed 2: it failed.
+        "#]],
+    );
+}
+
+#[test]
+fn runs_that_fail_under_both_policies_are_no_difference() {
+    check(
+        "
+        linux  10.0 10.1 10.2 10.3 10.4 10.5 10.6    x
+        test    9.0  9.1  9.2  9.3  9.4  9.5  9.6    x
+        ",
+        expect![[r#"
+            linux n=7 failed=1 mean=10.300 median=10.300 ratio=- (-) p=- holm=- - oracle=- slow=5.150 unfair=1.000
+            test n=7 failed=1 mean=9.300 median=9.300 ratio=- (-) p=0.016 holm=0.016 better oracle=- slow=4.650 unfair=1.000
+            note: 2 runs did not finish. Means and costs omit such runs, the test ranks them as slowest, and their policy has no ratio on the workload; the first is linux on w with seed 8: it failed.
+        "#]],
+    );
+}
+
+#[test]
+fn identical_runs_are_one_observation_without_verdict() {
+    check(
+        "
+        linux  10 10 10 10 10 10 10 10 10 10
+        test    9  9  9  9  9  9  9  9  9  9
+        ",
+        expect![[r#"
+            linux n=10 failed=0 mean=10.000 median=10.000 ratio=1.000 (-) p=- holm=- - oracle=- slow=5.000 unfair=1.000
+            test n=10 failed=0 mean=9.000 median=9.000 ratio=0.900 (-) p=- holm=- - oracle=- slow=4.500 unfair=1.000
+            note: The runs of all seeds are identical on some workloads: they are one observation, without interval, test and verdict.
         "#]],
     );
 }
@@ -153,8 +199,9 @@ fn failed_and_unfinished_runs_are_excluded_and_only_pairs_are_compared() {
 fn holm_correction_removes_a_verdict_that_one_policy_alone_would_get() {
     let line = |name: &str, times: &str| format!("{name} {times}\n");
     let (linux, test) = ("10 10 10 10 10 10", "9 9.1 9.2 9.3 9.4 9.5");
+    let other = "10 11 10 9 10 10";
     let verdict = |n_more: usize| {
-        let others: String = (0..n_more).map(|nr| line(&format!("p{nr}"), linux)).collect();
+        let others: String = (0..n_more).map(|nr| line(&format!("p{nr}"), other)).collect();
         summary_of(&(line("linux", linux) + &line("test", test) + &others)).summary[1].verdict
     };
     assert_eq!(verdict(0), Some(ComparisonVerdict::Better));

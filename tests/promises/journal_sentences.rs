@@ -44,6 +44,7 @@ fn write(path: &Path, jobs: &[(&str, u8)], replay_of: Option<&str>, turns: &str)
         jobs: jobs.iter().enumerate().map(job).collect(),
         options: Default::default(),
         replay_of: replay_of.map(str::to_owned),
+        command: None,
     };
     let file = files::NewFile::create(path).expect("can be created");
     JournalWriter::create(file, &header, JournalLimits::default()).expect("can be written");

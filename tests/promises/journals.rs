@@ -59,6 +59,7 @@ pub fn play(
         jobs: host.jobs(),
         options: Default::default(),
         replay_of: None,
+        command: None,
     };
     let mut engine = Engine::new(machine, host.jobs(), policy(spec));
     let mut sinks = make(&header);

@@ -27,5 +27,6 @@ mod simulated;
 mod streams;
 mod toy_host;
 mod undo;
+mod values;
 mod watching;
 mod workloads;

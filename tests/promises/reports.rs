@@ -168,6 +168,7 @@ fn totals_add_up_and_values_that_were_not_measured_are_absent() {
     assert_eq!(report.run.own_cpu_ns, None, "this record has no end");
     let end = RunEnd {
         status: RunStatus::Finished,
+        stopped_by: None,
         error: None,
         wall: Nanos::from_secs(10),
         own_cpu: Some(Nanos::from_millis(5)),

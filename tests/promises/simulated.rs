@@ -28,14 +28,14 @@ const MACHINES: &[&str] = &[
 ];
 
 /// A simulation chosen by its seed.
-struct Simulation {
-    machine: Machine,
-    jobs: Vec<Job>,
-    options: SimOptions,
-    policy: String,
+pub struct Simulation {
+    pub machine: Machine,
+    pub jobs: Vec<Job>,
+    pub options: SimOptions,
+    pub policy: String,
 }
 
-fn simulation(seed: u64) -> Simulation {
+pub fn simulation(seed: u64) -> Simulation {
     let mut rng = Rng::new(seed);
     let mut one_of = |n: usize| rng.below(n as u64) as usize;
     let text = MACHINES[one_of(MACHINES.len())];
@@ -214,7 +214,7 @@ misses_per_1000 = [30.0, 10.0]
 const WORKLOAD: &str = "name = \"w\"\n[[job]]\nname = \"hog\"\ncommand = [\"hog\"]\nprofile = \"hog\"\ncopies = 6\nclass = 9\n";
 
 /// A machine, a profile and a workload.
-const FILES: [(&str, &str); 3] =
+pub const FILES: [(&str, &str); 3] =
     [("m.toml", MACHINE), ("hog.profile.toml", PROFILE), ("w.toml", WORKLOAD)];
 
 const RUN: [&str; 7] = ["run", "w.toml", "--host", "sim", "--machine", "m.toml", "--quiet"];

@@ -177,6 +177,7 @@ impl Scripted {
             status: if is_complete { part.status } else { ExitStatus::Signaled(15) },
             stopped_by_host: !is_complete,
             restarts,
+            oom_killed: false,
             wall: self.at.saturating_sub(job.started),
             user: Nanos(job.used.0 / 10 * 9),
             system: Nanos(job.used.0 / 10),

@@ -18,7 +18,7 @@ use base::JobId;
 use policy::{Threshold, calibrate};
 use report::calibration::{CalibratedProgram, Calibration, FORMAT};
 use report::table::Align::{Left, Right};
-use report::table::ReportTable;
+use report::table::{ReportTable, fold_command};
 use sched::{CounterEvent, JobEvent, JobExit, OutcomeResult, Target};
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
@@ -71,6 +71,9 @@ pub fn main(args: &Args) -> CommandResult {
     let Calibration { th_ref, th_ref_below, th_ref_above, .. } = &calibration;
     writeln!(out, "th_ref:   {th_ref} (between {th_ref_below} and {th_ref_above})")?;
     writeln!(out, "use:      --policy '{}'", calibration.policy)?;
+    if let Some(command) = &calibration.command {
+        write!(out, "{}", fold_command(command, WIDTH, "repeat:   "))?;
+    }
     Ok(())
 }
 
@@ -118,6 +121,7 @@ fn compute(runs: &[SoloRun]) -> anyhow::Result<Calibration> {
     Ok(Calibration {
         format: FORMAT,
         tool: env!("CARGO_PKG_VERSION").to_owned(),
+        command: crate::repeat::command_line(),
         machine: runs.first().map_or(String::new(), |run| run.machine.clone()),
         policy: format!("divided[th_sq={},th_ref={}]", sq.value, refs.value),
         th_sq: sq.value,

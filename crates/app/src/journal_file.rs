@@ -26,6 +26,11 @@ impl JournalFile {
         !self.has_failed
     }
 
+    /// Returns the number of parts that the size limit removed.
+    pub fn n_parts_removed(&self) -> u32 {
+        self.writer.n_parts_removed()
+    }
+
     fn check(&mut self, written: io::Result<()>) {
         // The writer returns only the first error.
         let Err(error) = written else { return };

@@ -20,6 +20,7 @@ mod profile;
 mod profiles;
 mod program_start;
 mod record;
+mod repeat;
 mod replay;
 mod report;
 mod reproduce;

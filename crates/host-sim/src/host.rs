@@ -17,7 +17,7 @@ use std::sync::Arc;
 use base::{JobId, Nanos, NodeId, StopFlag};
 use engine::{Approved, Host};
 use program::{Ending, Job};
-use sched::{Cause, JobEvent, Outcome, PageMigrationEnd, Sample, Turn};
+use sched::{Cause, JobEvent, Outcome, PageMigrationEnd, Sample, StopCause, Turn};
 use topology::Machine;
 
 use crate::build_scripts::{self, ScriptError};
@@ -119,6 +119,7 @@ pub struct SimHost {
     pub(crate) is_first_sample: bool,
     pub(crate) is_quiescent: bool,
     pub(crate) is_stopping: bool,
+    stopped_by: Option<StopCause>,
     pub(crate) last_reported: sampling::LastReported,
     pub(crate) fault_injector: FaultInjector,
     pub(crate) fault_schedule: FaultSchedule,
@@ -221,6 +222,7 @@ impl SimHost {
             is_first_sample: true,
             is_quiescent: false,
             is_stopping: false,
+            stopped_by: None,
             last_reported: sampling::LastReported::default(),
             fault_schedule: FaultSchedule::default(),
             violation: None,
@@ -257,9 +259,17 @@ impl SimHost {
         self.settings
     }
 
-    /// Returns whether the run was stopped early.
-    pub fn was_stopped(&self) -> bool {
-        self.is_stopping
+    /// Returns why the run was stopped before all jobs had ended.
+    pub fn stopped_by(&self) -> Option<StopCause> {
+        self.stopped_by
+    }
+
+    /// Stops the run. A later cause is ignored.
+    pub(crate) fn stop_because(&mut self, cause: StopCause) {
+        if !self.is_stopping {
+            self.stopped_by = Some(cause);
+            self.stop();
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -296,8 +306,10 @@ impl SimHost {
             self.next_interval = Some(next_multiple(now, interval));
         }
         let is_late = self.options.time_limit.is_some_and(|limit| limit.0 <= now);
-        if (is_late || self.options.stop.is_raised()) && !self.is_stopping {
-            self.stop();
+        if self.options.stop.is_raised() {
+            self.stop_because(StopCause::Signal);
+        } else if is_late {
+            self.stop_because(StopCause::TimeLimit);
         }
     }
 
@@ -422,6 +434,7 @@ impl Host for SimHost {
     }
 
     fn stop(&mut self) {
+        self.stopped_by.get_or_insert(StopCause::Error);
         self.is_stopping = true;
         self.agenda.clear();
         for idx in 0..self.slots.len() {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use base::{Bytes, Nanos};
 use program::Job;
-use sched::{JobEvent, Policy, ReasonCode, Sample};
+use sched::{JobEvent, Policy, ReasonCode, Sample, StopCause};
 use topology::Machine;
 
 /// Properties of a run before its first turn.
@@ -35,6 +35,8 @@ pub struct Header {
     pub options: BTreeMap<String, String>,
     /// Id of the replayed run. A replay is open-loop: no plan in its journal was carried out.
     pub replay_of: Option<String>,
+    /// The command that repeats the run, quoted for a shell, without options of the output.
+    pub command: Option<String>,
 }
 
 impl Header {
@@ -76,6 +78,8 @@ impl PolicyUsed {
 pub struct RunEnd {
     /// Status of the run at its end.
     pub status: RunStatus,
+    /// Why the run stopped before all jobs had ended.
+    pub stopped_by: Option<StopCause>,
     /// The error of a failed run.
     pub error: Option<String>,
     /// Duration of the run.

@@ -56,6 +56,7 @@ impl Header {
             policy,
             seed,
             replay_of: Some(self.run_id.clone()),
+            command: None,
             ..self.clone()
         }
     }

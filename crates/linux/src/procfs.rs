@@ -72,6 +72,14 @@ pub fn stat(root: &Path, tid: u32) -> io::Result<ProcStat> {
     parse_stat(&read(&root.join(format!("proc/{tid}/stat")))?).ok_or_else(malformed)
 }
 
+/// Returns the number of OOM kills of the system since boot (`oom_kill` in `/proc/vmstat`); `None` if the kernel does
+/// not report it.
+pub fn n_oom_kills(root: &Path) -> Option<u64> {
+    let text = read(&root.join("proc/vmstat")).ok()?;
+    let text = String::from_utf8_lossy(&text).into_owned();
+    text.lines().find_map(|line| line.strip_prefix("oom_kill ")?.trim().parse().ok())
+}
+
 /// Lists the TIDs of a process, ascending.
 pub fn threads(root: &Path, pid: u32) -> io::Result<Vec<u32>> {
     numbered(&root.join(format!("proc/{pid}/task")))

@@ -10,6 +10,7 @@ record! {
     Calibration {
         format: u32, "Format", Plain, "Version of this format.";
         tool: String, "Version", Plain, "Version of evenkeel that computed the thresholds.";
+        command: Option<String>, "Repeat with", Plain, "The command that repeats the computation, quoted for a shell, without options of the output.";
         machine: String, "Machine", Plain, "Name of the machine of the runs.";
         policy: String, "Policy", Plain, "The policy with these thresholds, in the syntax of --policy.";
         th_sq: u64, "th_sq", Plain, "Threshold of queue-full cycles per second of CPU time: the geometric mean of the adjacent rates below and above.";

@@ -31,6 +31,9 @@ record! {
         started_unix_s: u64, "Started", UnixSeconds, "Wall clock at the start; 0 in a simulated run.";
         wall_ns: u64, "Wall time", Nanos, "Time from the start to the end of the run, or to the last recorded turn.";
         status: Option<RunStatusName>, "Status", Plain, "Status at the end of the run; absent if evenkeel was killed or still runs.";
+        stopped_by: Option<StopCauseName>, "Stopped by", Plain, "Why the run stopped before all jobs had ended.";
+        result: String, "Result", Plain, "The result of the run and of its jobs, in one sentence.";
+        command: Option<String>, "Repeat with", Plain, "The command that repeats the run, quoted for a shell, without options of the output; absent if it is unknown.";
         error: Option<String>, "Error", Plain, "The error of a failed run.";
         n_turns: u64, "Turns", Count, "Number of turns.";
         signal_tier: Option<String>, "Signal tier", Plain, "Signal tier that the loads had for the largest part of the run: counters, bandwidth, declared or none.";
@@ -40,16 +43,26 @@ record! {
         own_cpu_ns: Option<u64>, "evenkeel's CPU time", Nanos, "CPU time of evenkeel itself, user and system.";
         own_cpu_share: Option<f64>, "evenkeel's CPU share", Share, "CPU time of evenkeel itself divided by the wall time: a share of one CPU.";
         own_max_resident_bytes: Option<u64>, "evenkeel's memory", Bytes, "Maximum resident set of evenkeel itself.";
-        n_journal_parts_missing: u32, "Journal parts missing", Count, "Number of earlier journal parts that were deleted because of --journal-part. The events of these parts are missing here.";
+        n_journal_parts_missing: u32, "Journal parts missing", Count, "Number of first parts of the journal that the size limit (--journal-part) removed. A report from the journal contains no events of these parts.";
     }
 }
 
 names! {
     /// Status at the end of a run.
     RunStatusName {
-        Finished "finished" "All jobs ended.";
+        Finished "finished" "All jobs ended; jobs may have failed.";
         Interrupted "interrupted" "A signal, the time limit or a failed job stopped the run.";
         Failed "failed" "evenkeel itself failed.";
+    }
+}
+
+names! {
+    /// Cause for which a run stopped before all jobs had ended.
+    StopCauseName {
+        Signal "signal" "SIGINT, SIGTERM or SIGHUP.";
+        TimeLimit "time-limit" "The time limit (--time-limit) was reached.";
+        FailedJob "failed-job" "A job failed, with --fail-fast.";
+        Error "error" "The policy aborted, or a file could not be written.";
     }
 }
 
@@ -59,6 +72,8 @@ record! {
         n_jobs: u64, "Jobs", Count, "Jobs in the workload; each copy counts.";
         n_done: u64, "Done", Count, "Jobs that exited with status 0.";
         n_failed: u64, "Failed", Count, "Jobs that exited with another status, were killed by a signal, or could not be started.";
+        n_oom_killed: u64, "OOM-killed", Count, "Failed jobs that the kernel OOM-killed.";
+        n_timed_out: u64, "Timed out", Count, "Jobs that were running when the time limit stopped the run, without jobs that the workload ends itself.";
         n_stopped: u64, "Stopped", Count, "Jobs that evenkeel stopped, because the workload declares it or because the run was stopped.";
         n_unfinished: u64, "Unfinished", Count, "Jobs that had not ended at the end of the record.";
         n_starts: u64, "Starts", Count, "Number of program starts; larger than the number of jobs if some jobs restart.";
@@ -177,6 +192,8 @@ names! {
         Running "running" "Running.";
         Done "done" "Exited with status 0.";
         Failed "failed" "Exited with another status or killed by a signal.";
+        OomKilled "oom-killed" "Killed by the kernel because memory was short: the job ended by SIGKILL that evenkeel did not send, and the kernel counted an OOM kill.";
+        TimedOut "timed-out" "Stopped by the time limit of the run.";
         Stopped "stopped" "Stopped by evenkeel, because the workload declares it or because the run was stopped.";
         NotStarted "not-started" "Could not be started.";
         Detached "detached" "Started by another program and no longer managed.";
@@ -276,6 +293,7 @@ record! {
         tier: String, "Signal tier", Plain, "Data source of the loads.";
         unit: String, "Unit", Plain, "Event that the loads count, for example cache misses. Loads with different units are not comparable.";
         domains: Vec<DomainRow>, "Domains", Plain, "The domains, in the order of the values in the points.";
+        cpu_unattributed_ns: u64, "CPU time without domain", Nanos, "CPU time of jobs in the time of the series that is not in `cpus_busy`, because its CPU or its interval is unknown: of children that started and exited between two samples, and of tasks that ran in several domains in one interval.";
         points: Vec<LoadPoint>, "Points", Plain, "The values over time. Adjacent intervals are merged when there are very many.";
     }
 }
@@ -295,7 +313,7 @@ record! {
         from_ns: u64, "From", Nanos, "Start of the interval.";
         to_ns: u64, "To", Nanos, "End of the interval.";
         ops_per_s: Vec<Option<f64>>, "Memory load", OpsPerSecond, "Events per second of each domain, in the unit of the series; absent where no counter could be read.";
-        cpus_busy: Vec<Option<f64>>, "CPUs busy", Plain, "CPU time of jobs in each domain divided by the interval: the number of busy CPUs.";
+        cpus_busy: Vec<Option<f64>>, "CPUs busy", Plain, "CPU time of jobs in each domain divided by the interval: the number of busy CPUs, at most the number of CPUs of the domain.";
     }
 }
 
@@ -322,10 +340,18 @@ impl Report {
     }
 }
 
+impl JobStateName {
+    /// Returns whether a job in this state failed.
+    pub fn is_failure(self) -> bool {
+        matches!(self, JobStateName::Failed | JobStateName::OomKilled | JobStateName::NotStarted)
+    }
+}
+
 impl Totals {
     /// Returns the number of attached jobs, which another program started and which were managed until they detached.
     pub(crate) fn n_attached(&self) -> u64 {
-        let others = [self.n_done, self.n_failed, self.n_stopped, self.n_unfinished];
+        let others =
+            [self.n_done, self.n_failed, self.n_timed_out, self.n_stopped, self.n_unfinished];
         self.n_jobs.saturating_sub(others.into_iter().fold(0, u64::saturating_add))
     }
 }

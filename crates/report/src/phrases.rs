@@ -136,6 +136,7 @@ fn node_phrase(nodes: &NodeSet) -> String {
 /// Returns the end of a job as a phrase: `exited with status 0 after 1.033 s`.
 pub fn exit_phrase(exit: &JobExit) -> String {
     let status = match exit.status {
+        _ if exit.oom_killed => "OOM-killed".to_owned(),
         ExitStatus::Exited(status) => format!("exited with status {status}"),
         ExitStatus::Signaled(signal) => format!("killed by signal {signal}"),
     };
@@ -144,6 +145,14 @@ pub fn exit_phrase(exit: &JobExit) -> String {
         (true, _) => format!("stopped by evenkeel after {wall} s ({status})"),
         (false, true) => format!("{status} after {wall} s; it restarts"),
         (false, false) => format!("{status} after {wall} s"),
+    }
+}
+
+/// Returns the number of missing parts of a journal as a phrase.
+pub fn parts_missing_phrase(n: u32) -> String {
+    match n {
+        1 => "the size limit (--journal-part) removed the first part of the journal".to_owned(),
+        n => format!("the size limit (--journal-part) removed the first {n} parts of the journal"),
     }
 }
 

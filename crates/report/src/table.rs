@@ -367,6 +367,40 @@ pub fn fold(text: &str, width: usize, head: &str, indent: usize) -> String {
     folded
 }
 
+/// Folds a command of a shell into lines of at most `width` columns with a backslash at their ends, so that the lines
+/// can be copied. Words are not divided. `head` precedes the first line.
+pub fn fold_command(command: &str, width: usize, head: &str) -> String {
+    let indent = length(head);
+    let mut folded = head.to_owned();
+    let mut column = indent;
+    for word in shell_words(&printable(command)) {
+        if indent < column && width < column + 1 + length(word) + 2 {
+            folded.push_str(" \\\n");
+            folded.push_str(&" ".repeat(indent));
+            column = indent;
+        }
+        if indent < column {
+            folded.push(' ');
+            column += 1;
+        }
+        folded.push_str(word);
+        column += length(word);
+    }
+    folded + "\n"
+}
+
+/// Divides a command at the spaces outside of single quotes.
+fn shell_words(command: &str) -> Vec<&str> {
+    let (mut is_quoted, mut is_escaped) = (false, false);
+    let is_end = |c: char| {
+        let was_escaped = is_escaped;
+        is_escaped = c == '\\' && !is_quoted && !was_escaped;
+        is_quoted ^= c == '\'' && !was_escaped;
+        c == ' ' && !is_quoted && !was_escaped
+    };
+    command.split(is_end).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -375,6 +409,14 @@ mod tests {
     fn sentences_fold_at_spaces_and_keep_their_indent() {
         assert_eq!(fold("one two three four", 12, "- ", 2), "- one two\n  three four\n");
         assert_eq!(fold("anextremelylongword x", 8, "", 0), "anextremelylongword\nx\n");
+    }
+
+    #[test]
+    fn a_folded_command_can_be_copied() {
+        let command = r"evenkeel run --policy 'dfs[a b]' 'it'\''s one word' w.toml";
+        let expected = "repeat  evenkeel run \\\n        --policy 'dfs[a b]' \\\n        'it'\\''s one word' \\\n        w.toml\n";
+        assert_eq!(fold_command(command, 30, "repeat  "), expected);
+        assert_eq!(fold_command("evenkeel run w", 80, ""), "evenkeel run w\n");
     }
 
     #[test]

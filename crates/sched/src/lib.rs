@@ -48,7 +48,7 @@ pub use outcome::{CauseAndDetail, Outcome, OutcomeResult, RejectCause, Rejection
 pub use plan::{Action, ActionKind, Plan, Request, Target};
 pub use reason::{Reason, ReasonCode, ReasonValue};
 pub use sample::{
-    Cause, DetachCause, ExitStatus, JobEvent, JobExit, NodeSample, NumaSettings, Sample,
+    Cause, DetachCause, ExitStatus, JobEvent, JobExit, NodeSample, NumaSettings, Sample, StopCause,
     TaskSample, Turn, UnmanagedCause,
 };
 pub use snapshot::{DomainLoads, JobState, JobView, NodeView, PerJob, Snapshot, TaskView};

@@ -131,6 +131,21 @@ named_enum! {
     }
 }
 
+named_enum! {
+    /// Cause for which a run stopped before all jobs had ended.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    StopCause {
+        /// SIGINT, SIGTERM or SIGHUP.
+        Signal "signal",
+        /// The time limit of the run was reached.
+        TimeLimit "time-limit",
+        /// A job failed, and a failed job stops the run.
+        FailedJob "failed-job",
+        /// The policy aborted the run, or a sink failed.
+        Error "error",
+    }
+}
+
 /// Cause for which evenkeel no longer places a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnmanagedCause {
@@ -148,6 +163,8 @@ pub struct JobExit {
     /// Whether the host terminated the job, because the workload declares it or because the run stops. Such an exit
     /// is not a failure.
     pub stopped_by_host: bool,
+    /// Whether the kernel OOM-killed a process of the job.
+    pub oom_killed: bool,
     /// Whether the job is due again immediately, because it restarts until all other jobs have ended.
     pub restarts: bool,
     /// Time from start to exit.
@@ -177,6 +194,7 @@ impl JobExit {
         JobExit {
             status,
             stopped_by_host: false,
+            oom_killed: false,
             restarts: false,
             wall,
             user: Nanos::ZERO,
@@ -212,6 +230,8 @@ pub struct TaskSample {
     /// CPU time since the task started. For the main thread of a process, it includes the CPU time of children that
     /// started and exited between two samples.
     pub cpu_time: Nanos,
+    /// The part of `cpu_time` that such children used.
+    pub unseen_children: Nanos,
     /// Time of the previous sample of the task, if it was before the last interval turn. Sleeping tasks are sampled
     /// less often.
     pub previous_sample_at: Option<Nanos>,
@@ -234,6 +254,7 @@ impl TaskSample {
             process: task.tid,
             job,
             cpu_time: Nanos::ZERO,
+            unseen_children: Nanos::ZERO,
             previous_sample_at: None,
             wait: None,
             last_cpu: None,

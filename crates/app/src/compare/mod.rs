@@ -84,7 +84,7 @@ pub struct Args {
     /// Search this directory for profiles before all others; may be repeated
     #[arg(long, value_name = "DIR")]
     profiles: Vec<PathBuf>,
-    /// Stop a run after this time; a stopped run is excluded from all metrics
+    /// Stop a run after this time; a stopped run is ranked as slowest and has no makespan
     #[arg(long, value_name = "TIME", value_parser = input::nonzero_time, allow_hyphen_values = true)]
     time_limit: Option<Nanos>,
     #[command(flatten)]
@@ -286,7 +286,9 @@ fn publish(
     outputs: RunOutputs,
     (dir, store): (&OutputDir, &RunStore),
 ) -> CommandResult {
+    let command = crate::repeat::command_line();
     let about = SummaryContext {
+        command: command.as_deref(),
         host: match args.host() {
             ComparisonHost::Sim => "sim",
             ComparisonHost::Live => "live",

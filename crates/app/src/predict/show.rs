@@ -4,7 +4,7 @@ use base::{counted_noun, gb_per_s};
 use host_sim::predict::{ProgramPlacement, SearchMethod};
 use report::format::{ABSENT, fixed, ratio};
 use report::table::Align::{Left, Right};
-use report::table::ReportTable;
+use report::table::{ReportTable, fold_command};
 use serde_json::{Value, json};
 
 use super::PredictOutput;
@@ -18,7 +18,9 @@ pub(super) fn text(output: &PredictOutput<'_>) -> String {
     let slowdowns = slowdowns_text(output);
     let assignment =
         output.assignment.as_ref().map(|assignment| assignment_text(output, assignment));
-    slowdowns.into_iter().chain(assignment).collect::<Vec<String>>().join("\n")
+    let command = crate::repeat::command_line();
+    let repeat = command.map(|command| fold_command(&command, WIDTH, "repeat: "));
+    slowdowns.into_iter().chain(assignment).chain(repeat).collect::<Vec<String>>().join("\n")
 }
 
 fn slowdowns_text(output: &PredictOutput<'_>) -> Option<String> {
@@ -103,5 +105,6 @@ pub(super) fn json(output: &PredictOutput<'_>) -> serde_json::Result<String> {
         });
     }
     object["notes"] = json!(output.notes);
+    object["command"] = json!(crate::repeat::command_line());
     Ok(base::json::to_indented(&object)? + "\n")
 }

@@ -12,7 +12,7 @@ use profiler::{AccessPattern, CurveEstimate, Window};
 use program::Profile;
 use program::profile::{Phase, ProfileValue};
 use report::format::{counted, fixed, per_instruction, percent};
-use report::table::fold;
+use report::table::{fold, fold_command};
 use serde_json::{Value, json};
 
 use super::text_charts;
@@ -158,6 +158,9 @@ impl ProfileOutput<'_> {
         if let Some(page) = self.page {
             text += &format!("charts:   {}\n", page.display());
         }
+        if let Some(command) = crate::repeat::command_line() {
+            text += &fold_command(&command, text_charts::WIDTH, "repeat:   ");
+        }
         text
     }
 
@@ -258,6 +261,7 @@ impl ProfileOutput<'_> {
             "build_id": profile.build_id,
             "tool": profile.tool,
             "command": profile.command,
+            "repeat_command": crate::repeat::command_line(),
             "exit": self.notes.exit.map(exit_text),
             "cpu_time_ns": profile.cpu_time.map(|time| time.0),
             "class": profile.class.map(|(class, _)| class.number()),

@@ -58,7 +58,10 @@ pub fn main(args: &Args) -> CommandResult {
     check_policy(spec)?;
     let policy = with_trials(policy::build(spec, seed).or_usage_error()?, &original.options);
     let used = PolicyUsed::new(&*policy, spec);
-    let header = original.replayed(env!("CARGO_PKG_VERSION"), used, seed);
+    let header = Header {
+        command: crate::repeat::command_line(),
+        ..original.replayed(env!("CARGO_PKG_VERSION"), used, seed)
+    };
     let limits = crate::run::limits_of(&original.options);
     let signals = args.signals.or_recorded(&original.options).or_usage_error()?;
     let mut engine = Engine::new(original.machine.clone(), original.jobs.clone(), policy)

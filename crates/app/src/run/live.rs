@@ -34,11 +34,13 @@ pub(crate) struct RunResult {
 impl RunResult {
     /// Finishes the report and the journal.
     pub(super) fn new(
-        report: ReportBuilder,
+        mut report: ReportBuilder,
         journal: Option<JournalFile>,
         end: &RunEnd,
         error: Option<anyhow::Error>,
     ) -> Self {
+        let n_parts_removed = journal.as_ref().map_or(0, JournalFile::n_parts_removed);
+        report.set_journal_parts_missing(n_parts_removed);
         let report = report.finish(Some(end));
         let has_journal = journal.is_none_or(|mut journal| journal.finish(end));
         let result = match error {
@@ -76,6 +78,9 @@ pub(super) fn create_journal(
         .or_usage_error()
 }
 
+/// Default size of a journal part of a live run.
+const LIVE_JOURNAL_PART: Bytes = Bytes::from_mib(64);
+
 /// Options of a run, for all commands that run workloads.
 pub(crate) struct RunOptions<'a> {
     /// Policy specification, as on the command line.
@@ -102,7 +107,7 @@ impl<'a> From<&'a Args> for RunOptions<'a> {
             policy: &args.policy,
             seed: args.seed,
             quiet: args.quiet,
-            journal_part: args.journal_part,
+            journal_part: args.journal_part.unwrap_or(LIVE_JOURNAL_PART),
             grace: args.grace.unwrap_or(GRACE),
             fail_fast: args.fail_fast,
             kill_on_exit: args.kill_on_exit,
@@ -201,12 +206,13 @@ impl LiveRun {
     }
 
     fn conclude(mut self, error: Option<anyhow::Error>) -> RunResult {
-        let status = run_status(error.is_some(), self.host.was_stopped());
+        let stopped_by = self.host.stopped_by();
+        let status = run_status(error.is_some(), stopped_by.is_some());
         let (cpu, own_max_resident) = own_use();
         let own_cpu = cpu.map(|cpu| cpu.saturating_sub(self.cpu_before.unwrap_or_default()));
         let error_text = error.as_ref().map(|error| format!("{error:#}"));
         let wall = self.host.now();
-        let end = RunEnd { status, error: error_text, wall, own_cpu, own_max_resident };
+        let end = RunEnd { status, stopped_by, error: error_text, wall, own_cpu, own_max_resident };
         print_unusual_signal(self.host.unusual_stop_signal());
         print_remaining(self.host.remaining());
         RunResult::new(self.report, self.journal, &end, error)
@@ -239,6 +245,7 @@ fn header(
         jobs: workload.jobs.clone(),
         options: journal_options(args),
         replay_of: None,
+        command: crate::repeat::command_line(),
     }
 }
 

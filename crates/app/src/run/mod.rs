@@ -97,9 +97,9 @@ pub struct Args {
     /// Print the report as JSON instead of the table
     #[arg(long)]
     json: bool,
-    /// Limit the size of a journal part; parts beyond the last sixteen are deleted
-    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = input::journal_part_size, allow_hyphen_values = true)]
-    journal_part: Bytes,
+    /// Limit the size of a journal part; parts beyond the last sixteen are deleted [default: 64M, with --host sim 4M]
+    #[arg(long, value_name = "SIZE", value_parser = input::journal_part_size, allow_hyphen_values = true)]
+    journal_part: Option<Bytes>,
 }
 
 impl Args {
@@ -223,16 +223,12 @@ fn exit_status(report: &Report) -> Option<u8> {
 
 /// Returns the line of a failed run with --quiet, which has printed neither progress nor a table.
 fn failure_text(report: &Report, dir: Option<&RunDir>) -> String {
-    let totals = &report.totals;
-    let ending = match totals.n_failed {
-        0 => "the run was stopped before all jobs ended".to_owned(),
-        n => format!("{n} of {} failed", base::counted_noun(totals.n_jobs, "job")),
-    };
+    let result = &report.run.result;
     match dir {
         Some(dir) => {
-            format!("{ending}; evenkeel report {} prints the details", shell_word(&dir.file("")))
+            format!("{result}; evenkeel report {} prints the details", shell_word(&dir.file("")))
         }
-        None => format!("{ending}; the report without --quiet has the details"),
+        None => format!("{result}; the report without --quiet has the details"),
     }
 }
 

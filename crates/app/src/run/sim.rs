@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anyhow::Context;
-use base::{Nanos, StopFlag};
+use base::{Bytes, Nanos, StopFlag};
 use engine::{Engine, Sink};
 use host_sim::faults::Faults;
 use host_sim::hardware::Hardware;
@@ -27,6 +27,9 @@ use crate::command_result::{CommandError, OrUsageError};
 use crate::profiles;
 use crate::view::{Screen, View};
 use linux::stop_signals::StopSignals;
+
+/// Default size of a journal part: sixteen parts are 64 MiB. A simulated run can be repeated with a larger limit.
+const JOURNAL_PART: Bytes = Bytes::from_mib(4);
 
 /// Options of a simulated machine.
 #[derive(Clone, Debug, clap::Args)]
@@ -188,7 +191,7 @@ fn run_until(
     let SimInput { workload, machine, policy, signals, mut host } = check(stop, args, prepared)?;
     let dir = RunDir::make(args.out.as_deref(), &workload.name, args.foreign).or_usage_error()?;
     let header = header(args, &workload, machine, &*policy, &host);
-    let mut journal = create_journal(&dir, &header, args.journal_part)?;
+    let mut journal = create_journal(&dir, &header, args.journal_part.unwrap_or(JOURNAL_PART))?;
     let mut report = ReportBuilder::new(&header);
     let mut view = View::new(screen, args.quiet, &header, &BTreeMap::new());
     view.poll_in_turns(stop);
@@ -199,7 +202,8 @@ fn run_until(
     let error = engine::run(&mut host, &mut engine, sinks).err().map(anyhow::Error::from);
     view.finish();
     let end = RunEnd {
-        status: run_status(error.is_some(), host.was_stopped()),
+        status: run_status(error.is_some(), host.stopped_by().is_some()),
+        stopped_by: host.stopped_by(),
         error: error.as_ref().map(|error| format!("{error:#}")),
         wall: host.now(),
         own_cpu: None,
@@ -343,5 +347,6 @@ fn header(
         jobs: workload.jobs.clone(),
         options,
         replay_of: None,
+        command: crate::repeat::command_line(),
     }
 }

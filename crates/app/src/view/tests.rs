@@ -85,6 +85,8 @@ impl TurnBuilder {
                 readable: true,
             },
             cpu_time: millis.iter().map(|&millis| Nanos::from_millis(millis)).collect(),
+            unattributed: Nanos::ZERO,
+            interval: None,
         });
         self
     }
@@ -144,6 +146,7 @@ fn header(jobs: Vec<Job>) -> Header {
         jobs,
         options: Default::default(),
         replay_of: None,
+        command: None,
     }
 }
 

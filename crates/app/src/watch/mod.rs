@@ -22,7 +22,7 @@ use engine::{Engine, Host, Sink};
 use host_live::{AttachError, AttachHost, AttachOptions};
 use journal::{Header, JournalLimits, PolicyUsed, RunEnd};
 use program::Class;
-use sched::Policy;
+use sched::{Policy, StopCause};
 use sd_notify::NotifyState;
 use topology::Machine;
 
@@ -232,6 +232,7 @@ impl Watch {
             jobs: Vec::new(),
             options: journal_options(args),
             replay_of: None,
+            command: crate::repeat::command_line(),
         };
         let engine = Engine::new(header.machine.clone(), header.jobs.clone(), policy)
             .with_page_migration_limits(args.memory.limits())
@@ -280,7 +281,9 @@ impl Watch {
         let status = crate::run::run_status(result.is_err(), self.host.was_stopped());
         let error = result.as_ref().err().map(|error| format!("{error:#}"));
         let (own_cpu, own_max_resident) = crate::run::own_use();
-        let end = RunEnd { status, error, wall: self.host.now(), own_cpu, own_max_resident };
+        let stopped_by = self.host.was_stopped().then_some(StopCause::Signal);
+        let wall = self.host.now();
+        let end = RunEnd { status, stopped_by, error, wall, own_cpu, own_max_resident };
         print_unusual_signal(self.host.unusual_stop_signal());
         print_remaining(self.host.remaining());
         drop(self.host); // Drop restores all settings before the command ends.

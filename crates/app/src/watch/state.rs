@@ -10,7 +10,7 @@ use engine::TurnRecord;
 use host_live::{ExclusionReason, ManagedProcess, WatchStatus};
 use journal::Header;
 use report::status::{CommandKind, ExcludedRow, ManagedRow, MeasuredBenefit};
-use sched::{Action, JobEvent, Reason, Target};
+use sched::{Action, JobEvent, OutcomeResult, Reason, RejectCause, Target};
 
 use super::Args;
 use crate::state::StateWriter;
@@ -36,16 +36,33 @@ impl StateSink {
                 self.reasons.remove(job);
             }
         }
-        for request in &record.plan.requests {
-            match (request.target, &request.action) {
-                (Target::Job(job), Action::Place(_)) => {
+        self.update_reasons(record);
+        record.plan.notes.iter().for_each(|note| self.record_verdict(note));
+    }
+
+    /// Replaces the reasons of the jobs whose placement changed, or would change with --act. Another rejected request
+    /// changes no placement.
+    fn update_reasons(&mut self, record: &TurnRecord<'_>) {
+        for outcome in record.outcomes {
+            let (Target::Job(job), Some(action)) = (outcome.target, &outcome.action) else {
+                continue;
+            };
+            if let OutcomeResult::Rejected { cause, .. } = outcome.result
+                && cause != RejectCause::DryRun
+            {
+                continue;
+            }
+            let of_outcome = |request: &&sched::Request| {
+                request.target == outcome.target && request.action.kind() == action.kind()
+            };
+            match (action, record.plan.requests.iter().find(of_outcome)) {
+                (Action::Place(_), Some(request)) => {
                     self.reasons.insert(job, request.reason.to_string());
                 }
-                (Target::Job(job), Action::Release) => drop(self.reasons.remove(&job)),
+                (Action::Release, _) => drop(self.reasons.remove(&job)),
                 _ => {}
             }
         }
-        record.plan.notes.iter().for_each(|note| self.record_verdict(note));
     }
 
     fn record_verdict(&mut self, note: &Reason) {

@@ -14,12 +14,13 @@ use linux::tasks::{SampledTasks, TaskTotals};
 use rustix::process::Signal;
 use sched::{
     Cause, CounterEvent, Counters, ExitStatus, JobEvent, JobExit, PageMigrationEnd, RawCounter,
-    UnmanagedCause,
+    StopCause, UnmanagedCause,
 };
 
 use super::jobs::{JobRunState, JobTable, RunningJob};
 use super::memory_cgroups::MemoryCgroups;
 use super::mon_groups::MonGroups;
+use super::oom_kills::OomKills;
 use super::remaining_processes::{EXEC_WAIT, RemainingProcesses, RunParts};
 use super::supervisor::Supervisor;
 use super::timer_queue::{POLL_EVERY, TimedEvent, TimerQueue};
@@ -48,6 +49,9 @@ pub(super) struct Lifecycle {
     pub supervisor: Option<Supervisor>,
     pub remaining: RemainingProcesses,
     pub stopping: RunStop,
+    /// The first cause of the stop.
+    pub stopped_by: Option<StopCause>,
+    pub oom_kills: OomKills,
     pub grace: Nanos,
     /// Whether a failed job stops the run.
     pub fail_fast: bool,
@@ -82,13 +86,14 @@ impl Lifecycle {
             TimedEvent::Kill { requested_at } => self.kill(session, requested_at, now),
             TimedEvent::PollExits => self.poll_exits(session, now),
             TimedEvent::TakeOrphans => self.take_orphans(session),
-            TimedEvent::TimeLimit => self.request_stop(session, now),
+            TimedEvent::TimeLimit => self.request_stop(session, StopCause::TimeLimit, now),
         }
     }
 
     /// Ends the run: all jobs get an exit request, and no further job starts.
-    pub(super) fn request_stop(&mut self, session: &mut Session, now: Nanos) {
+    pub(super) fn request_stop(&mut self, session: &mut Session, cause: StopCause, now: Nanos) {
         session.turn.causes.insert(Cause::Stopping);
+        self.stopped_by.get_or_insert(cause);
         if self.stopping == RunStop::No {
             self.stopping = RunStop::Requested;
             self.timers.remove(|item| matches!(item, TimedEvent::TimeLimit));
@@ -101,7 +106,7 @@ impl Lifecycle {
 
     /// Ends the run without a grace period.
     pub(super) fn request_immediate_stop(&mut self, session: &mut Session, now: Nanos) {
-        self.request_stop(session, now);
+        self.request_stop(session, StopCause::Signal, now);
         self.stopping = RunStop::Killed;
         self.remaining.skips_grace_period = true;
         self.kill(session, now, now);
@@ -296,7 +301,8 @@ impl Lifecycle {
             session.wakeups.unwatch(pidfd);
         }
         let values = FinalValues { totals, counters, traffic, n_remaining };
-        let exit = job_exit(&running, child, values, restarts, now);
+        let mut exit = job_exit(&running, child, values, restarts, now);
+        exit.oom_killed = !exit.stopped_by_host && self.oom_kills.explains(exit.status);
         let used = exit.user + exit.system;
         session.tasks.credit_unsampled((job, pid), &totals, used, &mut sampled);
         session.turn.pending.tasks.append(&mut sampled.tasks);
@@ -319,7 +325,7 @@ impl Lifecycle {
     pub(super) fn job_failed(&mut self, session: &mut Session) {
         if self.fail_fast && self.stopping == RunStop::No {
             let now = session.now();
-            self.request_stop(session, now);
+            self.request_stop(session, StopCause::FailedJob, now);
         }
     }
 
@@ -394,6 +400,7 @@ fn job_exit(
             None => ExitStatus::Exited(-1),
         },
         stopped_by_host: running.exit_requested.is_some(),
+        oom_killed: false,
         restarts,
         wall: running.exited.unwrap_or(now).saturating_sub(running.started),
         user,

@@ -20,6 +20,7 @@ mod jobs;
 mod lifecycle;
 mod memory_cgroups;
 mod mon_groups;
+mod oom_kills;
 mod options;
 mod preflight;
 mod programs;
@@ -36,8 +37,8 @@ use linux::undo::{self, Log, RestoreControl, Restored};
 use linux::{affinity, system};
 use program::{MemoryPolicy, Workload};
 use sched::{
-    Action, Cause, CauseAndDetail, NodeSample, Outcome, OutcomeResult, Request, Sample, Target,
-    Turn,
+    Action, Cause, CauseAndDetail, NodeSample, Outcome, OutcomeResult, Request, Sample, StopCause,
+    Target, Turn,
 };
 use topology::Machine;
 
@@ -59,6 +60,7 @@ use jobs::JobTable;
 use lifecycle::{Lifecycle, RunStop};
 use memory_cgroups::MemoryCgroups;
 use mon_groups::MonGroups;
+use oom_kills::OomKills;
 use remaining_processes::RemainingProcesses;
 use start::Starter;
 use supervisor::Supervisor;
@@ -163,6 +165,8 @@ impl LaunchHost {
                 supervisor,
                 remaining: RemainingProcesses::new(options.grace, options.is_sole_parent),
                 stopping: RunStop::No,
+                stopped_by: None,
+                oom_kills: OomKills::new(root()),
                 grace: options.grace,
                 fail_fast: options.fail_fast,
             },
@@ -253,17 +257,18 @@ impl LaunchHost {
         self.session.now()
     }
 
-    /// Returns whether the run was stopped before all jobs had ended: by a signal, the time limit, a failed job, or
-    /// [`engine::Host::stop`].
-    pub fn was_stopped(&self) -> bool {
-        self.run.stopping != RunStop::No
+    /// Returns why the run was stopped before all jobs had ended.
+    pub fn stopped_by(&self) -> Option<StopCause> {
+        self.run.stopped_by
     }
 
     fn take_wakeups(&mut self, woken: Vec<Wakeup>) {
         let now = self.session.now();
         for wakeup in &woken {
             match *wakeup {
-                Wakeup::Stop | Wakeup::Reload => self.run.request_stop(&mut self.session, now),
+                Wakeup::Stop | Wakeup::Reload => {
+                    self.run.request_stop(&mut self.session, StopCause::Signal, now);
+                }
                 Wakeup::ImmediateStop => self.run.request_immediate_stop(&mut self.session, now),
                 Wakeup::Exited(pid) => self.run.process_exited(&mut self.session, pid, now),
                 Wakeup::Helper => self.session.take_memory_results(),
@@ -467,7 +472,7 @@ impl Host for LaunchHost {
     fn stop(&mut self) {
         let now = self.session.now();
         if self.run.stopping == RunStop::No {
-            self.run.request_stop(&mut self.session, now);
+            self.run.request_stop(&mut self.session, StopCause::Error, now);
         }
     }
 }

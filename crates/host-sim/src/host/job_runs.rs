@@ -1,8 +1,7 @@
 //! States of the jobs of the workload.
 
 use base::{Bytes, JobId, Nanos, TaskId};
-use engine::Host;
-use sched::{Cause, CounterEvent, Counters, ExitStatus, JobEvent, JobExit, RawCounter};
+use sched::{Cause, CounterEvent, Counters, ExitStatus, JobEvent, JobExit, RawCounter, StopCause};
 
 use super::{ScheduledAction, SimHost, SimJobRun, SimJobState, sampling};
 
@@ -37,9 +36,9 @@ impl SimHost {
         }
         let status =
             if out_of_memory { ExitStatus::Signaled(SIGKILL) } else { ExitStatus::Exited(0) };
-        self.finish(idx, status, false);
+        self.finish(idx, status, (false, out_of_memory));
         if out_of_memory && self.options.fail_fast && !self.is_stopping {
-            self.stop();
+            self.stop_because(StopCause::FailedJob);
         }
     }
 
@@ -47,10 +46,15 @@ impl SimHost {
     pub(crate) fn terminate(&mut self, idx: usize, stopped_by_host: bool) {
         self.fluid.update_all();
         self.fluid.kill(idx);
-        self.finish(idx, ExitStatus::Signaled(SIGTERM), stopped_by_host);
+        self.finish(idx, ExitStatus::Signaled(SIGTERM), (stopped_by_host, false));
     }
 
-    fn finish(&mut self, idx: usize, status: ExitStatus, stopped_by_host: bool) {
+    fn finish(
+        &mut self,
+        idx: usize,
+        status: ExitStatus,
+        (stopped_by_host, oom_killed): (bool, bool),
+    ) {
         let SimJobState::Running(running) =
             std::mem::replace(&mut self.slots[idx].state, SimJobState::Over)
         else {
@@ -64,6 +68,7 @@ impl SimHost {
         let job = slot.job.id;
         let restarts = !slot.is_finite() && others_left && !stopped_by_host && !self.is_stopping;
         let end = self.job_exit(idx, &running, status, (stopped_by_host, restarts));
+        let end = JobExit { oom_killed, ..end };
         let tasks: Vec<TaskId> = self.fluid.tasks_of(idx).map(sampling::id_of).collect();
         self.last_reported.remove_job(idx, &tasks);
         self.pending.exited.extend(tasks);
@@ -114,6 +119,7 @@ impl SimHost {
         JobExit {
             status,
             stopped_by_host,
+            oom_killed: false,
             restarts,
             wall: Nanos(self.fluid.now() - running.started),
             user: Nanos(cpu as u64),

@@ -140,6 +140,7 @@ impl SimHost {
                 process,
                 job,
                 cpu_time: Nanos(cpu_time),
+                unseen_children: Nanos::ZERO,
                 previous_sample_at: None,
                 wait: Some(Nanos(wait)),
                 last_cpu: Some(self.fluid.hardware().cpus[task.cpu].id),

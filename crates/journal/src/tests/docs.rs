@@ -84,6 +84,7 @@ fn the_page_names_every_key_and_no_other_key() {
             dir: "/".into(),
             jobs: Random::random(&mut rng),
             replay_of: Some("a".to_owned()),
+            command: Some("evenkeel replay a --policy linux".to_owned()),
             ..header()
         };
         add(serde_json::to_value(HeaderLine::new(&header, PartNumber { part: 2, n_removed: 1 })));

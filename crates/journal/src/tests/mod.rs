@@ -19,6 +19,7 @@ fn end() -> RunEnd {
     RunEnd {
         status: RunStatus::Interrupted,
         error: Some("a signal".to_owned()),
+        stopped_by: Some(sched::StopCause::TimeLimit),
         wall: Nanos::from_secs(60),
         own_cpu: Some(Nanos::from_millis(12)),
         own_max_resident: Some(Bytes::from_mib(9)),

@@ -107,6 +107,7 @@ pub(crate) fn header() -> Header {
         jobs: jobs(),
         options: [("grace".to_owned(), "2s".to_owned())].into(),
         replay_of: None,
+        command: Some("evenkeel run 'a b.toml'".to_owned()),
     }
 }
 
@@ -229,6 +230,7 @@ random! {
     TaskSample: |rng| TaskSample {
         process: big(rng) as u32,
         cpu_time: Random::random(rng),
+        unseen_children: Random::random(rng),
         previous_sample_at: Random::random(rng),
         wait: Random::random(rng),
         last_cpu: Random::random(rng),
@@ -267,6 +269,8 @@ random! {
             readable: Random::random(rng),
         },
         cpu_time: vec![Random::random(rng), Random::random(rng)],
+        unattributed: Random::random(rng),
+        interval: Random::random(rng),
     };
 }
 

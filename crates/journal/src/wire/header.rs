@@ -29,6 +29,8 @@ pub(crate) struct HeaderLine {
     pub options: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "is_default", default)]
     pub replay_of: Option<String>,
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub command: Option<String>,
     /// Number of this part of the journal, from 1.
     #[serde(skip_serializing_if = "is_default", default)]
     pub part: u32,
@@ -49,6 +51,7 @@ line_types! {
 
     EndLine for RunEnd {
         end: Name = status,
+        stopped_by?: Option<Name> = stopped_by,
         error?: Option<String> = error,
         wall_ns: u64 = wall,
         own_cpu_ns?: Option<u64> = own_cpu,
@@ -135,6 +138,7 @@ impl HeaderLine {
             dir: header.dir.encode(),
             options: header.options.clone(),
             replay_of: header.replay_of.clone(),
+            command: header.command.clone(),
             part: part.part,
             n_parts_removed: part.n_removed,
             machine: MachineFile::from(&header.machine),
@@ -167,6 +171,7 @@ impl HeaderLine {
             jobs,
             options: self.options,
             replay_of: self.replay_of,
+            command: self.command,
         })
     }
 }

@@ -41,6 +41,7 @@ line_types! {
     JobExitField for JobExit {
         flatten status: ExitStatusField = status,
         stopped_by_host?: bool = stopped_by_host,
+        oom_killed?: bool = oom_killed,
         restarts?: bool = restarts,
         wall_ns: u64 = wall,
         user_ns: u64 = user,
@@ -151,6 +152,8 @@ pub(crate) struct TaskLine {
     pub pid: u32,
     pub job: u32,
     pub cpu_ns: u64,
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub unseen_children_ns: u64,
     #[serde(skip_serializing_if = "is_default", default)]
     pub previous_sample_at_ns: Option<u64>,
     #[serde(skip_serializing_if = "is_default", default)]
@@ -265,6 +268,7 @@ impl Encoded<TaskLine> for TaskSample {
             pid: self.process,
             job: self.job.0,
             cpu_ns: self.cpu_time.0,
+            unseen_children_ns: self.unseen_children.0,
             previous_sample_at_ns: self.previous_sample_at.encode(),
             wait_ns: self.wait.encode(),
             last_cpu: self.last_cpu.encode(),
@@ -282,6 +286,8 @@ impl Encoded<TaskLine> for TaskSample {
             process: line.pid,
             job: JobId(line.job),
             cpu_time: time(Some(line.cpu_ns), "cpu_ns")?.unwrap_or_default(),
+            unseen_children: time(Some(line.unseen_children_ns), "unseen_children_ns")?
+                .unwrap_or_default(),
             previous_sample_at: time(line.previous_sample_at_ns, "previous_sample_at_ns")?,
             wait: time(line.wait_ns, "wait_ns")?,
             last_cpu: line.last_cpu.map(CpuId),

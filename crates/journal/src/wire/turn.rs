@@ -57,6 +57,10 @@ pub(crate) struct LoadsLine {
     pub loads: Vec<u64>,
     pub cpu_ns: Vec<u64>,
     #[serde(skip_serializing_if = "is_default", default)]
+    pub unattributed_ns: u64,
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub interval_ns: Option<u64>,
+    #[serde(skip_serializing_if = "is_default", default)]
     pub unreadable: bool,
 }
 
@@ -120,6 +124,8 @@ impl Encoded<LoadsLine> for LoadSample {
             domains: self.numbers.clone(),
             loads: self.loads.loads.clone(),
             cpu_ns: self.cpu_time.encode(),
+            unattributed_ns: self.unattributed.encode(),
+            interval_ns: self.interval.encode(),
             unreadable: !self.loads.readable,
         }
     }
@@ -130,7 +136,11 @@ impl Encoded<LoadsLine> for LoadSample {
         let loads = DomainLoads { tier, loads: line.loads, readable: !line.unreadable };
         let cpu_time = Encoded::decode(line.cpu_ns, codes)
             .map_err(|error: LineError| error.of_field("cpu_ns"))?;
-        Ok(LoadSample { level, numbers: line.domains, loads, cpu_time })
+        let unattributed = Encoded::decode(line.unattributed_ns, codes)
+            .map_err(|error: LineError| error.of_field("unattributed_ns"))?;
+        let interval = Encoded::decode(line.interval_ns, codes)
+            .map_err(|error: LineError| error.of_field("interval_ns"))?;
+        Ok(LoadSample { level, numbers: line.domains, loads, cpu_time, unattributed, interval })
     }
 }
 

@@ -37,6 +37,8 @@ pub(crate) struct LoadSeriesSums {
     pub epoch: Epoch,
     /// Numbers of the domains, in the order of the values.
     pub numbers: Vec<u32>,
+    /// CPU time that is not attributed to a domain.
+    pub unattributed: Nanos,
     spans: Vec<(Nanos, Nanos)>,
     /// Sums: one row per point, one entry per domain.
     sums: Vec<LoadSums>,
@@ -94,7 +96,17 @@ impl LoadHistory {
 impl LoadSeriesSums {
     fn new(basis: LoadBasis, epoch: Epoch) -> Self {
         let (numbers, spans, sums) = (Vec::new(), Vec::new(), Vec::new());
-        LoadSeriesSums { basis, epoch, numbers, spans, sums, per_point: 1, in_last: 0 }
+        let unattributed = Nanos::ZERO;
+        LoadSeriesSums {
+            basis,
+            epoch,
+            numbers,
+            unattributed,
+            spans,
+            sums,
+            per_point: 1,
+            in_last: 0,
+        }
     }
 
     /// Returns the start and the end of the series.
@@ -116,6 +128,8 @@ impl LoadSeriesSums {
             self.in_last = 0;
         }
         self.in_last += 1;
+        self.unattributed = self.unattributed.saturating_add(sample.unattributed);
+        let time = sample.interval.unwrap_or(to.saturating_sub(from));
         if let Some(last) = self.spans.last_mut() {
             last.1 = to;
         }
@@ -126,7 +140,7 @@ impl LoadSeriesSums {
             let column = Some(idx).filter(|&idx| self.numbers.get(idx) == Some(number));
             let column = column.or_else(|| self.numbers.iter().position(|known| known == number));
             if let Some(column) = column {
-                row[column].add(&domain_sums(sample, idx, to.saturating_sub(from)));
+                row[column].add(&domain_sums(sample, idx, time));
             }
         }
         if N_POINTS_MAX < self.spans.len() {
@@ -219,6 +233,8 @@ mod tests {
             numbers: numbers.to_vec(),
             loads: DomainLoads { tier: SignalTier::Counters, loads: loads.to_vec(), readable },
             cpu_time: loads.iter().map(|_| Nanos::from_millis(125)).collect(),
+            unattributed: Nanos::from_millis(1),
+            interval: None,
         }
     }
 
@@ -244,6 +260,16 @@ mod tests {
         assert_eq!(series.span(), (Nanos::ZERO, Nanos::from_millis(250 * n)));
         assert_eq!(rows(series)[0][1].ops_per_s(), Some(1200.0));
         assert_eq!(rows(series)[0][1].cpus_busy(), Some(0.5));
+        assert_eq!(series.unattributed, Nanos::from_millis(n));
+    }
+
+    #[test]
+    fn the_values_of_a_late_turn_cover_one_interval_of_the_policy() {
+        let mut history = LoadHistory::default();
+        let interval = Some(Nanos::from_millis(250));
+        add(&mut history, 1000, &LoadSample { interval, ..sample(&[0], &[10], true) });
+        let row = rows(&history.list[0])[0][0];
+        assert_eq!((row.ops_per_s(), row.cpus_busy()), (Some(40.0), Some(0.5)));
     }
 
     #[test]

@@ -148,6 +148,11 @@ impl ReportBuilder {
         }
     }
 
+    /// Sets the number of first parts of the journal that the size limit removed.
+    pub fn set_journal_parts_missing(&mut self, n: u32) {
+        self.n_parts_missing = n;
+    }
+
     /// Adds a note about the record itself, for example a truncated line.
     pub fn add_note(&mut self, text: String) {
         self.lists.add_text(self.at, NoteKind::Record, text);

@@ -4,16 +4,18 @@ use std::collections::BTreeMap;
 
 use base::{CpuSet, JobId, Nanos};
 use engine::TurnRecord;
-use journal::{Checkpoint, Header, JobChange, JobHistory, JobProgress, JobRecord};
+use journal::{Checkpoint, Header, JobChange, JobHistory, JobPhase, JobProgress, JobRecord};
 use program::Job;
-use sched::{Action, JobEvent, Reason, RejectCause, Rejection, Request, Sample, Target};
+use sched::{
+    Action, ExitStatus, JobEvent, Reason, RejectCause, Rejection, Request, Sample, Target,
+};
 
 use super::sentence::{DoneAction, ExplainedEvent, Sentence, checkpoint_text};
 use super::{EventRow, Explanation, FORMAT, JobEventKind, JobEvents};
 use crate::domain_names::{EpochNames, Epochs};
 use crate::phrases::{
-    command_line, completed_page_migration_phrase, detached_phrase, exit_phrase, unmanaged_phrase,
-    usage_phrase,
+    command_line, completed_page_migration_phrase, detached_phrase, exit_phrase,
+    parts_missing_phrase, unmanaged_phrase, usage_phrase,
 };
 
 pub(super) struct Explainer {
@@ -22,6 +24,7 @@ pub(super) struct Explainer {
     jobs: JobHistory,
     epochs: Epochs,
     at: Nanos,
+    n_parts_missing: u32,
     notes: Vec<EventRow>,
     events: BTreeMap<JobId, Vec<ExplainedEvent>>,
     /// Detached jobs whose number has been reused.
@@ -36,6 +39,7 @@ impl Explainer {
             jobs: JobHistory::new(header),
             epochs: Epochs::new(&header.machine),
             at: Nanos::ZERO,
+            n_parts_missing: 0,
             notes: Vec::new(),
             events: BTreeMap::new(),
             detached: Vec::new(),
@@ -43,13 +47,14 @@ impl Explainer {
     }
 
     /// Starts from the checkpoint of a journal whose first parts are missing.
-    pub fn resume(&mut self, checkpoint: &Checkpoint) {
+    pub fn resume(&mut self, checkpoint: &Checkpoint, n_parts_missing: u32) {
+        self.n_parts_missing = n_parts_missing;
         self.at = checkpoint.at;
         let level = checkpoint.load_basis.map(|basis| basis.level);
         self.epochs.update(level, checkpoint.sample().usable_cpus.as_ref());
         self.jobs = checkpoint.jobs.clone();
         self.add_note(
-            "the first parts of the journal are missing: this is the state at their end".to_owned(),
+            format!("{}: this is the state at its end", parts_missing_phrase(n_parts_missing)),
             None,
         );
         checkpoint.notes.iter().for_each(|note| self.add_note(note.to_string(), Some(note)));
@@ -215,6 +220,17 @@ impl Explainer {
         self.notes.push(EventRow { at_ns, last_at_ns: at_ns, n: 1, kind, text, code });
     }
 
+    /// Returns the number of failed jobs; `None` if no job failed.
+    pub fn failed_jobs(&self) -> Option<String> {
+        let has_failed = |job: &&JobProgress| match &job.ended {
+            Some((_, exit)) => !exit.stopped_by_host && exit.status != ExitStatus::Exited(0),
+            None => job.phase == JobPhase::NotStarted,
+        };
+        let all = self.jobs.jobs();
+        let n = all.iter().filter(has_failed).count();
+        (n != 0).then(|| format!("{n} of {} failed", base::counted_noun(all.len(), "job")))
+    }
+
     pub fn finish(mut self, end: Option<String>) -> Explanation {
         let domain_names = self.epochs.names(&self.header.machine);
         let mut all = std::mem::take(&mut self.detached);
@@ -229,6 +245,7 @@ impl Explainer {
             run: self.header.run_id,
             policy: self.header.policy.spec,
             replay_of: self.header.replay_of,
+            n_journal_parts_missing: self.n_parts_missing,
             end,
             notes: self.notes,
             jobs: jobs.collect(),

@@ -21,6 +21,7 @@ record! {
         run: String, "Run", Plain, "Id of the run.";
         policy: String, "Policy", Plain, "The policy with its parameters.";
         replay_of: Option<String>, "Replay of", Plain, "Id of the replayed run. The events of jobs are those of that run; the requests are those of this policy and were not carried out.";
+        n_journal_parts_missing: u32, "Journal parts missing", Count, "Number of first parts of the journal that the size limit (--journal-part) removed. The events of these parts are missing.";
         end: Option<String>, "End", Plain, "Status at the end of the run; absent if evenkeel was killed or still runs.";
         notes: Vec<EventRow>, "Notes", Plain, "Notes of the policy and the host.";
         jobs: Vec<JobEvents>, "Jobs", Plain, "The events of each job, in start order.";
@@ -79,7 +80,7 @@ names! {
 pub fn explain(mut recording: Recording, only: Option<JobId>) -> Result<Explanation, JournalError> {
     let mut explainer = Explainer::new(recording.header(), only);
     if let Some(checkpoint) = recording.checkpoint() {
-        explainer.resume(checkpoint);
+        explainer.resume(checkpoint, recording.n_parts_missing());
     }
     for turn in &mut recording {
         explainer.observe(&turn?.record());
@@ -90,7 +91,8 @@ pub fn explain(mut recording: Recording, only: Option<JobId>) -> Result<Explanat
     }
     let end = recording.end().map(|end| {
         let error = end.error.as_ref().map_or(String::new(), |error| format!(" ({error})"));
-        format!("{} after {} s{error}", end.status.name(), seconds(end.wall.0))
+        let failed = explainer.failed_jobs().map_or(String::new(), |failed| format!("; {failed}"));
+        format!("{} after {} s{error}{failed}", end.status.name(), seconds(end.wall.0))
     });
     Ok(explainer.finish(end))
 }

@@ -9,7 +9,7 @@ use crate::text::{machine_parts, spec};
 pub(super) fn head(report: &Report) -> String {
     let run = &report.run;
     let chips = [
-        status_chip(run),
+        status_chip(report),
         chip("policy", spec(run)),
         chip("seed", &run.seed.to_string()),
         chip("started", &started(run.started_unix_s)),
@@ -20,8 +20,9 @@ pub(super) fn head(report: &Report) -> String {
     hero(&format!("{kind} {}", run.id), &run.workload, &chips.concat(), &content)
 }
 
-fn status_chip(run: &Run) -> String {
-    let (class, text) = match run.status {
+fn status_chip(report: &Report) -> String {
+    let (class, text) = match report.run.status {
+        Some(RunStatusName::Finished) if !report.all_well() => ("bad", "jobs failed"),
         Some(RunStatusName::Finished) => ("good", "finished"),
         Some(RunStatusName::Interrupted) => ("warn", "interrupted"),
         Some(RunStatusName::Failed) => ("bad", "failed"),
@@ -106,6 +107,7 @@ fn jobs_by_state(report: &Report) -> String {
     let states = [
         (totals.n_done, "done", "good"),
         (totals.n_failed, "failed", "bad"),
+        (totals.n_timed_out, "timed out", "warn"),
         (totals.n_stopped, "stopped", "warn"),
         (totals.n_unfinished, "unfinished", "faint"),
         (totals.n_attached(), "attached", "faint"),

@@ -9,7 +9,7 @@ use base::counted_noun;
 
 use crate::format::{ABSENT, bytes, count, counted, duration, percent, seconds, started};
 use crate::model::{JobRow, JobStateName, NoteKind, NoteRow, Report, Run};
-use crate::table::{Align, ReportTable, fold};
+use crate::table::{Align, ReportTable, fold, fold_command};
 use sections::{counters, memory, moves};
 pub(crate) use sections::{narrowed, reason_of_move, repetitions};
 
@@ -61,11 +61,11 @@ fn run_line(host: &str, id: &str, workload: &str) -> String {
 fn head(report: &Report, width: usize) -> String {
     let (run, totals) = (&report.run, &report.totals);
     let mut lines = vec![
+        ("result", run.result.clone()),
         ("run", run_line(&run.host, &run.id, &run.workload)),
         ("started", started(run.started_unix_s)),
         ("policy", policy(run)),
         ("machine", machine(report)),
-        ("ended", format!("{} after {}", status(run), duration(run.wall_ns))),
         ("jobs", job_counts(report)),
         ("moves", move_counts(report)),
     ];
@@ -88,7 +88,9 @@ fn head(report: &Report, width: usize) -> String {
         lines.push(("evenkeel", usage));
     }
     let line = |(label, text): (&str, String)| fold(&text, width, &format!("{label:<10}"), 10);
-    lines.into_iter().map(line).collect()
+    let head: String = lines.into_iter().map(line).collect();
+    let repeat = run.command.as_ref().map(|command| fold_command(command, width, "repeat    "));
+    head + &repeat.unwrap_or_default()
 }
 
 /// Returns the policy with its parameters, or only its name if the parameters are unknown.
@@ -121,20 +123,16 @@ pub(crate) fn machine_parts(report: &Report) -> Vec<String> {
     parts.map(|(n, noun)| counted_noun(n, noun)).collect()
 }
 
-/// Returns the status at the end of the run, with the error.
-fn status(run: &Run) -> String {
-    let status = run.status.map_or("unknown", |status| status.name());
-    match &run.error {
-        Some(error) => format!("{status} ({error})"),
-        None => status.to_owned(),
-    }
-}
-
 fn job_counts(report: &Report) -> String {
     let totals = &report.totals;
+    let failed = match totals.n_oom_killed {
+        0 => "failed".to_owned(),
+        n => format!("failed ({} OOM-killed)", count(n)),
+    };
     let states = [
         (totals.n_done, "done"),
-        (totals.n_failed, "failed"),
+        (totals.n_failed, failed.as_str()),
+        (totals.n_timed_out, "timed out"),
         (totals.n_stopped, "stopped"),
         (totals.n_unfinished, "unfinished"),
         (totals.n_attached(), "attached"),
@@ -186,8 +184,7 @@ fn jobs(report: &Report, width: usize) -> String {
 
 /// Returns all jobs in start order; if there are very many, the failed jobs are first.
 fn failed_first(jobs: &[JobRow]) -> Vec<&JobRow> {
-    let failed =
-        |job: &&JobRow| matches!(job.state, JobStateName::Failed | JobStateName::NotStarted);
+    let failed = |job: &&JobRow| job.state.is_failure();
     if jobs.len() <= N_JOBS_SHOWN {
         return jobs.iter().collect();
     }

@@ -8,6 +8,7 @@ use super::super::ReportBuilder;
 use super::super::action_lists::{ListedMove, Note, RejectedAction};
 use super::super::job_track::PlacementRequest;
 use super::ReportNames;
+use crate::format::{duration, percent};
 use crate::model::{MoveKind, MoveRow, NoteKind, NoteRow, RejectionRow};
 use crate::phrases::action_phrase;
 
@@ -109,10 +110,11 @@ fn record_notes(builder: &ReportBuilder, end: Option<&RunEnd>) -> Vec<String> {
     }
     if builder.n_parts_missing != 0 {
         notes.push(format!(
-            "the size limit of the journal removed its first {} parts: their events are missing here",
-            builder.n_parts_missing
+            "{}: a report from the journal has no events of this time",
+            crate::phrases::parts_missing_phrase(builder.n_parts_missing)
         ));
     }
+    notes.extend(unattributed_note(builder));
     if builder.loads.n_dropped != 0 {
         notes.push(format!(
             "the source of the loads changed very often: the first {} series of loads are omitted",
@@ -120,4 +122,25 @@ fn record_notes(builder: &ReportBuilder, end: Option<&RunEnd>) -> Vec<String> {
         ));
     }
     notes
+}
+
+/// Returns a note if more than this share of the CPU time of the jobs is not attributed to a domain. Guessed: a smaller
+/// part does not change the reading of a chart.
+const UNATTRIBUTED_MAX: f64 = 0.05;
+
+fn unattributed_note(builder: &ReportBuilder) -> Option<String> {
+    let (mut unattributed, mut attributed) = (0u64, 0u64);
+    for series in &builder.loads.list {
+        unattributed = unattributed.saturating_add(series.unattributed.0);
+        let sums = series.points().flat_map(|(_, sums)| sums);
+        attributed = sums.fold(attributed, |sum, domain| sum.saturating_add(domain.cpu.0));
+    }
+    let share = unattributed as f64 / unattributed.saturating_add(attributed).max(1) as f64;
+    (UNATTRIBUTED_MAX < share).then(|| {
+        format!(
+            "{} of CPU time ({} of all) is not in the number of busy CPUs of any domain: its CPU or interval is unknown, for example of children that started and exited between two samples",
+            duration(unattributed),
+            percent(share)
+        )
+    })
 }

@@ -1,9 +1,9 @@
 //! The row of each job.
 
 use base::CpuSet;
-use journal::{JobPhase, JobProgress};
-use program::{Class, Job};
-use sched::{CounterDeltas, CounterEvent, Counters, ExitStatus, JobExit, NodeMemory};
+use journal::{JobPhase, JobProgress, RunEnd};
+use program::{Class, Ending, Job};
+use sched::{CounterDeltas, CounterEvent, Counters, ExitStatus, JobExit, NodeMemory, StopCause};
 
 use super::super::ReportBuilder;
 use super::super::job_track::{JobTrack, PlacementRequest, Usage};
@@ -12,9 +12,19 @@ use super::actions::requested_cpus;
 use crate::model::{CounterRow, JobRow, JobStateName, NodeMemoryRow, TimelineSegment};
 use crate::phrases::{command_line, unmanaged_phrase};
 
-pub(super) fn rows(builder: &ReportBuilder) -> Vec<JobRow> {
+pub(super) fn rows(builder: &ReportBuilder, end: Option<&RunEnd>) -> Vec<JobRow> {
+    let has_time_limit = end.is_some_and(|end| end.stopped_by == Some(StopCause::TimeLimit));
     let parts = builder.header.jobs.iter().zip(builder.jobs.jobs()).zip(&builder.tracks);
-    parts.map(|((job, progress), track)| row(builder, job, progress, track)).collect()
+    let row = |((job, progress), track): ((&Job, &JobProgress), &JobTrack)| {
+        let row = row(builder, job, progress, track);
+        // Only a stop of the run ends such a job early.
+        let is_cut = row.state == JobStateName::Stopped && job.ending == Ending::Exit;
+        match has_time_limit && is_cut {
+            true => JobRow { state: JobStateName::TimedOut, ..row },
+            false => row,
+        }
+    };
+    parts.map(row).collect()
 }
 
 fn row(builder: &ReportBuilder, job: &Job, progress: &JobProgress, track: &JobTrack) -> JobRow {
@@ -89,6 +99,7 @@ fn state(progress: &JobProgress) -> JobStateName {
         (JobPhase::Ended, Some((_, JobExit { status: ExitStatus::Exited(0), .. }))) => {
             JobStateName::Done
         }
+        (JobPhase::Ended, Some((_, JobExit { oom_killed: true, .. }))) => JobStateName::OomKilled,
         (JobPhase::Ended, _) => JobStateName::Failed,
     }
 }

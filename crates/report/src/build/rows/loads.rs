@@ -36,6 +36,7 @@ fn row(series: &LoadSeriesSums, names: &ReportNames<'_>) -> LoadSeries {
         tier: tier.to_string(),
         unit: tier.load_unit().to_owned(),
         domains: series.numbers.iter().map(|&number| domain(level, number, domain_names)).collect(),
+        cpu_unattributed_ns: series.unattributed.0,
         points: series.points().map(point).collect(),
     }
 }

@@ -3,29 +3,33 @@
 mod actions;
 mod jobs;
 mod loads;
+mod result;
 
 use std::collections::BTreeMap;
 
 use base::Nanos;
 use journal::{Header, RunEnd, RunStatus};
-use sched::Target;
+use sched::{StopCause, Target};
 use topology::Machine;
 
 use super::ReportBuilder;
 use crate::domain_names::EpochNames;
 use crate::model::{
-    CpuRow, JobRow, JobStateName, MachineSummary, Report, Run, RunStatusName, Totals,
+    CpuRow, JobRow, JobStateName, MachineSummary, Report, Run, RunStatusName, StopCauseName, Totals,
 };
 
 pub(super) fn report(builder: &ReportBuilder, end: Option<&RunEnd>) -> Report {
     let header = &builder.header;
     let names = ReportNames::new(builder);
-    let jobs = jobs::rows(builder);
+    let jobs = jobs::rows(builder, end);
+    let totals = totals(builder, &jobs);
+    let run = run(builder, end);
+    let result = result::sentence(end, &totals, &jobs, run.wall_ns);
     Report {
         format: crate::FORMAT,
         tool: header.tool.clone(),
-        run: run(builder, end),
-        totals: totals(builder, &jobs),
+        run: Run { result, ..run },
+        totals,
         machine: machine(&header.machine),
         jobs,
         moves: actions::moves(builder, &names),
@@ -74,6 +78,9 @@ fn run(builder: &ReportBuilder, end: Option<&RunEnd>) -> Run {
         started_unix_s: header.started_unix_s,
         wall_ns: wall.0,
         status: end.map(|end| status_word(end.status)),
+        stopped_by: end.and_then(|end| end.stopped_by).map(stop_cause),
+        result: String::new(),
+        command: header.command.clone(),
         error: end.and_then(|end| end.error.clone()),
         n_turns: builder.counts.turns,
         signal_tier: basis.map(|basis| basis.tier.to_string()),
@@ -112,6 +119,15 @@ fn status_word(status: RunStatus) -> RunStatusName {
     }
 }
 
+fn stop_cause(cause: StopCause) -> StopCauseName {
+    match cause {
+        StopCause::Signal => StopCauseName::Signal,
+        StopCause::TimeLimit => StopCauseName::TimeLimit,
+        StopCause::FailedJob => StopCauseName::FailedJob,
+        StopCause::Error => StopCauseName::Error,
+    }
+}
+
 fn machine(machine: &Machine) -> MachineSummary {
     let memory: Option<u64> =
         machine.nodes().iter().map(|node| node.memory.map(|size| size.0)).sum();
@@ -144,7 +160,9 @@ fn totals(builder: &ReportBuilder, jobs: &[JobRow]) -> Totals {
     Totals {
         n_jobs: jobs.len() as u64,
         n_done: count(&[JobStateName::Done]),
-        n_failed: count(&[JobStateName::Failed, JobStateName::NotStarted]),
+        n_failed: jobs.iter().filter(|job| job.state.is_failure()).count() as u64,
+        n_oom_killed: count(&[JobStateName::OomKilled]),
+        n_timed_out: count(&[JobStateName::TimedOut]),
         n_stopped: count(&[JobStateName::Stopped]),
         n_unfinished: count(&[JobStateName::Waiting, JobStateName::Running]),
         n_starts: jobs.iter().map(|job| job.n_starts).sum(),

@@ -1,0 +1,87 @@
+//! The result of a run in one sentence: the first line of the report.
+
+use base::counted_noun;
+use journal::{RunEnd, RunStatus};
+use sched::StopCause;
+
+use crate::format::{count, duration};
+use crate::model::{JobRow, JobStateName, Totals};
+
+/// Number of failed jobs that the sentence names.
+const N_NAMED: usize = 3;
+
+/// Returns the result: the end of the run, the number of jobs by result, and the time.
+pub(super) fn sentence(
+    end: Option<&RunEnd>,
+    totals: &Totals,
+    jobs: &[JobRow],
+    wall: u64,
+) -> String {
+    let (jobs, time) = (by_result(totals, jobs), duration(wall));
+    let Some(end) = end else {
+        return format!(
+            "no end is recorded after {time}: evenkeel was killed or still runs; {jobs}"
+        );
+    };
+    match (end.status, &end.error) {
+        (RunStatus::Failed, Some(error)) => {
+            format!("evenkeel failed after {time} ({error}); {jobs}")
+        }
+        (RunStatus::Failed, None) => format!("evenkeel failed after {time}; {jobs}"),
+        (RunStatus::Interrupted, _) => {
+            format!("stopped {} after {time}; {jobs}", cause(end.stopped_by))
+        }
+        (RunStatus::Finished, _) => format!("{jobs} after {time}"),
+    }
+}
+
+fn cause(stopped_by: Option<StopCause>) -> &'static str {
+    match stopped_by {
+        Some(StopCause::Signal) => "by a signal",
+        Some(StopCause::TimeLimit) => "at the time limit",
+        Some(StopCause::FailedJob) => "because a job failed",
+        Some(StopCause::Error) => "because of an error",
+        None => "early",
+    }
+}
+
+/// Returns the number of jobs by result: `2 of 8 jobs failed (a: exit status 3; b: oom-killed), 6 ended with status 0`.
+fn by_result(totals: &Totals, jobs: &[JobRow]) -> String {
+    if totals.n_done == totals.n_jobs && totals.n_jobs != 0 {
+        return match totals.n_jobs {
+            1 => "the job ended with status 0".to_owned(),
+            n => format!("all {} jobs ended with status 0", count(n)),
+        };
+    }
+    let results = [
+        (totals.n_failed, format!("failed ({})", failed(jobs))),
+        (totals.n_timed_out, "reached the time limit".to_owned()),
+        (totals.n_stopped, "stopped by evenkeel".to_owned()),
+        (totals.n_unfinished, "did not end".to_owned()),
+        (totals.n_attached(), "managed while running".to_owned()),
+        (totals.n_done, "ended with status 0".to_owned()),
+    ];
+    let mut present = results.into_iter().filter(|(n, _)| *n != 0);
+    let Some((n, text)) = present.next() else { return "no job".to_owned() };
+    let first = format!("{} of {} {text}", count(n), counted_noun(totals.n_jobs, "job"));
+    present.fold(first, |all, (n, text)| format!("{all}, {} {text}", count(n)))
+}
+
+/// Names the first failed jobs with their states.
+fn failed(jobs: &[JobRow]) -> String {
+    let all: Vec<&JobRow> = jobs.iter().filter(|job| job.state.is_failure()).collect();
+    let named = all.iter().take(N_NAMED).map(|job| format!("{}: {}", job.name, failure(job)));
+    let mut parts: Vec<String> = named.collect();
+    if N_NAMED < all.len() {
+        parts.push(format!("{} more", count((all.len() - N_NAMED) as u64)));
+    }
+    parts.join("; ")
+}
+
+fn failure(job: &JobRow) -> String {
+    match (job.state, job.exit_status, job.signal) {
+        (JobStateName::Failed, Some(status), _) => format!("exit status {status}"),
+        (JobStateName::Failed, None, Some(signal)) => format!("signal {signal}"),
+        (state, ..) => state.name().to_owned(),
+    }
+}

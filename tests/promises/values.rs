@@ -1,0 +1,244 @@
+//! Values of reports: possible, complete and repeatable; failures are in the first line and in the exit status.
+
+use std::io;
+
+use base::Nanos;
+use engine::{Engine, Sink, TurnRecord};
+use host_sim::{SimHost, SimOptions};
+use sched::Cause;
+use serde_json::Value;
+use tests::dir::Dir;
+use tests::tool;
+use topology::{DomainChoice, Domains, Machine};
+
+use crate::seeds;
+use crate::simulated::{FILES, simulation};
+
+/// Checks the CPU time of jobs in each interval.
+struct BusyCpus {
+    machine: Machine,
+    last: Nanos,
+    context: String,
+}
+
+impl Sink for BusyCpus {
+    fn record(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
+        let Some(loads) = record.loads.filter(|_| record.turn.causes.contains(&Cause::Interval))
+        else {
+            return Ok(());
+        };
+        let since =
+            record.turn.at.saturating_sub(std::mem::replace(&mut self.last, record.turn.at));
+        let interval = loads.interval.unwrap_or(since);
+        assert!(interval <= since, "{}: {interval} of {since}", self.context);
+        let choice = DomainChoice::At(loads.level);
+        let domains = Domains::select(&self.machine, choice, self.machine.allowed());
+        for (number, cpu_time) in loads.numbers.iter().zip(&loads.cpu_time) {
+            let domain = domains.iter().find(|(_, domain)| domain.number == *number);
+            let n_cpus = domain.map_or(0, |(_, domain)| domain.cpus.len()) as u64;
+            assert!(
+                cpu_time.0 <= n_cpus * interval.0,
+                "{}: {cpu_time} in {} {number} with {n_cpus} CPUs in {interval}",
+                self.context,
+                loads.level
+            );
+        }
+        Ok(())
+    }
+}
+
+#[test]
+fn jobs_use_at_most_all_cpus_of_a_domain_in_every_interval() {
+    for seed in seeds::upto(300) {
+        let simulation = simulation(seed);
+        let policy = policy::build(&simulation.policy, seed).expect("a policy");
+        let options = SimOptions { interval: policy.interval(), ..simulation.options };
+        let machine = simulation.machine.clone();
+        let context = format!("seed {seed}: {} {options:?}", simulation.policy);
+        let mut host = SimHost::new(&machine, &simulation.jobs, options).expect("it can run");
+        let mut engine = Engine::new(machine.clone(), simulation.jobs, policy);
+        let mut busy = BusyCpus { machine, last: Nanos::ZERO, context };
+        // A policy may abort if its counters are unavailable for long.
+        let _ = engine::run(&mut host, &mut engine, &mut [&mut busy]);
+    }
+}
+
+/// Returns the number of CPUs of a list such as `0-3,8`.
+fn n_cpus(list: &str) -> usize {
+    list.parse::<base::CpuSet>().expect("a list of CPUs").len()
+}
+
+/// Returns the largest number of busy CPUs divided by the number of CPUs, of all domains and points.
+fn busy_share_max(report: &Value) -> f64 {
+    let mut most = 0.0f64;
+    for series in report["loads"].as_array().expect("a list") {
+        let domains = series["domains"].as_array().expect("a list");
+        let n_cpus: Vec<usize> =
+            domains.iter().map(|domain| n_cpus(domain["cpus"].as_str().expect("text"))).collect();
+        for point in series["points"].as_array().expect("a list") {
+            let busy = point["cpus_busy"].as_array().expect("a list").iter().zip(&n_cpus);
+            let shares = busy.filter_map(|(busy, n)| Some(busy.as_f64()? / *n as f64));
+            most = shares.fold(most, f64::max);
+        }
+    }
+    most
+}
+
+#[test]
+fn children_that_exit_between_two_samples_do_not_make_a_cpu_busier_than_one() {
+    let dir = Dir::with(&[(
+        "w.toml",
+        "[[job]]\nname = \"f\"\ncopies = 3\nshell = \"n=0; while [ $n -lt 30 ]; do \
+         sh -c 'i=0; while [ $i -lt 4000 ]; do i=$((i+1)); done'; n=$((n+1)); done\"\n",
+    )]);
+    for policy in ["linux", "dfs[interval=20ms]"] {
+        let out = format!("out-{}", &policy[..3]);
+        dir.success(&["run", "w.toml", "-q", "-p", policy, "--out", &out]);
+        let report: Value =
+            serde_json::from_str(&dir.read(&format!("{out}/report.json"))).expect("JSON");
+        let most = busy_share_max(&report);
+        assert!(most <= 1.0, "{policy}: {most}");
+    }
+}
+
+/// Joins folded lines.
+fn on_one_line(text: &str) -> String {
+    text.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+const FAILING: &str = "name = \"w\"\n[[job]]\nname = \"good\"\nshell = \"exit 0\"\n\
+    [[job]]\nname = \"bad\"\nshell = \"exit 3\"\n[[job]]\nname = \"killed\"\nshell = \"kill -9 $$\"\n";
+
+#[test]
+fn failed_jobs_are_in_the_first_line_and_in_the_exit_status() {
+    let dir = Dir::with(&[("w.toml", FAILING)]);
+    let output = dir.run(&["run", "w.toml", "--out", "out"]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = tool::text(&output.stdout);
+    let first = text.lines().next().expect("a line");
+    assert!(
+        first.starts_with("result    2 of 3 jobs failed (bad: exit status 3; killed: signal 9)"),
+        "{text}"
+    );
+    assert!(!text.contains("finished"), "{text}");
+    let report = dir.success(&["report", "out"]);
+    assert_eq!(report.lines().next(), Some(first), "the report from the journal is the same");
+    let explained = dir.success(&["explain", "out"]);
+    assert!(on_one_line(&explained).contains("2 of 3 jobs failed."), "{explained}");
+}
+
+#[test]
+fn a_quiet_run_with_failures_prints_one_line() {
+    let dir = Dir::with(&[("w.toml", FAILING)]);
+    let output = dir.run(&["run", "w.toml", "-q", "--out", "out"]);
+    assert_eq!((output.status.code(), tool::text(&output.stdout).as_str()), (Some(1), ""));
+    let text = tool::text(&output.stderr);
+    assert_eq!(text.lines().count(), 1, "{text}");
+    assert!(text.starts_with("evenkeel: 2 of 3 jobs failed"), "{text}");
+}
+
+#[test]
+fn jobs_that_reach_the_time_limit_are_timed_out() {
+    let dir =
+        Dir::with(&[("w.toml", "[[job]]\nname = \"long\"\ncopies = 2\nshell = \"sleep 600\"\n")]);
+    let output = dir.run(&["run", "w.toml", "--time-limit", "300ms", "--out", "out"]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = tool::text(&output.stdout);
+    assert!(text.starts_with("result    stopped at the time limit after"), "{text}");
+    assert!(text.contains("2 of 2 jobs reached"), "{text}");
+    let report: Value = serde_json::from_str(&dir.read("out/report.json")).expect("JSON");
+    assert_eq!(report["totals"]["n_timed_out"], 2);
+    assert_eq!(report["jobs"][0]["state"], "timed-out");
+    assert_eq!(report["run"]["stopped_by"], "time-limit");
+}
+
+#[test]
+fn the_printed_command_repeats_a_simulated_run_exactly() {
+    let dir = Dir::with(&FILES);
+    let args = ["run", "w.toml", "--host=sim", "--machine", "m.toml", "-p", "dfs", "--seed", "7"];
+    dir.success(&[&args[..], &["-q", "--out", "one"]].concat());
+    let read = |out: &str| -> Value {
+        serde_json::from_str(&dir.read(&format!("{out}/report.json"))).expect("JSON")
+    };
+    let one = read("one");
+    let command = one["run"]["command"].as_str().expect("a command");
+    let words: Vec<&str> = command.split(' ').skip(1).collect();
+    dir.success(&[&words[..], &["-q", "--out", "two"]].concat());
+    assert_eq!(one, read("two"));
+    assert_eq!(dir.read("one/journal.jsonl"), dir.read("two/journal.jsonl"));
+}
+
+/// Changes the workload to 300 jobs, and the machine to enough memory for all of them.
+fn run_many_copies(dir: &Dir) {
+    dir.write("w.toml", dir.read("w.toml").replace("copies = 6", "copies = 300"));
+    dir.write("m.toml", dir.read("m.toml").replace("1073741824", "1073741824000"));
+}
+
+#[test]
+fn removed_journal_parts_are_counted_and_named() {
+    let dir = Dir::with(&FILES);
+    run_many_copies(&dir);
+    let args = ["run", "w.toml", "--host=sim", "--machine", "m.toml", "-p", "linux", "-q"];
+    dir.success(&[&args[..], &["--journal-part", "64K", "--out", "out"]].concat());
+    let report: Value = serde_json::from_str(&dir.read("out/report.json")).expect("JSON");
+    let n = report["run"]["n_journal_parts_missing"].as_u64().expect("a number");
+    assert!(0 < n, "the journal has more than sixteen parts");
+    let again: Value =
+        serde_json::from_str(&dir.success(&["report", "out", "--json"])).expect("JSON");
+    assert_eq!(again["run"]["n_journal_parts_missing"], n);
+    let explained = dir.success(&["explain", "out"]);
+    assert!(
+        on_one_line(&explained).contains(&format!("removed the first {n} parts of the journal")),
+        "{explained}"
+    );
+}
+
+#[test]
+fn a_journal_of_a_simulated_run_is_at_most_64_mib_by_default() {
+    let dir = Dir::with(&FILES);
+    run_many_copies(&dir);
+    dir.success(&[
+        "run",
+        "w.toml",
+        "--host=sim",
+        "--machine",
+        "m.toml",
+        "-p",
+        "linux",
+        "-q",
+        "--out",
+        "out",
+    ]);
+    let sizes = std::fs::read_dir(dir.path("out")).expect("it exists").map(|entry| {
+        let entry = entry.expect("readable");
+        let is_journal = entry.file_name().to_string_lossy().starts_with("journal");
+        if is_journal { entry.metadata().expect("readable").len() } else { 0 }
+    });
+    let sizes: Vec<u64> = sizes.collect();
+    assert!(
+        sizes.iter().all(|size| *size < 6 << 20),
+        "a part has at most 4 MiB and one write: {sizes:?}"
+    );
+}
+
+#[test]
+fn identical_runs_of_all_seeds_have_no_verdict() {
+    let dir = Dir::with(&FILES);
+    let words = "compare w.toml -p linux,dfs --machine m.toml --variation off --seeds 10 --out out";
+    let text = dir.success(&words.split(' ').collect::<Vec<_>>());
+    let comparison: Value = serde_json::from_str(&dir.read("out/compare.json")).expect("JSON");
+    let row = &comparison["summary"][1];
+    assert_eq!((&row["is_identical"], &row["n_pairs"]), (&Value::Bool(true), &10.into()));
+    for field in ["p", "p_holm", "verdict", "ratio_ci95", "ci95_s"] {
+        assert_eq!(row[field], Value::Null, "{field}");
+    }
+    assert!(
+        text.contains("identical runs") && on_one_line(&text).contains("one observation"),
+        "{text}"
+    );
+    let repeated = comparison["setting"]["command"].as_str().expect("a command");
+    assert_eq!(
+        repeated,
+        "evenkeel compare --policies linux,dfs --seeds 10 --machine m.toml --variation off w.toml"
+    );
+}

@@ -12,7 +12,7 @@ use linux::undo::{
 };
 use rustix::process::Signal;
 use tests::dir::Dir;
-use tests::evenkeel::{EvenkeelWatch, MIGRATES_ONLY_JOB};
+use tests::evenkeel::{EvenkeelRun, EvenkeelWatch, MIGRATES_ONLY_JOB};
 use tests::process::{Process, children, mask, start_time_ticks, two_cpus, until};
 use tests::tool;
 
@@ -297,4 +297,17 @@ fn a_broken_standard_output_or_standard_error_does_not_keep_a_restore_from_its_w
     let status = run.stdout(Stdio::null()).stderr(broken()).status().expect("it starts");
     assert_eq!(status.code(), Some(0));
     assert_eq!((killed.n_changed(), killed.n_records()), (0, 0));
+}
+
+#[test]
+fn a_run_beyond_the_limit_of_the_file_size_continues_and_restores_its_changes() {
+    let text = "[[job]]\nname = \"a\"\nload = \"compute --for 600s\"\nclass = 8\ncopies = 4\n";
+    let args =
+        ["--quiet", "--policy", "random[every=20ms]", "--grace", "200ms", "--time-limit", "2s"];
+    let mut run = EvenkeelRun::by_shell("ulimit -f 16; exec \"$@\"", Dir::new(), text, &args);
+    run.expect_status(1);
+    assert!(run.output.contains("cannot write the journal"), "{}", run.output);
+    assert!(run.output.lines().all(|line| line.starts_with("evenkeel: ")), "{}", run.output);
+    let is_record = |path: &std::path::PathBuf| path.extension().is_some_and(|it| it == "undo");
+    assert!(!run.records().iter().any(is_record), "{:?}", run.records());
 }

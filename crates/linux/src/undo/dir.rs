@@ -9,7 +9,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, flock};
 use rustix::io::Errno;
 
 use super::UndoError;
@@ -17,6 +17,11 @@ use crate::fault;
 
 /// Environment variable that replaces the directory.
 pub const STATE_VARIABLE: &str = "EVENKEEL_STATE_DIR";
+
+/// Suffix of record files.
+pub(super) const SUFFIX: &str = ".undo";
+/// Suffix of a rewritten file before it replaces the record.
+pub(super) const TEMPORARY_SUFFIX: &str = ".undo.new";
 
 /// An open directory whose owner and mode were checked.
 #[derive(Debug)]
@@ -169,6 +174,20 @@ impl Dir {
     pub(crate) fn unlink(&self, name: &str) -> io::Result<()> {
         fault::retry("unlinkat", || Ok(rustix::fs::unlinkat(&self.file, name, AtFlags::empty())?))
     }
+}
+
+/// Locks a file. Returns false if another process has locked it.
+pub(super) fn lock(file: &OwnedFd) -> io::Result<bool> {
+    fault::retry("flock", || match flock(file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(true),
+        Err(Errno::WOULDBLOCK) => Ok(false),
+        Err(error) => Err(error.into()),
+    })
+}
+
+/// Returns whether an open file still has a name.
+pub(super) fn is_linked(file: &OwnedFd) -> io::Result<bool> {
+    Ok(fault::retry("fstat", || Ok(rustix::fs::fstat(file)?))?.st_nlink != 0)
 }
 
 fn unusable(path: &Path, source: io::Error) -> UndoError {

@@ -6,11 +6,10 @@ use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
 use base::CpuSet;
-use rustix::fs::{FlockOperation, OFlags, flock};
-use rustix::io::Errno;
+use rustix::fs::OFlags;
 
 use super::UndoError;
-use super::dir::{Dir, dirs};
+use super::dir::{Dir, SUFFIX, TEMPORARY_SUFFIX, dirs, is_linked, lock};
 use super::record::{RecordedTask, Records, UndoHeader, UndoLine};
 use super::restore::{FileReport, RestoreControl, RestoreVerdict, Restored, restore_own};
 use crate::cgroup::DelegatedCgroup;
@@ -21,11 +20,6 @@ const REWRITE_BYTES: u64 = 4 << 20;
 
 /// Flags for a new record, to which lines are appended.
 const EXCLUSIVE: OFlags = OFlags::EXCL.union(OFlags::APPEND);
-
-/// Suffix of record files.
-pub(super) const SUFFIX: &str = ".undo";
-/// Suffix of a rewritten file before it replaces the record.
-pub(super) const TEMPORARY_SUFFIX: &str = ".undo.new";
 
 /// The undo record of this run. The file is locked until drop.
 #[derive(Debug)]
@@ -311,20 +305,6 @@ fn create_locked(dir: &Dir, run: &str) -> Result<(String, OwnedFd), UndoError> {
     }
     let source = io::Error::from(io::ErrorKind::ResourceBusy);
     Err(UndoError::Write { path: dir.path.clone(), source })
-}
-
-/// Locks a file. Returns false if another process has locked it.
-pub(super) fn lock(file: &OwnedFd) -> io::Result<bool> {
-    fault::retry("flock", || match flock(file, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(true),
-        Err(Errno::WOULDBLOCK) => Ok(false),
-        Err(error) => Err(error.into()),
-    })
-}
-
-/// Returns whether an open file still has a name.
-pub(super) fn is_linked(file: &OwnedFd) -> io::Result<bool> {
-    Ok(fault::retry("fstat", || Ok(rustix::fs::fstat(file)?))?.st_nlink != 0)
 }
 
 fn json(value: &impl serde::Serialize) -> String {

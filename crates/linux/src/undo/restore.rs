@@ -21,8 +21,7 @@ pub use cgroups_and_mon_groups::{KernelGroupEntry, KernelGroupKind, KernelGroupR
 pub use control::{MonotonicClock, RestoreClock, RestoreControl, RestoreLimits, RestoreProgress};
 pub use passes::{UnfinishedCause, UnfinishedRestore};
 
-use super::dir::Dir;
-use super::log::{SUFFIX, TEMPORARY_SUFFIX, is_linked, lock};
+use super::dir::{Dir, SUFFIX, TEMPORARY_SUFFIX, is_linked, lock};
 use super::mask_index::MaskIndex;
 use super::record::{Records, UndoHeader};
 use crate::system;

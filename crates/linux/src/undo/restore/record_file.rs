@@ -7,7 +7,7 @@ use std::path::Path;
 use super::RestoreVerdict;
 use super::control::RestoreRun;
 use crate::proc_stat::ProcStat;
-use crate::undo::log::lock;
+use crate::undo::dir::lock;
 use crate::undo::record::{Records, UndoHeader, UndoLine};
 use crate::{fault, procfs, system};
 

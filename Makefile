@@ -1,4 +1,6 @@
-# Start with  make demo  or  make test;  both install missing dependencies.
+# Start with  make,  make demo  or  make test;  all install missing dependencies.
+
+.DEFAULT_GOAL := build
 
 .PHONY: demo demo-numa test test-vm build-tests check build install uninstall deb test-deb bench book setup clean
 

@@ -162,3 +162,19 @@ fn lines_for_journald_have_priorities_and_no_times() {
         assert!(["<4>", "<5>", "<6>"].iter().any(|start| line.starts_with(start)), "{text}");
     }
 }
+
+#[test]
+fn systemd_is_notified_of_the_start_and_of_the_end() {
+    let (busy, dir) = (Process::busy(), Dir::new());
+    let socket = std::os::unix::net::UnixDatagram::bind(dir.path("notify")).expect("a socket");
+    let pid = busy.pid().to_string();
+    let mut command =
+        dir.command_with_state(&["watch", "--pid", &pid, "--for", "100ms", "--quiet"]);
+    let status = command.env("NOTIFY_SOCKET", dir.path("notify")).status();
+    assert!(status.expect("evenkeel starts").success());
+    let mut message = [0; 64];
+    for expected in ["READY=1", "STOPPING=1"] {
+        let n = socket.recv(&mut message).expect("a message");
+        assert_eq!(String::from_utf8_lossy(&message[..n]).trim(), expected);
+    }
+}

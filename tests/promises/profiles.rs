@@ -20,6 +20,24 @@ fn has_valgrind() -> bool {
     is_installed
 }
 
+#[test]
+fn a_workload_finds_the_profile_by_the_line_that_profile_prints() {
+    if !has_valgrind() {
+        return;
+    }
+    let home = Home::new();
+    let options = ["--engine", "cache-model", "--no-html", "--limit", "5min"];
+    let profile = home.profile(&options, &columns());
+    let line = profile["workload_line"].as_str().expect("text");
+    let name = profile["name"].as_str().expect("text");
+    assert_eq!(line, format!("profile = {name:?}"));
+    home.write("w.toml", format!("[[job]]\ncommand = [\"true\"]\n{line}\n"));
+    let run = home.command(&["run", "w.toml", "--host", "sim", "--out", "out", "--json"]);
+    let output = { run }.output().expect("it starts");
+    let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(report["jobs"][0]["profile"], name, "{}", tool::text(&output.stderr));
+}
+
 /// Profile directory of one test.
 struct Home(Dir);
 

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   --profiles DIR (each)  ─►  next to the program  ─►  $XDG_DATA_HOME/evenkeel/profiles
-//!   a job with the key profile: the same, and last the shipped profiles of that name
+//!   a job with the key profile = "NAME": --profiles DIR  ─►  next to the workload, and its directory profiles
+//!      ─►  $XDG_DATA_HOME/evenkeel/profiles  ─►  shipped profiles of that name
 //! ```
 //!
 //! The first directory with a matching file is used. Within a directory, a file with a matching build id has priority
@@ -136,23 +137,25 @@ impl ProfileSearch {
     ) -> anyhow::Result<Profile> {
         let near_workload = [dir.to_owned(), dir.join("profiles")];
         let dirs = self.dirs.iter().cloned().chain(near_workload).chain(own_dir());
+        let dirs: Vec<PathBuf> = dirs.collect();
+        let id = build_id(program);
         let file = format!("{requested}{SUFFIX}");
-        let paths: Vec<PathBuf> = dirs.map(|dir| dir.join(&file)).collect();
-        let Some(path) = paths.iter().find(|path| path.is_file()) else {
+        let in_dir = |dir: &PathBuf| named_in(dir, requested, id.as_deref()).transpose();
+        let Some(path) = dirs.iter().find_map(in_dir).transpose()? else {
             let not_shipped = match lab::shipped::profile(requested) {
                 Ok(profile) => return Ok(profile),
                 Err(not_shipped) => not_shipped,
             };
             let Job { origin, name, .. } = job;
-            let tried: Vec<String> = paths.iter().map(|path| path.display().to_string()).collect();
+            let tried = dirs.iter().map(|dir| dir.join(&file).display().to_string());
+            let tried: Vec<String> = tried.collect();
             bail!(
-                "{origin}: job {name:?}: there is no profile {requested:?}; create it with evenkeel profile --output {} -- PROGRAM …, or remove the key (searched {}; {not_shipped})",
-                shell_word(file.as_ref()),
+                "{origin}: job {name:?}: there is no profile {requested:?}; create it with evenkeel profile --name {} -- PROGRAM …, or remove the key (searched {}; {not_shipped})",
+                shell_word(requested.as_ref()),
                 tried.join(", ")
             );
         };
-        let profile = read(path).with_context(|| format!("{}: job {:?}", job.origin, job.name))?;
-        let id = build_id(program);
+        let profile = read(&path).with_context(|| format!("{}: job {:?}", job.origin, job.name))?;
         if profile.build_id.is_some() && id.is_some() && profile.build_id != id {
             let (path, program) = (path.display(), program.display());
             self.notes.push(format!("{path} was measured with another build of {program}"));
@@ -186,6 +189,29 @@ impl ProfileSearch {
         }
         Ok(None)
     }
+}
+
+/// Returns the file of a named profile in a directory: `NAME.profile.toml`, or the file that `evenkeel profile` writes,
+/// whose name also contains the build id. Of several builds the program's own build has priority.
+fn named_in(dir: &Path, name: &str, id: Option<&str>) -> anyhow::Result<Option<PathBuf>> {
+    let exact = dir.join(format!("{name}{SUFFIX}"));
+    if exact.is_file() {
+        return Ok(Some(exact));
+    }
+    let mut other_builds = Vec::new();
+    let found = best(candidates_in(dir, name), name, id, &mut other_builds)?;
+    Ok(found.map(|file| file.path).or(other_builds.into_iter().next()))
+}
+
+/// Returns the line of a workload that names a profile file, and where the search finds the file; `None` if no workload
+/// can name the file.
+pub fn workload_line(file: &Path, name: &str) -> Option<(String, Option<PathBuf>)> {
+    let dir = file.parent().unwrap_or(Path::new("")).to_owned();
+    if own_dir().is_some_and(|own| own == dir) {
+        return Some((format!("profile = {name:?}"), None));
+    }
+    let stem = file.file_name()?.to_str()?.strip_suffix(SUFFIX)?;
+    Some((format!("profile = {stem:?}"), Some(dir)))
 }
 
 /// Returns the best match. Adds profiles of other builds to `other_builds`.
@@ -341,6 +367,40 @@ mod tests {
         assert_eq!(found(Some("cc")), (Some(None), 2));
         // Without a build id every file of that name matches, and the first file is used.
         assert_eq!(found(None), (Some(Some("aa".to_owned())), 0));
+    }
+
+    #[test]
+    fn a_named_profile_is_found_in_the_file_that_profile_writes() {
+        let profile = |id: &str, class: u8| {
+            format!("name = \"p\"\nbuild_id = \"{id}\"\nclass = {class}\n[[phase]]\n")
+        };
+        let dir = dir_with(&[
+            ("p-bb.profile.toml", &profile("bb", 4)),
+            ("p-fast.profile.toml", "name = \"p-fast\"\nclass = 9\n[[phase]]\n"),
+        ]);
+        let text = "[[job]]\nname = 'x'\ncommand = ['true']\nprofile = 'p'\n";
+        let mut jobs = workload(dir.path(), text);
+        attach(&mut jobs, &[]).expect("it is found");
+        assert_eq!(jobs.jobs[0].class, Class::new(4), "also for another build of the program");
+        fs::write(dir.path().join("p.profile.toml"), ANY).expect("written");
+        let mut jobs = workload(dir.path(), text);
+        attach(&mut jobs, &[]).expect("it is found");
+        assert_eq!(jobs.jobs[0].class, Class::new(5), "the exact name has priority");
+    }
+
+    #[test]
+    fn the_line_of_a_workload_names_the_file_with_its_directory() {
+        let line = |file: &str| workload_line(Path::new(file), "sort");
+        let in_dir = Some(("profile = \"mine\"".to_owned(), Some(PathBuf::from("d"))));
+        assert_eq!(line("d/mine.profile.toml"), in_dir);
+        assert_eq!(line("mine.toml"), None);
+        if let Some(own) = own_dir() {
+            let file = own.join("sort-0123.profile.toml");
+            assert_eq!(
+                line(&file.display().to_string()),
+                Some(("profile = \"sort\"".to_owned(), None))
+            );
+        }
     }
 
     #[test]

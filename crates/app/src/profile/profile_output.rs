@@ -10,12 +10,14 @@ use profiler::measure::program_run::{ProgramRun, StopCause};
 use profiler::measure::valgrind::TracedRun;
 use profiler::{AccessPattern, CurveEstimate, Window};
 use program::Profile;
-use program::profile::{Phase, ProfileValue};
+use program::profile::{Phase, ProfileValue, SUFFIX};
 use report::format::{counted, fixed, per_instruction, percent};
 use report::table::{fold, fold_command};
 use serde_json::{Value, json};
 
 use super::text_charts;
+use crate::print::shell_word;
+use crate::profiles::workload_line;
 
 /// Notes about a measurement.
 #[derive(Clone, Debug, Default)]
@@ -154,7 +156,8 @@ impl ProfileOutput<'_> {
         for note in &self.notes.notes {
             text += &format!("\n{}", fold(&format!("note: {note}"), text_charts::WIDTH, "", 2));
         }
-        text += &format!("\nprofile:  {}\n", self.output.display());
+        text +=
+            &format!("\nprofile:  {}\nworkload: {}\n", self.output.display(), self.workload_text());
         if let Some(page) = self.page {
             text += &format!("charts:   {}\n", page.display());
         }
@@ -162,6 +165,22 @@ impl ProfileOutput<'_> {
             text += &fold_command(&command, text_charts::WIDTH, "repeat:   ");
         }
         text
+    }
+
+    /// Returns the line to put in a workload.
+    fn workload_text(&self) -> String {
+        match workload_line(self.output, &self.profile.name) {
+            Some((line, None)) => line,
+            Some((line, Some(dir))) if dir.as_os_str().is_empty() => {
+                format!("{line}, in a workload in this directory or with --profiles .")
+            }
+            Some((line, Some(dir))) => format!(
+                "{line}, in a workload in {} or with --profiles {}",
+                dir.display(),
+                shell_word(&dir)
+            ),
+            None => format!("no workload can name this file: its name must end in {SUFFIX}"),
+        }
     }
 
     /// Computes the miss-ratio curve over all windows.
@@ -278,6 +297,7 @@ impl ProfileOutput<'_> {
             "phases": profile.phases.iter().map(phase_json).collect::<Vec<_>>(),
             "notes": self.notes.notes,
             "profile_file": self.output.display().to_string(),
+            "workload_line": workload_line(self.output, &profile.name).map(|(line, _)| line),
             "charts_file": self.page.map(|page| page.display().to_string()),
         });
         Ok(format!("{}\n", base::json::to_indented(&value)?))

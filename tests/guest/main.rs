@@ -11,6 +11,7 @@ mod cpusets;
 mod hotplug;
 mod locality;
 mod memory_cgroups;
+mod memory_speed;
 mod nodes;
 mod pages;
 mod placement;
@@ -48,7 +49,7 @@ fn main() {
         balancing::ALL,
     ];
     let promises = all.into_iter().chain([pages::ALL, undo::ALL, watching::ALL, watched::ALL]);
-    let promises = promises.chain([contention::ALL, locality::ALL]).flatten();
+    let promises = promises.chain([contention::ALL, locality::ALL, memory_speed::ALL]).flatten();
     let reason = reason_not_to_run();
     if let Some(reason) = &reason {
         println!("not run: {reason}; make test-vm runs these in a guest");

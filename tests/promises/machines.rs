@@ -268,3 +268,23 @@ fn is_read(path: &str) -> bool {
         || locates_cpusets
         || (linux::topology::files::is_read(inside) && !is_duplicate)
 }
+
+#[test]
+fn measured_accesses_between_nodes_are_in_the_machine_file_with_their_source() {
+    if !Path::new("/sys/devices/system/node").is_dir() {
+        println!("skipped: the kernel reports no nodes");
+        return;
+    }
+    let dir = Dir::new();
+    let toml = tool::success(&["machine", "--measure", "--for", "20ms", "--toml"]);
+    dir.write("m.toml", &toml);
+    let file = dir.success(&["machine", "--file", "m.toml", "--json"]);
+    let json: serde_json::Value = serde_json::from_str(&file).expect("JSON");
+    let accesses = json["accesses"].as_array().expect("a list");
+    assert!(!accesses.is_empty(), "{toml}");
+    for access in accesses {
+        for value in ["latency", "bandwidth"] {
+            assert_eq!(access[value]["source"], "measured", "{access}");
+        }
+    }
+}

@@ -1,12 +1,17 @@
 //! `evenkeel machine`: the topology of a machine, and its readable signals.
 //!
+//! With `--measure` the values between nodes are measured on this machine (`measure.rs`).
+//!
 //! The source is this machine, a recording of another machine's `/sys` and `/proc`, a synthetic machine or a machine
 //! file. The output is a drawing, JSON, or a machine file for the simulator.
+
+mod measure;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
+use base::Nanos;
 use base::toml_reader::{SourceText, serde_fault};
 use linux::cgroup::{self, CgroupChoice, CgroupMode};
 use linux::signal_sources::{self, Availability, EventMapping, SignalSource};
@@ -31,6 +36,13 @@ pub struct Args {
     /// Read a machine file, as written by --toml or --json, or a shipped machine by name
     #[arg(long, value_name = "FILE", group = "which")]
     file: Option<PathBuf>,
+    /// Measure latency and bandwidth from the CPUs of each node to the memory of each node of this machine
+    #[arg(long, conflicts_with = "which")]
+    measure: bool,
+    /// Set the time of the repetitions of --measure, for all pairs of nodes together; the allocation of the buffers takes
+    /// additional time
+    #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = input::nonzero_time, allow_hyphen_values = true, requires = "measure")]
+    measure_time: Nanos,
     /// Print JSON, including signals
     #[arg(long, group = "how")]
     json: bool,
@@ -40,13 +52,18 @@ pub struct Args {
 }
 
 pub fn main(args: &Args) -> CommandResult {
-    let (machine, signals) = machine(args)?;
+    let (mut machine, signals) = machine(args)?;
+    if args.measure {
+        machine = measure::measured(&machine, args.measure_time)?;
+    }
+    let accesses = if args.measure { measure::draw_accesses(&machine) } else { String::new() };
     let events = events(args);
     let text = match (args.json, args.toml) {
         (true, _) => json(&machine, &signals, events.as_ref(), cgroups(args))?,
         (_, true) => to_toml(&machine),
         _ => {
             draw::draw(&machine)
+                + &accesses
                 + &draw_signals(&signals)
                 + &draw_events(events.as_ref())
                 + &draw_cgroups(cgroups(args))

@@ -12,6 +12,7 @@
 //!           numa_maps, memory memory of a process by node         pagemap         occupied address ranges
 //!           system            boot, namespace, limits
 //!   write   affinity, mempolicy  of a thread                      pages, move_pages  page migration
+//!           node_memory       memory for measurements
 //!           cgroup            cgroups that bind memory            spawn, child_exit  start and exit of programs
 //!           stop_signals      signals through a signalfd          state_file      state for `evenkeel status`
 //!   undo    record of changes, and restore                        fault           fault injection for tests
@@ -36,6 +37,7 @@ pub mod inherited_children;
 pub mod memory;
 pub mod mempolicy;
 pub mod move_pages;
+pub mod node_memory;
 pub mod numa_maps;
 pub mod pagemap;
 pub mod pages;

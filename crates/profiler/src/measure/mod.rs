@@ -5,6 +5,7 @@
 //!   valgrind.rs       the cache model: alone ─► instruction count ─► trace
 //!   program_run.rs    one run of the program, with its time limit and its cleanup
 //!   assemble.rs       windows or counter samples ─► Profile
+//!   memory_speed/     latency and bandwidth between the nodes of this machine, without a program
 //! ```
 #![allow(
     clippy::disallowed_methods,
@@ -14,6 +15,7 @@
 pub mod assemble;
 pub mod counters;
 pub mod machine_parameters;
+pub mod memory_speed;
 pub mod program_run;
 pub mod valgrind;
 

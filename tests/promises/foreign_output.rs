@@ -19,7 +19,7 @@ const COMPARE: [&str; 9] =
     ["compare", "sim.toml", "--quiet", "--host", "sim", "--machine", "xeon-2x4", "--seeds", "1"];
 const FORCE: &str = "--force-foreign-output";
 
-/// A directory with files of root in `victim`, and with the directory `shared` of another user.
+/// A directory with files of root in `victim`, and with the directory `theirs` of another user.
 struct Shared(Dir);
 
 impl Shared {
@@ -31,8 +31,8 @@ impl Shared {
         }
         let sim = format!("[[job]]\nname = \"a\"\n{}", SIMULATED.0);
         let dir = Dir::with(&[("w.toml", WORKLOAD), ("sim.toml", &sim), ("victim/file", "keep")]);
-        fs::create_dir(dir.path("shared")).expect("a directory");
-        chown(dir.path("shared"), Some(OTHER_USER), None).expect("root");
+        fs::create_dir(dir.path("theirs")).expect("a directory");
+        chown(dir.path("theirs"), Some(OTHER_USER), None).expect("root");
         Some(Shared(dir))
     }
 
@@ -73,39 +73,39 @@ fn check_victim(dir: &Dir) {
 #[test]
 fn an_output_directory_of_another_user_is_rejected_unless_it_is_forced() {
     let Some(shared) = Shared::new() else { return };
-    let report = ["report", "shared/journal.jsonl", "--out", "shared"];
-    let run = ["run", "w.toml", "--quiet", "--out", "shared"];
+    let report = ["report", "theirs/journal.jsonl", "--out", "theirs"];
+    let run = ["run", "w.toml", "--quiet", "--out", "theirs"];
     let line = shared.rejection(&run);
     assert!(line.contains("belongs to another user (UID 65534)") && line.contains(FORCE), "{line}");
-    assert_eq!(fs::read_dir(shared.0.path("shared")).expect("a directory").count(), 0);
+    assert_eq!(fs::read_dir(shared.0.path("theirs")).expect("a directory").count(), 0);
     let status = |args: &[&str]| shared.run(args).status.code();
     assert_eq!(status(&[&run[..], &[FORCE]].concat()), Some(0));
-    assert_eq!(shared.0.read("shared/jobs/a.out"), "output\n");
+    assert_eq!(shared.0.read("theirs/jobs/a.out"), "output\n");
     assert!(shared.rejection(&report).contains(FORCE));
     assert_eq!(status(&[&report[..], &[FORCE]].concat()), Some(0));
-    assert!(shared.rejection(&[&COMPARE[..], &["--out", "shared"]].concat()).contains(FORCE));
+    assert!(shared.rejection(&[&COMPARE[..], &["--out", "theirs"]].concat()).contains(FORCE));
     // The parent may belong to another user: `sudo evenkeel run` in the home directory of a user.
-    assert_eq!(status(&["run", "w.toml", "--quiet", "--out", "shared/new"]), Some(0));
+    assert_eq!(status(&["run", "w.toml", "--quiet", "--out", "theirs/new"]), Some(0));
 }
 
 #[test]
 fn root_follows_no_link_of_another_user_to_an_output() {
     let Some(shared) = Shared::new() else { return };
-    shared.plant("shared/out", "victim");
-    shared.plant("shared/link", "victim/file");
-    shared.plant("shared/absent", "victim/absent");
+    shared.plant("theirs/out", "victim");
+    shared.plant("theirs/link", "victim/file");
+    shared.plant("theirs/absent", "victim/absent");
     shared.plant("evenkeel-runs", "victim");
     let fails = |args: &[&str]| {
         let line = shared.rejection(args);
         assert!(line.contains("a symbolic link of another user"), "{args:?}: {line}");
     };
     fails(&["run", "w.toml", "--quiet"]);
-    fails(&["run", "w.toml", "--quiet", "--out", "shared/out"]);
-    fails(&["run", "w.toml", "--quiet", "--out", "shared/out/below"]);
-    fails(&[&COMPARE[..], &["--out", "shared/out"]].concat());
-    fails(&["generate", "--n", "2", "--out", "shared/link"]);
-    fails(&["generate", "--n", "2", "--out", "shared/absent"]);
-    for journal in ["shared/link", "shared/absent"] {
+    fails(&["run", "w.toml", "--quiet", "--out", "theirs/out"]);
+    fails(&["run", "w.toml", "--quiet", "--out", "theirs/out/below"]);
+    fails(&[&COMPARE[..], &["--out", "theirs/out"]].concat());
+    fails(&["generate", "--n", "2", "--out", "theirs/link"]);
+    fails(&["generate", "--n", "2", "--out", "theirs/absent"]);
+    for journal in ["theirs/link", "theirs/absent"] {
         let watch = ["watch", "--command", "none", "--for", "1s", "--journal", journal];
         assert!(shared.rejection(&watch).contains("already exists"));
     }
@@ -116,13 +116,13 @@ fn files_of_a_comparison_follow_no_link() {
     let Some(shared) = Shared::new() else { return };
     let compare =
         |args: &[&str]| shared.run(&[&COMPARE[..], &["--policies", "linux,random"], args].concat());
-    shared.plant("shared/table.csv", "victim/file");
-    let output = compare(&["--out", "one", "--csv", "shared/table.csv"]);
+    shared.plant("theirs/table.csv", "victim/file");
+    let output = compare(&["--out", "one", "--csv", "theirs/table.csv"]);
     let stderr = tool::text(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{stderr}");
     assert!(stderr.contains("a symbolic link of another user"), "{stderr}");
     for name in ["runs.jsonl", "compare.html", "timelines"] {
-        let dir = format!("shared/{name}-out");
+        let dir = format!("theirs/{name}-out");
         fs::create_dir(shared.0.path(&dir)).expect("a directory");
         shared.plant(
             &format!("{dir}/{name}"),

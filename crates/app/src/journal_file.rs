@@ -35,7 +35,7 @@ impl JournalFile {
         // The writer returns only the first error.
         let Err(error) = written else { return };
         self.has_failed = true;
-        crate::print::note(format_args!(
+        crate::print::warning(format_args!(
             "cannot write the journal {}: {error}; the run continues without it",
             self.writer.path().display()
         ));

@@ -20,7 +20,7 @@ const REPORTS: [&str; 2] = ["report.json", "report.html"];
 /// Option of commands that write a directory.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct ForeignArg {
-    /// Accept an output directory that belongs to another user, who can then read, remove and replace the files
+    /// Accept an output directory of another user. Its owner can read, remove and replace the files
     #[arg(long)]
     force_foreign_output: bool,
 }

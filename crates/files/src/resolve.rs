@@ -15,7 +15,7 @@ use crate::error;
 /// Maximum number of links in a path, as in the kernel.
 const N_LINKS_MAX: u32 = 40;
 
-/// What to do if a directory of a path does not exist.
+/// Treatment of a directory of a path that does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Absent {
     Create,

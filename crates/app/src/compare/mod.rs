@@ -213,7 +213,7 @@ pub fn main(args: &Args) -> CommandResult {
 /// Reports that the file of finished runs cannot be written. The comparison continues with the values in memory.
 fn report_unsaved(saved: Result<(), RunStoreError>) {
     if let Err(error) = saved.map_err(anyhow::Error::from) {
-        crate::print::note(format_args!(
+        crate::print::warning(format_args!(
             "{error:#}; the comparison continues, but cannot be resumed"
         ));
     }

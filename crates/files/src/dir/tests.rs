@@ -1,3 +1,5 @@
+//! Links, FIFOs and directories of other users.
+
 use std::fs;
 use std::os::unix::fs::{chown, lchown, symlink};
 

@@ -46,6 +46,21 @@ fn sighup_releases_processes_that_the_new_selection_does_not_contain() {
 }
 
 #[test]
+fn sighup_attaches_a_process_with_another_class_again() {
+    let Some((all, _)) = two_cpus() else { return };
+    let (busy, dir) = (Process::busy(), Dir::new());
+    let file = configure(&dir, &busy, &policy(""));
+    let mut watch = EvenkeelWatch::new(&["--config", &file]);
+    wait_for_placement(&mut watch, &busy);
+    dir.write("watch.toml", dir.read("watch.toml").replace("*=8", "*=9"));
+    watch.process.signal(Signal::HUP);
+    wait_for_line(&watch, "managed from now on, class 9");
+    let (stderr, code) = watch.end();
+    assert_eq!((code, busy.mask()), (Some(0), all), "{stderr}");
+    assert_eq!(stderr.matches("managed from now on, class 8").count(), 1, "{stderr}");
+}
+
+#[test]
 fn sighup_with_an_invalid_file_changes_nothing_and_prints_the_position() {
     let Some((all, _)) = two_cpus() else { return };
     let (busy, dir) = (Process::busy(), Dir::new());

@@ -8,6 +8,7 @@
 //! All usage errors are reported before any setting is changed.
 
 mod config;
+mod reload;
 mod select;
 mod started_program;
 mod state;
@@ -18,8 +19,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use base::Nanos;
-use engine::{Engine, Host, Sink};
-use host_live::{AttachError, AttachHost, AttachOptions};
+use engine::{Engine, Sink};
+use host_live::{AttachHost, AttachOptions};
 use journal::{Header, JournalLimits, PolicyUsed, RunEnd};
 use program::Class;
 use sched::{Policy, StopCause};
@@ -30,13 +31,14 @@ use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::input;
 use crate::journal_file::JournalFile;
 use crate::output::{cannot_write, check_absent, create_journal_file};
-use crate::print::{Priority, line};
+use crate::print::line;
 use crate::restore::{print_progress, print_remaining, print_restored, print_unusual_signal};
 use crate::run::{CountersArg, MemoryArgs};
 use crate::status::unix_seconds;
 use crate::tier_override::{SignalArgs, check_readable};
 use crate::view::{Screen, View, ViewArgs};
 use config::WatchConfig;
+use reload::{Reload, by_config, selected};
 use select::SelectedProcesses;
 use state::StateSink;
 
@@ -143,36 +145,6 @@ pub fn main(args: &Args) -> CommandResult {
         None if !args.program.is_empty() => started_program::watch(args),
         None => Watch::start(args, None)?.run().map(|_| ()),
     }
-}
-
-/// Manages processes with the options of a file. A changed file is applied in place if possible, otherwise by a restart
-/// of the watch in this process.
-fn by_config(file: &Path) -> CommandResult {
-    // A signal between two watches must neither end this process nor be lost.
-    let mut signals = host_live::block_signals()?;
-    let mut config = WatchConfig::load(file).or_usage_error()?;
-    let result = loop {
-        let reload = Reload { file: file.to_owned(), current: config };
-        match Watch::start(&reload.current.args.clone(), Some(reload)).and_then(Watch::run) {
-            Ok(WatchEnd { next: Some(next), .. }) => config = next,
-            result => break result.map(|_| ()),
-        }
-    };
-    signals.take();
-    result
-}
-
-/// The configuration of a watch that SIGHUP reads again.
-struct Reload {
-    file: PathBuf,
-    current: WatchConfig,
-}
-
-/// Resolves the selection of a configuration.
-fn selected(config: &WatchConfig) -> anyhow::Result<SelectedProcesses> {
-    let selected = select::select(&config.args)?;
-    anyhow::ensure!(!selected.selection.is_empty(), AttachError::NothingSelected);
-    Ok(selected)
 }
 
 /// The end of a watch.
@@ -291,36 +263,6 @@ impl Watch {
         // A stop signal is the normal end of a watch.
         result.map_err(CommandError::Failed)?;
         if has_journal { Ok(()) } else { Err(CommandError::Reported) }
-    }
-}
-
-impl Reload {
-    /// Reads the file again. An invalid file changes nothing. If the watch must restart, the host ends, and `restart` is
-    /// the next configuration. Returns the result for the user.
-    fn apply(
-        &mut self,
-        host: &mut AttachHost,
-        restart: &mut Option<WatchConfig>,
-    ) -> (Priority, String) {
-        let file = self.file.display();
-        let next = WatchConfig::load(&self.file).and_then(|next| Ok((selected(&next)?, next)));
-        let text = match next {
-            Err(error) => {
-                let text = format!("{error:#}; the previous configuration stays active");
-                return (Priority::Error, text);
-            }
-            Ok((_, next)) if next.needs_restart(&self.current) => {
-                host.stop();
-                *restart = Some(next);
-                format!("{file}: restarting with the new configuration")
-            }
-            Ok((selected, next)) => {
-                host.reselect(selected.selection, selected.dirs, next.args.class.clone());
-                self.current = next;
-                format!("{file}: the new selection is active")
-            }
-        };
-        (Priority::Notice, text)
     }
 }
 

@@ -25,6 +25,7 @@ mod restoring;
 mod seeds;
 mod simulated;
 mod streams;
+mod terminal;
 mod toy_host;
 mod undo;
 mod values;

@@ -9,6 +9,7 @@
 mod apply;
 mod fault_injection;
 mod job_runs;
+mod progress;
 mod sampling;
 
 use std::collections::BTreeSet;
@@ -29,6 +30,7 @@ use crate::script::Script;
 use crate::variation::{Variation, VariationStreams};
 
 use fault_injection::FaultSchedule;
+pub use progress::SharedProgress;
 pub use sampling::Capabilities;
 
 /// Number of instants with events after which the host polls the stop flag, even without a turn. Their simulation
@@ -124,6 +126,7 @@ pub struct SimHost {
     pub(crate) fault_injector: FaultInjector,
     pub(crate) fault_schedule: FaultSchedule,
     violation: Option<InvariantViolation>,
+    progress: SharedProgress,
 }
 
 /// A job of the workload and its state.
@@ -226,6 +229,7 @@ impl SimHost {
             last_reported: sampling::LastReported::default(),
             fault_schedule: FaultSchedule::default(),
             violation: None,
+            progress: SharedProgress::default(),
         };
         host.schedule_faults();
         Ok(host)
@@ -422,6 +426,7 @@ impl Host for SimHost {
         if turn.causes.contains(&Cause::Interval) {
             self.sample_all(&mut sample);
         }
+        self.store_progress();
         Ok(sample)
     }
 

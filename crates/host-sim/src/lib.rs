@@ -26,4 +26,4 @@ pub mod script;
 pub mod variation;
 
 pub use fluid::InvariantViolation;
-pub use host::{Capabilities, SimError, SimHost, SimOptions, check_kernel};
+pub use host::{Capabilities, SharedProgress, SimError, SimHost, SimOptions, check_kernel};

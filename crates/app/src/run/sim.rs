@@ -194,7 +194,7 @@ fn run_until(
     let mut journal = create_journal(&dir, &header, args.journal_part.unwrap_or(JOURNAL_PART))?;
     let mut report = ReportBuilder::new(&header);
     let mut view = View::new(screen, args.quiet, &header, &BTreeMap::new());
-    view.poll_in_turns(stop);
+    view.poll_in_turns(stop, host.progress());
     let mut engine = Engine::new(header.machine, header.jobs, policy)
         .with_page_migration_limits(args.memory.limits())
         .with_signals(signals);

@@ -31,6 +31,7 @@ use std::rc::Rc;
 use base::StopFlag;
 use engine::{Sink, TurnRecord};
 use host_live::Console;
+use host_sim::SharedProgress;
 use journal::Header;
 
 pub use last_run::last_wall_times;
@@ -89,8 +90,9 @@ enum Output {
     Lines(Box<ProgressReporter>),
     Screen {
         view: Rc<RefCell<ScreenView>>,
-        /// Flag that ends a simulated run, which has no event loop for the keys.
-        polled: Option<StopFlag>,
+        /// Set in a simulated run, which has no event loop for the keys: the flag that ends the run, and the progress of
+        /// the jobs.
+        polled: Option<(StopFlag, SharedProgress)>,
     },
 }
 
@@ -113,10 +115,10 @@ impl View {
         })
     }
 
-    /// Handles keys in the turns of a run without an event loop. The key to end the run raises the flag.
-    pub fn poll_in_turns(&mut self, stop: &StopFlag) {
+    /// Handles keys in the turns of a simulated run. The key to end the run raises the flag.
+    pub fn poll_in_turns(&mut self, stop: &StopFlag, progress: SharedProgress) {
         if let Output::Screen { polled, .. } = &mut self.0 {
-            *polled = Some(stop.clone());
+            *polled = Some((stop.clone(), progress));
         }
     }
 
@@ -153,10 +155,11 @@ impl Sink for View {
             Output::Screen { view, polled } => {
                 let mut view = view.borrow_mut();
                 view.record(record);
-                if let Some(stop) = polled.as_ref().filter(|_| view.is_poll_due())
-                    && view.wake(None)
-                {
-                    stop.raise();
+                if let Some((stop, progress)) = polled.as_ref().filter(|_| view.is_poll_due()) {
+                    view.state.set_simulated(&progress.take());
+                    if view.wake(None) {
+                        stop.raise();
+                    }
                 }
             }
         }

@@ -123,6 +123,13 @@ impl ViewState {
         }
     }
 
+    /// Sets the completed shares of the jobs of a simulated run, by number.
+    pub fn set_simulated(&mut self, done: &[Option<f64>]) {
+        for (job, done) in self.jobs.iter_mut().zip(done) {
+            job.simulated = *done;
+        }
+    }
+
     /// Resets the measured values of a job that starts.
     fn forget_use(&mut self, job: JobId) {
         if let Some(job) = self.jobs.get_mut(job.index()) {

@@ -1,5 +1,6 @@
 //! Start, affinity and end of jobs.
 
+use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::numa::NumaScanState;
@@ -186,6 +187,25 @@ impl Fluid {
     pub fn tasks_of(&self, job: usize) -> impl Iterator<Item = &Task> {
         let state = self.jobs.get(job);
         state.into_iter().flat_map(|state| &state.tasks).map(|&idx| &self.tasks[idx])
+    }
+
+    /// Returns the executed share of the instructions of a running job, at the last update of its tasks. The call does
+    /// not update them, so that the observation of a run does not change its rounding.
+    pub fn done_share(&self, job: usize) -> Option<f64> {
+        let (mut done, mut all) = (0.0, 0.0);
+        for (thread, task) in self.tasks_of(job).enumerate() {
+            for (idx, phase) in task.script.phases.iter().enumerate() {
+                let length = self.variation.length(job, thread, idx);
+                let instructions = (phase.instructions * length).max(1.0);
+                all += instructions;
+                done += match idx.cmp(&task.phase) {
+                    Ordering::Less => instructions,
+                    Ordering::Equal => instructions - task.instructions_left,
+                    Ordering::Greater => 0.0,
+                };
+            }
+        }
+        (0.0 < all).then_some(done / all)
     }
 
     /// Sets the affinity of a job; `None` for all CPUs. Returns the number of affected threads.

@@ -590,3 +590,20 @@ fn memory_of_the_kernel_and_page_cache_is_reclaimed_if_no_node_has_free_memory()
     fluid.check_pages().expect("all memory is accounted for");
     assert_eq!(fluid.memory_of(0).iter().sum::<u64>(), 250 * MIB, "all memory is allocated");
 }
+
+#[test]
+fn the_done_share_of_a_job_is_its_executed_share_of_all_phases_and_threads() {
+    let mut fluid = machine("cores=2");
+    let work = script(&fluid, 1e9, 0.0, 0);
+    let phases =
+        vec![work.phases[0].clone(), ScriptPhase { instructions: 3e9, ..work.phases[0].clone() }];
+    let work = Arc::new(Script { phases, n_threads: 2 });
+    assert_eq!(fluid.done_share(0), None);
+    start(&mut fluid, 0, &work, None);
+    for (secs, expected) in [(0, 0.0), (1, 0.25), (2, 0.5), (3, 0.75)] {
+        fluid.advance(secs * 1_000_000_000);
+        fluid.update_all();
+        let done = fluid.done_share(0).expect("a running job");
+        assert!((done - expected).abs() < 1e-6, "{done} after {secs} s");
+    }
+}

@@ -73,6 +73,18 @@ fn every_command_has_a_golden_file() {
 }
 
 #[test]
+fn the_help_of_every_command_has_two_examples() {
+    // The programs of `load` share the examples of `load`.
+    for command in COMMANDS.iter().filter(|command| command.len() < 2) {
+        let text = help(command);
+        let examples = text.split("\nExamples:\n").nth(1).unwrap_or_default();
+        let is_example =
+            |line: &&str| ["  evenkeel ", "  sudo "].iter().any(|it| line.starts_with(it));
+        assert!(2 <= examples.lines().filter(is_example).count(), "{command:?}: {examples}");
+    }
+}
+
+#[test]
 fn no_line_of_help_is_wider_than_a_hundred_columns() {
     for command in COMMANDS {
         let text = help(command);

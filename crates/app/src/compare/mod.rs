@@ -30,6 +30,7 @@ use report::comparison::Comparison;
 use topology::Machine;
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
+use crate::help::{MEASUREMENT, MEMORY, OUTPUT, POLICY};
 use crate::output::ForeignArg;
 use crate::run::{CommandText, MemoryArgs, SimArgs, workload_from_file};
 use crate::tier_override::SignalArgs;
@@ -50,10 +51,10 @@ pub struct Args {
     /// settings of the machine, separated by +: `linux@interleave`, first-touch, numa-balancing,
     /// no-numa-balancing. With --host sim also `oracle`, the best result of a search for each run [default: linux,dfs;
     /// for several commands linux]
-    #[arg(long, short, alias = "policy", value_name = "LIST")]
+    #[arg(long, short, alias = "policy", value_name = "LIST", help_heading = POLICY)]
     policies: Vec<String>,
     /// Compare the other policies or commands with this one [default: linux if it is one of them, otherwise the first]
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", help_heading = POLICY)]
     baseline: Option<String>,
     /// Set the number of seeds, which is the number of runs of each policy or command, or list the seeds: 20, 1-20,
     /// 3,7,11
@@ -62,57 +63,56 @@ pub struct Args {
         visible_alias = "runs",
         value_name = "N|LIST",
         default_value = "10",
-        allow_hyphen_values = true
-    )]
+        allow_hyphen_values = true, help_heading = MEASUREMENT)]
     seeds: String,
     /// Run each policy or command this number of times before the measured runs, for example to fill the page cache
     /// (with --host live) [default: 0]
-    #[arg(long, value_name = "N", value_parser = input::integer::<u32>(0..=1000))]
+    #[arg(long, value_name = "N", value_parser = input::integer::<u32>(0..=1000), help_heading = MEASUREMENT)]
     warmup: Option<u32>,
     /// Run the programs on this host [default: sim; for commands live]
     #[arg(long, value_enum)]
     host: Option<ComparisonHost>,
     /// Set the number of parallel runs, with --host sim [default: one for each CPU]
-    #[arg(long, short, value_name = "N", value_parser = input::integer::<u16>(1..=1024), allow_hyphen_values = true)]
+    #[arg(long, short, value_name = "N", value_parser = input::integer::<u16>(1..=1024), allow_hyphen_values = true, help_heading = MEASUREMENT)]
     jobs: Option<u16>,
     /// Write the runs and the reports to this directory; the same command with the same directory resumes an
     /// interrupted comparison [default: evenkeel-comparisons/NAME-N, N is the first free number]
-    #[arg(long, short, value_name = "DIR")]
+    #[arg(long, short, value_name = "DIR", help_heading = OUTPUT)]
     out: Option<PathBuf>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = OUTPUT)]
     foreign: ForeignArg,
     /// Search this directory for profiles before all others; may be repeated
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = POLICY)]
     profiles: Vec<PathBuf>,
     /// Stop a run after this time; a stopped run is ranked as slowest and has no makespan
-    #[arg(long, value_name = "TIME", value_parser = input::nonzero_time, allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", value_parser = input::nonzero_time, allow_hyphen_values = true, help_heading = MEASUREMENT)]
     time_limit: Option<Nanos>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = MEMORY)]
     memory: MemoryArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = POLICY)]
     signals: SignalArgs,
     #[command(flatten)]
     sim: SimArgs,
     /// Write a report with a timeline for these runs; with --host live every run has one
-    #[arg(long, value_enum, default_value_t = Timelines::Median)]
+    #[arg(long, value_enum, default_value_t = Timelines::Median, help_heading = OUTPUT)]
     timelines: Timelines,
     /// Run every job alone first, to report slowdowns (with --host live)
-    #[arg(long)]
+    #[arg(long, help_heading = MEASUREMENT)]
     solo: bool,
     /// Also write a row for every job of every run to this CSV file
-    #[arg(long, visible_alias = "export-csv", value_name = "FILE")]
+    #[arg(long, visible_alias = "export-csv", value_name = "FILE", help_heading = OUTPUT)]
     csv: Option<PathBuf>,
     /// Also write the table of the summary to this Markdown file
-    #[arg(long, visible_alias = "export-markdown", value_name = "FILE")]
+    #[arg(long, visible_alias = "export-markdown", value_name = "FILE", help_heading = OUTPUT)]
     markdown: Option<PathBuf>,
     /// Also write the same rows to this Parquet file; needs the build feature parquet
-    #[arg(long, value_name = "FILE", hide = cfg!(not(feature = "parquet")))]
+    #[arg(long, value_name = "FILE", hide = cfg!(not(feature = "parquet")), help_heading = OUTPUT)]
     parquet: Option<PathBuf>,
     /// Print no progress and no tables
-    #[arg(long, short)]
+    #[arg(long, short, help_heading = OUTPUT)]
     quiet: bool,
     /// Print the comparison as JSON instead of the tables
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     json: bool,
 }
 

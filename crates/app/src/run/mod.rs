@@ -23,6 +23,7 @@ use report::Report;
 use topology::Machine;
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
+use crate::help::{LIMITS, MEASUREMENT, MEMORY, OUTPUT, POLICY};
 use crate::output::JOURNAL;
 pub(crate) use crate::output::{ForeignArg, RunDir};
 use crate::print::shell_word;
@@ -46,59 +47,59 @@ pub struct Args {
     #[command(flatten)]
     workload: WorkloadArgs,
     /// Use this policy, with parameters in brackets: `dfs[cooldown=4]`; with --host sim also `oracle`
-    #[arg(long, short, value_name = "NAME[key=value,…]", default_value = "dfs")]
+    #[arg(long, short, value_name = "NAME[key=value,…]", default_value = "dfs", help_heading = POLICY)]
     policy: String,
     /// Run the programs on this host
     #[arg(long, value_enum, default_value_t = HostKind::Live)]
     host: HostKind,
     /// Set the random seed; the same seed gives the same decisions for the same samples
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = input::seed, allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = input::seed, allow_hyphen_values = true, help_heading = POLICY)]
     seed: u64,
     /// Write the journal, reports and job output to this directory [default: evenkeel-runs/NAME-N, N is the first free
     /// number; with a single command no file is written]
-    #[arg(long, short, value_name = "DIR")]
+    #[arg(long, short, value_name = "DIR", help_heading = OUTPUT)]
     out: Option<PathBuf>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = OUTPUT)]
     foreign: ForeignArg,
     /// Search this directory for profiles before all others; may be repeated
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", help_heading = POLICY)]
     profiles: Vec<PathBuf>,
     /// Stop all jobs when one fails
-    #[arg(long)]
+    #[arg(long, help_heading = LIMITS)]
     fail_fast: bool,
     /// Set the time between SIGTERM and SIGKILL for jobs that are stopped [default: 5s]
-    #[arg(long, value_name = "TIME", value_parser = input::time, allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", value_parser = input::time, allow_hyphen_values = true, help_heading = LIMITS)]
     grace: Option<Nanos>,
     /// Stop all jobs after this time (default: no limit)
-    #[arg(long, value_name = "TIME", value_parser = input::nonzero_time, allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", value_parser = input::nonzero_time, allow_hyphen_values = true, help_heading = LIMITS)]
     time_limit: Option<Nanos>,
     /// Kill the jobs when evenkeel exits, also if it is killed by SIGKILL
-    #[arg(long)]
+    #[arg(long, help_heading = LIMITS)]
     kill_on_exit: bool,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = MEMORY)]
     memory: MemoryArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = POLICY)]
     signals: SignalArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = OUTPUT)]
     view: ViewArgs,
     #[command(flatten)]
     sim: SimArgs,
     /// Select the counters. auto: hardware events of each task; software events of each task, or of each job if
     /// hardware events are unavailable. all: hardware events if available, and software events of each task. off: none
-    #[arg(long, value_enum, default_value_t = CountersArg::Auto)]
+    #[arg(long, value_enum, default_value_t = CountersArg::Auto, help_heading = MEASUREMENT)]
     counters: CountersArg,
     /// Select the cgroup version for jobs with bound memory; the cgroup also applies to their children (auto: v2, else
     /// v1, else none, on machines with several memory nodes)
-    #[arg(long, value_enum, default_value_t = CgroupsArg::Auto)]
+    #[arg(long, value_enum, default_value_t = CgroupsArg::Auto, help_heading = MEMORY)]
     cgroups: CgroupsArg,
     /// Print neither progress nor the final table; errors are still printed
-    #[arg(long, short)]
+    #[arg(long, short, help_heading = OUTPUT)]
     quiet: bool,
     /// Print the report as JSON instead of the table
-    #[arg(long)]
+    #[arg(long, help_heading = OUTPUT)]
     json: bool,
     /// Limit the size of a journal part; parts beyond the last sixteen are deleted [default: 64M, with --host sim 4M]
-    #[arg(long, value_name = "SIZE", value_parser = input::journal_part_size, allow_hyphen_values = true)]
+    #[arg(long, value_name = "SIZE", value_parser = input::journal_part_size, allow_hyphen_values = true, help_heading = OUTPUT)]
     journal_part: Option<Bytes>,
 }
 

@@ -28,6 +28,7 @@ use sd_notify::NotifyState;
 use topology::Machine;
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
+use crate::help::{MEASUREMENT, MEMORY, OUTPUT, POLICY};
 use crate::input;
 use crate::journal_file::JournalFile;
 use crate::output::{cannot_write, check_absent, create_journal_file};
@@ -82,16 +83,16 @@ pub struct Args {
     #[arg(long, help_heading = SELECTION, value_name = "PATH")]
     exclude_cgroup: Vec<PathBuf>,
     /// Set the memory class, 0 to 15, of programs by name (comm); the first matching pattern applies
-    #[arg(long, value_name = "PATTERN=CLASS", value_parser = class_rule)]
+    #[arg(long, value_name = "PATTERN=CLASS", value_parser = class_rule, help_heading = POLICY)]
     class: Vec<(String, Class)>,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = POLICY)]
     signals: SignalArgs,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = MEMORY)]
     memory: MemoryArgs,
     /// Select the counters of managed tasks. auto: hardware and software events of each task; without hardware events,
     /// software events at the release or the end of a task. all: hardware events if available, and software events in
     /// each sample. off: none
-    #[arg(long, value_enum, default_value_t = CountersArg::Auto)]
+    #[arg(long, value_enum, default_value_t = CountersArg::Auto, help_heading = MEASUREMENT)]
     counters: CountersArg,
     /// Perform the actions (default: only report them)
     #[arg(long, conflicts_with = "dry_run")]
@@ -100,10 +101,10 @@ pub struct Args {
     #[arg(long)]
     dry_run: bool,
     /// Use this policy, with parameters in brackets; its interval is the sampling interval of busy processes
-    #[arg(long, short, value_name = "NAME[key=value,…]", default_value = "dfs[interval=1s]")]
+    #[arg(long, short, value_name = "NAME[key=value,…]", default_value = "dfs[interval=1s]", help_heading = POLICY)]
     policy: String,
     /// Set the random seed
-    #[arg(long, value_name = "N", default_value_t = 0, value_parser = input::seed, allow_hyphen_values = true)]
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = input::seed, allow_hyphen_values = true, help_heading = POLICY)]
     seed: u64,
     /// Stop after this time (default: no limit)
     #[arg(long = "for", value_name = "TIME", value_parser = input::nonzero_time, allow_hyphen_values = true)]
@@ -112,12 +113,12 @@ pub struct Args {
     #[arg(long, value_name = "TIME", default_value = "5min", value_parser = input::nonzero_time, allow_hyphen_values = true)]
     idle_after: Nanos,
     /// Write a journal to this file (default: no journal)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     journal: Option<PathBuf>,
     /// Print no progress
-    #[arg(long, short)]
+    #[arg(long, short, help_heading = OUTPUT)]
     quiet: bool,
-    #[command(flatten)]
+    #[command(flatten, next_help_heading = OUTPUT)]
     view: ViewArgs,
     /// Read options from this file; an option of the command line replaces the same key. SIGHUP reads the file again
     #[arg(long, value_name = "FILE")]

@@ -1,0 +1,43 @@
+//! Help texts: headings of option groups, and the examples of each command.
+//!
+//! The examples of a command are those of its page in the book, so that both have one source.
+
+/// Options that select and set the policy.
+pub const POLICY: &str = "Policy and signals";
+/// Options that end jobs or a run.
+pub const LIMITS: &str = "Limits";
+/// Options for memory sampling and page migration.
+pub const MEMORY: &str = "Memory";
+/// Options of counters and of additional runs.
+pub const MEASUREMENT: &str = "Measurement";
+/// Options of files and printed text.
+pub const OUTPUT: &str = "Output";
+
+/// Returns the text `Examples:` with the commands in the first code block below the heading `Examples` of a page.
+pub fn examples(page: &str) -> String {
+    let below = page.split_once("\n## Examples\n").map_or("", |(_, below)| below);
+    let block = below.split("```").nth(1).unwrap_or_default();
+    let lines = block.lines().skip(1).map(|line| format!("\n  {line}"));
+    format!("Examples:{}", lines.collect::<String>())
+}
+
+/// Returns the examples of the page of a command.
+macro_rules! examples_of {
+    ($command:literal) => {
+        crate::help::examples(include_str!(concat!("../../../docs/commands/", $command, ".md")))
+    };
+}
+
+pub(crate) use examples_of;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_examples_are_the_lines_of_the_first_block() {
+        let page = "# a\n\n## Examples\n\n```sh\na --b\n\nc \\\n  --d\n```\n\n```sh\nother\n```\n";
+        assert_eq!(examples(page), "Examples:\n  a --b\n  \n  c \\\n    --d");
+        assert_eq!(examples("# a\n"), "Examples:");
+    }
+}

@@ -54,7 +54,7 @@ fn a_run_that_is_stopped_by_its_time_limit_has_exit_status_1_and_one_line() {
     assert_eq!(output.status.code(), Some(1));
     let errors = tool::text(&output.stderr);
     assert_eq!(errors.lines().count(), 1, "{errors}");
-    assert!(errors.contains("stopped before all jobs ended"), "{errors}");
+    assert!(errors.contains("1 of 1 job reached the time limit"), "{errors}");
 }
 
 #[test]

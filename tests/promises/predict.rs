@@ -201,7 +201,11 @@ fn tables_with_other_line_ends_quotes_and_column_orders_give_the_same_result() {
     let each = |row: &dyn Fn(Vec<&str>) -> String| -> String {
         text.lines().map(|line| row(line.split(',').collect()) + "\n").collect()
     };
-    let expected = predict(&["--machine", PAIR, "--programs", SOLO, "hmmsim", "stream"]);
+    // The command that repeats the prediction contains the name of the file.
+    let values = |(text, notes): (String, String)| {
+        (text.split("\nrepeat:").next().unwrap_or_default().to_owned(), notes)
+    };
+    let expected = values(predict(&["--machine", PAIR, "--programs", SOLO, "hmmsim", "stream"]));
     for (name, table) in [
         ("crlf", format!("{}\r\n\r\n", text.trim().replace('\n', "\r\n"))),
         ("mark", format!("\u{feff}{text}\n  \n,,,\n")),
@@ -211,7 +215,7 @@ fn tables_with_other_line_ends_quotes_and_column_orders_give_the_same_result() {
         dir.write(name, table);
         let path = dir.arg(name);
         let result = predict(&["--machine", PAIR, "--programs", &path, "hmmsim", "stream"]);
-        assert_eq!(result, expected, "{name}");
+        assert_eq!(values(result), expected, "{name}");
     }
 }
 

@@ -208,13 +208,16 @@ fn a_quiet_run_that_fails_or_is_stopped_prints_one_line() {
         let dir = Dir::with(&[("w.toml", &format!("[[job]]\n{job}\n"))]);
         let args = [&["run", "w.toml", "--quiet", "--out", "out"], args].concat();
         let output = dir.command_with_state(&args).output().expect("it runs");
-        let expected = format!("evenkeel: {expected}; evenkeel report out/ prints the details\n");
-        assert_eq!(output.status.code(), Some(1), "{job}");
-        assert_eq!((tool::text(&output.stderr), output.stdout.len()), (expected, 0), "{job}");
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{job}");
+        let text = tool::text(&output.stderr);
+        assert!(text.starts_with(&format!("evenkeel: {expected} after ")), "{job}: {text}");
+        assert!(text.ends_with("; evenkeel report out/ prints the details\n"), "{job}: {text}");
+        assert_eq!(text.lines().count(), 1, "{job}: {text}");
     };
-    check("command = [\"false\"]", &[], "1 of 1 job failed");
-    check("shell = \"exit 3\"\ncopies = 2", &[], "2 of 2 jobs failed");
-    let stopped = "the run was stopped before all jobs ended";
+    check("command = [\"false\"]", &[], "1 of 1 job failed (false: exit status 1)");
+    let failed = "2 of 2 jobs failed (sh.1: exit status 3; sh.2: exit status 3)";
+    check("name = \"sh\"\nshell = \"exit 3\"\ncopies = 2", &[], failed);
+    let stopped = "stopped at the time limit";
     check("command = [\"sleep\", \"60\"]", &["--time-limit", "200ms"], stopped);
 }
 

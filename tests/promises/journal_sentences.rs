@@ -257,11 +257,12 @@ fn a_replay_separates_requests_from_recorded_actions() {
         original. The decisions and the listed moves are those of dfs; none was carried
         out.
 
+        result    no end is recorded after 1.25 s: evenkeel was killed or still runs; 2
+                  of 2 jobs did not end
         run       example of workload example
         started   2026-11-21 21:03:17 UTC
         policy    dfs, seed 1
         machine   2 nodes, 4 LLC domains, 8 cores, 8 CPUs, 32.0 GiB; placed by node
-        ended     unknown after 1.25 s
         jobs      2: 2 unfinished; at most 2 concurrently
         moves     3 requested, 0 rejected; 2 in the recorded run
         loads     declared: no memory counter is readable: loads are estimated as

@@ -215,7 +215,7 @@ fn a_quiet_run_that_fails_or_is_stopped_prints_one_line() {
         assert_eq!(text.lines().count(), 1, "{job}: {text}");
     };
     check("command = [\"false\"]", &[], "1 of 1 job failed (false: exit status 1)");
-    let failed = "2 of 2 jobs failed (sh.1: exit status 3; sh.2: exit status 3)";
+    let failed = "2 of 2 jobs failed (sh: exit status 3; sh.2: exit status 3)";
     check("name = \"sh\"\nshell = \"exit 3\"\ncopies = 2", &[], failed);
     let stopped = "stopped at the time limit";
     check("command = [\"sleep\", \"60\"]", &["--time-limit", "200ms"], stopped);

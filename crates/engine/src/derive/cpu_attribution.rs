@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn cpu_time_that_no_domain_has_room_for_is_unattributed() {
+    fn cpu_time_that_fits_in_no_domain_is_unattributed() {
         assert_eq!(attributed(&[task(200, 1, 1), task(250, 1, 1)]), ([0, 250], 200));
         assert_eq!(
             attributed(&[task(400, 0, 0)]),

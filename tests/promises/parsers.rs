@@ -43,3 +43,15 @@ fn every_parser_has_a_fuzz_target() {
         assert!(manifest.expect("a manifest").contains(&format!("\"{}\"", parser.name)));
     }
 }
+
+#[test]
+fn the_first_inputs_of_the_undo_record_are_valid_lines() {
+    let text = std::fs::read_to_string(tool::root().join("fuzz/seeds/undo_record/lines"));
+    for (nr, line) in text.expect("a file").lines().enumerate() {
+        let parsed = match nr {
+            0 => serde_json::from_str::<linux::undo::UndoHeader>(line).map(drop),
+            _ => serde_json::from_str::<linux::undo::UndoLine>(line).map(drop),
+        };
+        assert!(parsed.is_ok(), "{line}: {parsed:?}");
+    }
+}

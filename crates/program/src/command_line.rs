@@ -49,8 +49,8 @@ pub fn split_command(text: &str) -> Result<Vec<String>, SplitError> {
 /// Builds a workload that starts all commands at time 0 in the current directory. The name of the workload is the name
 /// of the first program.
 ///
-/// Each command is a program and its arguments. `defaults` has the values of all jobs. If `copies` is given, each
-/// command has so many jobs, and `{copy}` in the arguments is replaced by the number of the copy.
+/// Each command is a program and its arguments. `defaults` has the values of all jobs. With `copies`, each command has
+/// this number of jobs, and `{copy}` in the arguments is replaced by the number of the copy.
 pub fn from_commands(
     commands: Vec<Vec<String>>,
     defaults: &Job,

@@ -19,7 +19,7 @@ record! {
     /// Machine, policies, workloads and options of a comparison.
     Setting {
         host: String, "Host", Plain, "Kind of host: sim (a simulated machine) or live.";
-        compared: Compared, "Compared", Plain, "What is compared. With commands, each field `policy` contains a command, followed by its policy in brackets if there are several policies.";
+        compared: Compared, "Compared", Plain, "Kind of the compared columns. With commands, each field `policy` contains a command, followed by its policy in brackets if there are several policies.";
         machine: String, "Machine", Plain, "Name of the machine.";
         n_nodes: u64, "Nodes", Count, "NUMA nodes; 0 when the kernel reports none.";
         n_cpus: u64, "CPUs", Count, "CPUs online.";
@@ -36,7 +36,7 @@ record! {
 }
 
 names! {
-    /// What a comparison compares.
+    /// Kind of the columns of a comparison.
     Compared {
         Policies "policies" "Policies on the same workloads.";
         Commands "commands" "Commands on the same machine.";

@@ -117,7 +117,7 @@ impl Selection {
         let is_named = candidate.is_selected_by_pid
             || self.included.has_user(candidate)
             || self.included.has_cgroup(candidate);
-        if !is_named && !(self.all || self.included.has_name(candidate)) {
+        if !(is_named || self.all || self.included.has_name(candidate)) {
             return Selected::No;
         }
         if !is_named && self.owner.is_some_and(|owner| candidate.uid != Some(owner)) {

@@ -64,7 +64,7 @@ impl WorkloadArgs {
     pub fn workload(&self) -> Result<Workload, CommandError> {
         match &self.workload {
             Some(path) => from_file(path).or_usage_error(),
-            None => self.from_commands().or_usage_error(),
+            None => self.command_workload().or_usage_error(),
         }
     }
 
@@ -73,7 +73,7 @@ impl WorkloadArgs {
         !self.command.is_empty() && self.job.is_empty() && self.copies.unwrap_or(1) == 1
     }
 
-    fn from_commands(&self) -> anyhow::Result<Workload> {
+    fn command_workload(&self) -> anyhow::Result<Workload> {
         let jobs = self.job.iter().map(|job| job.words.clone());
         let last = (!self.command.is_empty()).then(|| self.command.clone());
         let commands: Vec<Vec<String>> = jobs.chain(last).collect();

@@ -239,7 +239,7 @@ proptest! {
 
     #[test]
     fn a_job_with_allowed_cpus_is_placed_when_it_starts(
-        script in script(), (machine, policy) in machine_and_policy(|policy| policy != "linux"),
+        script in script(), (machine, policy) in machine_and_policy(|policy| !["linux", "auto"].contains(&policy)),
     ) {
         prop_assume!(!MACHINES[MACHINES.len() - 2..].contains(&machine));
         let output = plans(machine, policy, &format!("job free\n0ms due free\n{script}"));

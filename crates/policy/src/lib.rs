@@ -11,6 +11,7 @@
 //! To add a policy, add a module with a declaration and an `impl Rules`, and one line in [`registry`].
 
 mod animal;
+mod auto;
 mod declaration;
 mod dfs;
 mod di;
@@ -39,11 +40,12 @@ pub use declaration::{
 };
 use declaration::{split, unknown_policy};
 pub use divided::{NoThreshold, Threshold, calibrate};
-pub use trial::{JUDGED_BETTER, JUDGED_NO_BETTER, JUDGED_WORSE, TRIES_AGAIN, with_trials};
+pub use trial::{JUDGED_BETTER, JUDGED_NO_BETTER, JUDGED_WORSE, TRIES_AGAIN};
 
 /// Returns all policies, in the order of the documentation.
 pub fn registry() -> &'static [&'static PolicyInfo] {
     &[
+        &auto::INFO,
         &linux::INFO,
         &spread::INFO,
         &random::INFO,
@@ -68,6 +70,21 @@ pub fn registry() -> &'static [&'static PolicyInfo] {
 /// The policy or a parameter does not exist, a value is out of range, or values exclude each other.
 pub fn build(spec: &str, seed: u64) -> Result<Box<dyn Policy>, PolicyError> {
     find(split(spec)?.0)?.build(spec, seed)
+}
+
+/// Builds a policy for attached processes, which evenkeel did not start: its migrations are tried a few at a time,
+/// measured, and reverted if they do not improve performance. Without `acts` no request is carried out, and requests are
+/// reported at most once a minute for each job and kind of action.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_attached(spec: &str, seed: u64, acts: bool) -> Result<Box<dyn Policy>, PolicyError> {
+    let info = find(split(spec)?.0)?;
+    match info.name == auto::INFO.name {
+        // This policy is a selection of a policy in trials.
+        true => info.build_with(spec, |params| Box::new(auto::Auto::new(params, seed, acts))),
+        false => Ok(trial::with_trials(info.build(spec, seed)?, acts)),
+    }
 }
 
 /// Returns the declaration of a policy, by its name.

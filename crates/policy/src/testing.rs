@@ -215,13 +215,13 @@ impl PolicyWorld {
         let (spec, trials) = spec
             .split_once(", with trials")
             .map_or((spec, None), |(spec, limit)| (spec, Some(limit.is_empty())));
-        let policy = crate::build(spec, 1).expect("a policy");
         let machine = testkit::machine(machine);
         PolicyWorld {
             policy: match trials {
-                Some(acts) => crate::with_trials(policy, acts),
-                None => policy,
-            },
+                Some(acts) => crate::build_attached(spec, 1, acts),
+                None => crate::build(spec, 1),
+            }
+            .expect("a policy"),
             prints_sentences: variant.starts_with('>'),
             usable: machine.allowed().clone(),
             numa_settings: NumaSettings::default(),

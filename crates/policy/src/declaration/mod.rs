@@ -64,6 +64,16 @@ pub trait Rules {
     fn load_source(&self) -> LoadSource {
         LoadSource::Best
     }
+
+    /// Returns the level of the domains, if the policy has no parameter `domains`.
+    fn domains(&self) -> DomainChoice {
+        DomainChoice::Auto
+    }
+
+    /// Returns the reasons of another policy that the rules apply.
+    fn reasons(&self) -> Vec<ReasonCode> {
+        Vec::new()
+    }
 }
 
 /// A built policy: the rules, and the values of the declaration that the engine reads.
@@ -84,7 +94,7 @@ impl Policy for BuiltPolicy {
     }
 
     fn reasons(&self) -> Vec<ReasonCode> {
-        self.info.reasons.concat()
+        [self.info.reasons.concat(), self.rules.reasons()].concat()
     }
 
     fn interval(&self) -> Option<Nanos> {
@@ -124,10 +134,21 @@ impl PolicyInfo {
     /// # Panics
     /// If another crate builds the policy.
     pub fn build(&'static self, spec: &str, seed: u64) -> Result<Box<dyn Policy>, PolicyError> {
+        let rules = self.rules.expect("the declaration has a constructor");
+        self.build_with(spec, |params| rules(params, seed))
+    }
+
+    /// As [`PolicyInfo::build`], with another constructor.
+    pub(crate) fn build_with(
+        &'static self,
+        spec: &str,
+        rules: impl FnOnce(&Params<'_>) -> Box<dyn Rules>,
+    ) -> Result<Box<dyn Policy>, PolicyError> {
         let params = Params::parse(self, spec)?;
-        let rules = self.rules.expect("the declaration has a constructor")(&params, seed);
+        let rules = rules(&params);
         let interval = self.param("interval").map(|_| params.get("interval"));
-        let domains = self.param("domains").map(|_| params.get("domains")).unwrap_or_default();
+        let domains = self.param("domains").map(|_| params.get("domains"));
+        let domains = domains.unwrap_or_else(|| rules.domains());
         Ok(Box::new(BuiltPolicy { info: self, interval, domains, rules }))
     }
 }

@@ -10,7 +10,7 @@
 //! Only jobs that ran during both measurements are compared, and each job is compared with itself. On most machines
 //! processes start and end all the time, so no two intervals have the same jobs.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::{JobId, Nanos};
 use sched::{CounterEvent, JobState, JobView, SignalTier, Snapshot};
@@ -54,7 +54,8 @@ struct JobActivity {
 /// Jobs that ran during both measurements, and the numbers of jobs that ended and of jobs that started. A job that
 /// started and ended is in both numbers.
 pub(super) struct ComparedJobs {
-    throughout: BTreeSet<JobRun>,
+    /// Instructions per second of CPU time of each compared job before the migrations, if counted.
+    speeds_before: BTreeMap<JobRun, Option<f64>>,
     pub n_ended: usize,
     pub n_started: usize,
 }
@@ -86,15 +87,37 @@ impl MeasuredInterval {
         self.jobs.iter().map(|(run, _)| *run)
     }
 
+    fn activity(&self, run: &JobRun) -> Option<&JobActivity> {
+        let at = self.jobs.binary_search_by_key(run, |(run, _)| *run).ok()?;
+        Some(&self.jobs[at].1)
+    }
+
     fn value(&self, jobs: &ComparedJobs, metric: TrialMetric) -> Option<f64> {
-        let activity = self.jobs.iter().filter(|(run, _)| jobs.throughout.contains(run));
-        let sum = activity.fold(JobActivity::default(), |sum, (_, activity)| sum.plus(activity));
         match metric {
-            TrialMetric::Instructions => sum.instructions_per_second(),
-            TrialMetric::Waiting => sum.waiting(),
+            TrialMetric::Instructions => self.relative_speed(jobs),
+            TrialMetric::Waiting => sum(self.activities(jobs).map(|(_, one)| one)).waiting(),
             // The loads include all jobs, also jobs that started or ended.
             TrialMetric::Imbalance => self.imbalance.filter(|_| jobs.is_unchanged()),
         }
+    }
+
+    /// Returns the activity of the compared jobs.
+    fn activities(&self, jobs: &ComparedJobs) -> impl Iterator<Item = (&JobRun, &JobActivity)> {
+        let all = self.jobs.iter().map(|(run, activity)| (run, activity));
+        all.filter(|(run, _)| jobs.speeds_before.contains_key(run))
+    }
+
+    /// Returns the mean speed of the jobs, each relative to its own speed before the migrations, weighted by CPU time.
+    /// A sum of instructions would be the speed of the few jobs with the most instructions per cycle.
+    fn relative_speed(&self, jobs: &ComparedJobs) -> Option<f64> {
+        let (mut weighted, mut counted_s) = (0.0, 0.0);
+        for (run, activity) in self.activities(jobs) {
+            let before = jobs.speeds_before.get(run).copied().flatten();
+            let Some((speed, before)) = activity.speed().zip(before) else { continue };
+            weighted += activity.counted.as_secs_f64() * speed / before;
+            counted_s += activity.counted.as_secs_f64();
+        }
+        (0.0 < counted_s).then(|| weighted / counted_s)
     }
 }
 
@@ -108,10 +131,10 @@ impl JobActivity {
         }
     }
 
-    /// Returns the instructions per second of CPU time, in millions.
-    fn instructions_per_second(&self) -> Option<f64> {
-        let is_counted = self.counted != Nanos::ZERO;
-        is_counted.then(|| self.instructions as f64 / self.counted.as_secs_f64() / 1e6)
+    /// Returns the instructions per second of CPU time; `None` if no instruction was counted.
+    fn speed(&self) -> Option<f64> {
+        let is_counted = self.counted != Nanos::ZERO && self.instructions != 0;
+        is_counted.then(|| self.instructions as f64 / self.counted.as_secs_f64())
     }
 
     fn waiting(&self) -> Option<f64> {
@@ -129,13 +152,24 @@ impl ComparedJobs {
         Some(ComparedJobs {
             n_ended: all.difference(&last).count(),
             n_started: all.difference(&first).count(),
-            throughout: first.intersection(&last).copied().collect(),
+            speeds_before: (first.intersection(&last))
+                .map(|run| (*run, sum(before.iter().filter_map(|one| one.activity(run))).speed()))
+                .collect(),
         })
+    }
+
+    /// Returns the number of jobs that ended, relative to the compared jobs.
+    fn ended_share(&self) -> f64 {
+        self.n_ended as f64 / self.speeds_before.len().max(1) as f64
     }
 
     fn is_unchanged(&self) -> bool {
         self.n_ended == 0 && self.n_started == 0
     }
+}
+
+fn sum<'a>(activities: impl Iterator<Item = &'a JobActivity>) -> JobActivity {
+    activities.fold(JobActivity::default(), |sum, activity| sum.plus(activity))
 }
 
 fn imbalance(snapshot: &Snapshot<'_>) -> Option<f64> {
@@ -146,10 +180,12 @@ fn imbalance(snapshot: &Snapshot<'_>) -> Option<f64> {
     (0.0 < mean).then(|| *max as f64 / mean - 1.0)
 }
 
-/// Compares intervals before and after; `None`: no value was measured for jobs that ran during both measurements.
+/// Compares intervals before and after. With `needs_speed`, only instructions can improve, and the wait time is the only
+/// other metric; `None`: no value was measured for jobs that ran during both measurements.
 pub(super) fn compare(
     before: &[MeasuredInterval],
     after: &[MeasuredInterval],
+    needs_speed: bool,
 ) -> Option<(Comparison, ComparedJobs)> {
     let jobs = ComparedJobs::of(before, after)?;
     let values = |all: &[MeasuredInterval], metric: TrialMetric| -> Vec<f64> {
@@ -159,6 +195,7 @@ pub(super) fn compare(
         .filter_map(|&metric| {
             verdict::compare(metric, &values(before, metric), &values(after, metric))
         })
+        .map(|one| if needs_speed { one.with_bias(jobs.ended_share()) } else { one })
         .collect();
-    Some((verdict::combine(&compared)?, jobs))
+    Some((verdict::combine(&compared, needs_speed)?, jobs))
 }

@@ -22,10 +22,10 @@ mod verdict;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use base::{JobId, Nanos};
+use base::{CpuSet, JobId, Nanos, NodeId};
 use sched::{
-    Action, ActionKind, Cause, JobState, LoadSource, Plan, Policy, Reason, ReasonCode, Request,
-    Snapshot, Target, reasons,
+    Action, ActionKind, Cause, JobState, JobView, LoadSource, Plan, Policy, Reason, ReasonCode,
+    Request, Snapshot, Target, reasons,
 };
 use topology::DomainChoice;
 
@@ -39,7 +39,7 @@ macro_rules! metric {
         concat!(
             "[metric=instructions: ",
             $before,
-            "millions of instructions per second of CPU time][metric=wait: ",
+            "the mean speed of the jobs (instructions per second of CPU time, relative to before)][metric=wait: ",
             $before,
             "the share of wait time][metric=imbalance: ",
             $before,
@@ -64,6 +64,9 @@ reasons! {
     /// Note: the back-off is over.
     TRIES_AGAIN = "tries-again":
         "the back-off is over: migrations are tried and measured again";
+    /// Release of a job that runs on its domain before the trial again.
+    RETURNED = "returned":
+        "the job runs on its CPUs before the trial again";
     /// Note: no load is known, so no job migrates.
     NOTHING_IS_MOVED = "nothing-is-moved":
         "no job migrates: no memory counter is readable, and no attached process has a class; declare classes with --class 'PATTERN=CLASS', from 0 to 15";
@@ -73,12 +76,29 @@ reasons! {
 const N_MEASURED: usize = 8;
 /// Number of intervals in which a trial passes migrations.
 const N_MOVING: u64 = 4;
-/// Maximum number of migrations of one trial. Page migrations that follow a migrated job may exceed this number.
-const MOVES_MAX: u64 = 8;
+/// Rules of trials that differ between attached processes and `auto`.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TrialRules {
+    /// Maximum number of migrations of one trial. Page migrations that follow a migrated job may exceed this number.
+    moves_max: u64,
+    /// Number of inconclusive trials in a row after which all jobs are released.
+    tries_max: u64,
+    /// Whether only a trial that measured more instructions per second of CPU time permits placements: starting jobs
+    /// are placed only afterwards, and inconclusive trials afterwards revert nothing.
+    needs_speed: bool,
+}
+
+impl TrialRules {
+    /// Rules for attached processes, whose policy the user selected.
+    const ATTACHED: TrialRules = TrialRules { moves_max: 8, tries_max: 3, needs_speed: false };
+    /// Rules for a policy that evenkeel selected. A trial tests the whole placement of the policy, because a part of a
+    /// placement may be worse than none.
+    pub(crate) const CAUTIOUS: TrialRules =
+        TrialRules { moves_max: u64::MAX, tries_max: 1, needs_speed: true };
+}
+
 /// Number of intervals after migrations that are not measured: they include the cost of the migrations.
 const N_UNMEASURED: u64 = 1;
-/// Number of inconclusive trials in a row after which all jobs are released.
-const TRIES_MAX: u64 = 3;
 /// The first and the longest back-off.
 const BACK_OFF_FIRST: Nanos = Nanos::from_secs(60);
 const BACK_OFF_MAX: Nanos = Nanos::from_secs(3600);
@@ -86,10 +106,13 @@ const BACK_OFF_MAX: Nanos = Nanos::from_secs(3600);
 const REPORT_EVERY: Nanos = Nanos::from_secs(60);
 
 /// A wrapper around a policy, whose migrations are tried and measured.
-struct Trials {
+pub(crate) struct Trials {
     policy: Box<dyn Policy>,
+    rules: TrialRules,
     load_notes: LoadNotes,
     acts: bool,
+    /// Whether the last trial with a measured effect improved performance.
+    has_improved: bool,
     /// The last intervals, the newest last.
     intervals: VecDeque<MeasuredInterval>,
     phase: TrialPhase,
@@ -109,7 +132,7 @@ enum TrialPhase {
     /// Intervals after migrations are measured.
     After(Trial),
     /// No job migrates until this time.
-    BackOff { until: Nanos },
+    BackOff { until: Nanos, returned: BTreeSet<JobRun> },
 }
 
 /// Migrations that are measured together.
@@ -121,6 +144,23 @@ struct Trial {
     n_intervals: u64,
     /// Migrated jobs, and jobs whose pages migrate.
     moved: BTreeSet<(JobRun, ActionKind)>,
+    /// CPUs and node of each migrated job before the trial.
+    origins: BTreeMap<JobRun, Origin>,
+}
+
+/// Place of a job before a trial.
+#[derive(Clone, Debug, PartialEq)]
+struct Origin {
+    cpus: CpuSet,
+    node: Option<NodeId>,
+}
+
+impl Origin {
+    fn of(snapshot: &Snapshot<'_>, job: &JobView<'_>) -> Option<Self> {
+        let domain = snapshot.domains.get(job.domain?);
+        let cpus = job.placed.cloned().unwrap_or_else(|| domain.cpus.and(job.allowed));
+        (!cpus.is_empty()).then_some(Origin { cpus, node: domain.node })
+    }
 }
 
 /// Result of a trial.
@@ -152,14 +192,16 @@ impl Trial {
 /// Wraps a policy for attached processes: its migrations are tried a few at a time, measured, and reverted if they do
 /// not improve performance. Without `acts` no request is carried out, and requests are reported at most once a minute
 /// for each job and kind of action.
-pub fn with_trials(policy: Box<dyn Policy>, acts: bool) -> Box<dyn Policy> {
-    Box::new(Trials::new(policy, acts))
+pub(crate) fn with_trials(policy: Box<dyn Policy>, acts: bool) -> Box<dyn Policy> {
+    Box::new(Trials::new(policy, TrialRules::ATTACHED, acts))
 }
 
 impl Trials {
-    fn new(policy: Box<dyn Policy>, acts: bool) -> Self {
+    pub(crate) fn new(policy: Box<dyn Policy>, rules: TrialRules, acts: bool) -> Self {
         Trials {
             policy,
+            rules,
+            has_improved: false,
             load_notes: LoadNotes::default(),
             acts,
             intervals: VecDeque::new(),
@@ -171,14 +213,14 @@ impl Trials {
     }
 
     /// Adds an interval. Returns the result of a trial that ended, with its number of migrations.
-    fn measure(&mut self, snapshot: &Snapshot<'_>) -> Option<(TrialResult, u64)> {
-        if let TrialPhase::Moving(trial) | TrialPhase::After(trial) = &self.phase
+    fn measure(&mut self, snapshot: &Snapshot<'_>) -> Option<(TrialResult, Trial)> {
+        if let TrialPhase::Moving(trial) | TrialPhase::After(trial) = &mut self.phase
             && !trial.has_running_job(snapshot)
         {
-            let n_moves = trial.n_moves;
+            let trial = std::mem::take(trial);
             self.phase = TrialPhase::Baseline;
             self.intervals.clear();
-            return Some((TrialResult::Unknown, n_moves));
+            return Some((TrialResult::Unknown, trial));
         }
         if snapshot.jobs.iter().any(|job| job.active_page_migration.is_some()) {
             // Page migrations slow jobs down, and last longer than an interval.
@@ -200,12 +242,12 @@ impl Trials {
         }
     }
 
-    fn advance(&mut self) -> Option<(TrialResult, u64)> {
+    fn advance(&mut self) -> Option<(TrialResult, Trial)> {
         match &mut self.phase {
             TrialPhase::Baseline | TrialPhase::BackOff { .. } => None,
             TrialPhase::Moving(trial) => {
                 trial.n_intervals += 1;
-                if N_MOVING <= trial.n_intervals || MOVES_MAX <= trial.n_moves {
+                if N_MOVING <= trial.n_intervals || self.rules.moves_max <= trial.n_moves {
                     let trial = std::mem::take(trial);
                     self.phase = TrialPhase::After(Trial { n_intervals: 0, ..trial });
                 }
@@ -220,13 +262,14 @@ impl Trials {
                     return None;
                 }
                 let after = self.intervals.make_contiguous();
-                let result = match intervals::compare(&trial.before, after) {
+                let result = match intervals::compare(&trial.before, after, self.rules.needs_speed)
+                {
                     Some((comparison, jobs)) => TrialResult::Measured(comparison, jobs),
                     None => TrialResult::Unknown,
                 };
-                let n_moves = trial.n_moves;
+                let trial = std::mem::take(trial);
                 self.phase = TrialPhase::Baseline; // These intervals precede the next trial.
-                Some((result, n_moves))
+                Some((result, trial))
             }
         }
     }
@@ -236,50 +279,79 @@ impl Trials {
         snapshot: &Snapshot<'_>,
         plan: &mut Plan,
         result: &TrialResult,
-        n_moves: u64,
+        trial: Trial,
     ) {
+        let n_moves = trial.n_moves;
         let verdict = match result {
             TrialResult::Measured(comparison, _) => comparison.verdict,
             TrialResult::Unknown => TrialVerdict::Inconclusive,
         };
         match verdict {
             TrialVerdict::Better => {
-                (self.n_tries, self.n_setbacks) = (0, 0);
+                (self.n_tries, self.n_setbacks, self.has_improved) = (0, 0, true);
                 plan.note(result_reason(JUDGED_BETTER, result, n_moves));
             }
-            TrialVerdict::Worse => {
-                self.release_all(snapshot, plan, result_reason(JUDGED_WORSE, result, n_moves))
-            }
+            TrialVerdict::Worse => self.release_all(
+                snapshot,
+                plan,
+                trial,
+                result_reason(JUDGED_WORSE, result, n_moves),
+            ),
+            TrialVerdict::Inconclusive if self.rules.needs_speed && self.has_improved => {}
             TrialVerdict::Inconclusive => {
                 self.n_tries += 1;
-                if TRIES_MAX <= self.n_tries {
+                if self.rules.tries_max <= self.n_tries {
                     let reason = result_reason(JUDGED_NO_BETTER, result, n_moves);
-                    self.release_all(snapshot, plan, reason.with("n_tries", self.n_tries));
+                    self.release_all(snapshot, plan, trial, reason.with("n_tries", self.n_tries));
                 } else if matches!(result, TrialResult::Unknown) {
                     let reason = result_reason(NOT_JUDGED, result, n_moves);
-                    plan.note(reason.with("n_tries", self.n_tries).with("n_max", TRIES_MAX));
+                    plan.note(
+                        reason.with("n_tries", self.n_tries).with("n_max", self.rules.tries_max),
+                    );
                 }
             }
         }
     }
 
-    fn release_all(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan, reason: Reason) {
+    fn release_all(
+        &mut self,
+        snapshot: &Snapshot<'_>,
+        plan: &mut Plan,
+        trial: Trial,
+        reason: Reason,
+    ) {
         let back_off =
             Nanos(BACK_OFF_FIRST.0.saturating_mul(1 << self.n_setbacks.min(16))).min(BACK_OFF_MAX);
         self.n_setbacks += 1;
-        self.n_tries = 0;
-        self.phase = TrialPhase::BackOff { until: snapshot.turn.at + back_off };
+        (self.n_tries, self.has_improved) = (0, false);
         let reason = reason.with("rest", back_off.to_string());
+        let mut returned = BTreeSet::new();
         for job in snapshot.jobs.iter().filter(|job| job.placed.is_some() && job.movable) {
-            plan.request(job.job.id, Action::Release, reason.clone());
+            let run = intervals::run_of(job);
+            match trial.origins.get(&run).filter(|_| self.rules.needs_speed) {
+                Some(origin) => {
+                    returned.insert(run);
+                    plan.request(job.job.id, Action::Place(origin.cpus.clone()), reason.clone());
+                    if let Some(to) =
+                        origin.node.filter(|_| trial.moved.contains(&(run, ActionKind::Pages)))
+                    {
+                        let action = Action::MovePages { from: None, to, limit: Action::NO_LIMIT };
+                        plan.request(job.job.id, action, reason.clone());
+                    }
+                }
+                None => plan.request(job.job.id, Action::Release, reason.clone()),
+            }
         }
+        self.phase = TrialPhase::BackOff { until: snapshot.turn.at + back_off, returned };
         plan.note(reason);
     }
 
     fn end_back_off(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
-        if let TrialPhase::BackOff { until } = self.phase
-            && until <= snapshot.turn.at
-        {
+        let TrialPhase::BackOff { until, returned } = &mut self.phase else { return };
+        for (job, _) in std::mem::take(returned) {
+            plan.request(job, Action::Release, Reason::new(RETURNED));
+        }
+        if *until <= snapshot.turn.at {
             self.phase = TrialPhase::Baseline;
             self.intervals.clear();
             plan.note(Reason::new(TRIES_AGAIN).with("at", snapshot.turn.at.to_string()));
@@ -290,7 +362,10 @@ impl Trials {
     fn pass(&mut self, snapshot: &Snapshot<'_>, requests: Vec<Request>, plan: &mut Plan) {
         let (starts, requests): (Vec<Request>, Vec<Request>) =
             requests.into_iter().partition(|request| is_start(snapshot, request));
-        plan.requests.extend(starts); // Starts are not migrations.
+        // Starts are not migrations.
+        if !self.rules.needs_speed || self.has_improved {
+            plan.requests.extend(starts);
+        }
         if requests.is_empty() {
             return;
         }
@@ -310,9 +385,14 @@ impl Trials {
         let Some(kind) = kind_of(snapshot, request) else { return false };
         match &mut self.phase {
             TrialPhase::Moving(trial)
-                if trial.n_moves < MOVES_MAX || trial.is_followed_by(kind) =>
+                if trial.n_moves < self.rules.moves_max || trial.is_followed_by(kind) =>
             {
                 trial.add(kind);
+                if let Some(job) = snapshot.job(kind.0.0)
+                    && let Some(origin) = Origin::of(snapshot, job)
+                {
+                    trial.origins.entry(kind.0).or_insert(origin);
+                }
                 true
             }
             TrialPhase::After(trial) if trial.is_followed_by(kind) => {
@@ -339,6 +419,13 @@ impl Trials {
     }
 }
 
+impl Trials {
+    /// Returns the reasons of the wrapped policy.
+    pub(crate) fn policy_reasons(&self) -> Vec<ReasonCode> {
+        self.policy.reasons()
+    }
+}
+
 impl Policy for Trials {
     fn decide(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
         let mut inner = Plan::default();
@@ -350,8 +437,8 @@ impl Policy for Trials {
         }
         if snapshot.turn.causes.contains(&Cause::Interval) {
             self.end_back_off(snapshot, plan);
-            if let Some((result, n_moves)) = self.measure(snapshot) {
-                self.conclude(snapshot, plan, &result, n_moves);
+            if let Some((result, trial)) = self.measure(snapshot) {
+                self.conclude(snapshot, plan, &result, trial);
             }
         }
         self.pass(snapshot, inner.requests, plan);

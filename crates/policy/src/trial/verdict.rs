@@ -12,7 +12,8 @@
 /// Metrics of the effect of migrations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum TrialMetric {
-    /// Instructions per second of CPU time of the managed jobs, in millions: larger is better.
+    /// Instructions per second of CPU time, relative to the same job before the migrations; mean of the jobs: larger is
+    /// better.
     Instructions,
     /// Wait time of the tasks of managed jobs as a share of wait time plus CPU time.
     Waiting,
@@ -68,6 +69,20 @@ pub(super) struct Comparison {
     pub verdict: TrialVerdict,
 }
 
+impl Comparison {
+    /// Adds an improvement that is not an effect of the migrations: jobs that ended no longer slow the others down.
+    pub(super) fn with_bias(self, bias: f64) -> Self {
+        let improvement = (self.after - self.before).abs();
+        let tolerance = self.tolerance + bias;
+        match self.verdict {
+            TrialVerdict::Better if improvement <= tolerance => {
+                Comparison { tolerance, verdict: TrialVerdict::Inconclusive, ..self }
+            }
+            _ => self,
+        }
+    }
+}
+
 /// Standard deviation of normal noise over its median absolute deviation.
 const MAD_TO_SIGMA: f64 = 1.4826;
 /// Standard errors above which a difference is not noise.
@@ -97,9 +112,20 @@ pub(super) fn compare(metric: TrialMetric, before: &[f64], after: &[f64]) -> Opt
 
 /// Returns the metric that decides the verdict: the first metric that got worse, else the first metric that improved,
 /// else the first metric.
-pub(super) fn combine(compared: &[Comparison]) -> Option<Comparison> {
-    let first = |verdict| compared.iter().find(move |one| one.verdict == verdict);
-    first(TrialVerdict::Worse).or(first(TrialVerdict::Better)).or(compared.first()).copied()
+///
+/// With `needs_speed`, the result is `None` without instructions, no other metric can improve, and loads are ignored:
+/// an even load shows neither gain nor loss.
+pub(super) fn combine(compared: &[Comparison], needs_speed: bool) -> Option<Comparison> {
+    let is_speed = |one: &&Comparison| one.metric == TrialMetric::Instructions;
+    if needs_speed && !compared.iter().any(|one| is_speed(&one)) {
+        return None;
+    }
+    let used =
+        || compared.iter().filter(|one| !needs_speed || one.metric != TrialMetric::Imbalance);
+    let worse = used().find(|one| one.verdict == TrialVerdict::Worse);
+    let is_better = |one: &&Comparison| one.verdict == TrialVerdict::Better;
+    let better = used().find(|one| is_better(one) && (!needs_speed || is_speed(one)));
+    worse.or(better).or(compared.first()).copied()
 }
 
 fn median(values: &[f64]) -> Option<f64> {
@@ -199,7 +225,7 @@ mod tests {
         let gain = compare(TrialMetric::Imbalance, &[1.0], &[0.0]).expect("values");
         let harm = compare(TrialMetric::Waiting, &[0.0], &[0.5]).expect("values");
         let nothing = compare(TrialMetric::Instructions, &[5.0], &[5.0]).expect("values");
-        let verdict = |all: &[Comparison]| combine(all).map(|one| one.verdict);
+        let verdict = |all: &[Comparison]| combine(all, false).map(|one| one.verdict);
         assert_eq!(verdict(&[gain, harm, nothing]), Some(TrialVerdict::Worse));
         assert_eq!(verdict(&[nothing, gain]), Some(TrialVerdict::Better));
         assert_eq!(verdict(&[nothing]), Some(TrialVerdict::Inconclusive));

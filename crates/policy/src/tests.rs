@@ -14,6 +14,7 @@ use crate::{Param, Params, PolicyError, PolicyInfo, Values, build, missing, regi
 
 testkit::case_files! {
     plans:
+        auto
         animal
         dfs_domains
         dfs_extensions

@@ -56,7 +56,7 @@ pub fn main(args: &Args) -> CommandResult {
     let spec = args.policy.as_ref().unwrap_or(&original.policy.spec);
     let seed = args.seed.unwrap_or(original.seed);
     check_policy(spec)?;
-    let policy = with_trials(policy::build(spec, seed).or_usage_error()?, &original.options);
+    let policy = build(spec, seed, &original.options).or_usage_error()?;
     let used = PolicyUsed::new(&*policy, spec);
     let header = Header {
         command: crate::repeat::command_line(),
@@ -94,14 +94,16 @@ fn replay_stream(args: &Args) -> CommandResult {
     stream::main(&args.journal, (policy, args.seed.unwrap_or(0), signals), args.json)
 }
 
-/// If a watch wrote the journal, the replay tests moves in trials (`policy::with_trials`), as the watch did. Only such journals have the option `act`: whether actions were performed.
-fn with_trials(
-    policy: Box<dyn sched::Policy>,
+/// If a watch wrote the journal, the replay tests moves in trials, as the watch did. Only such journals have the option
+/// `act`: whether actions were performed.
+fn build(
+    spec: &str,
+    seed: u64,
     options: &std::collections::BTreeMap<String, String>,
-) -> Box<dyn sched::Policy> {
+) -> Result<Box<dyn sched::Policy>, policy::PolicyError> {
     match options.get("act") {
-        Some(act) => policy::with_trials(policy, act == "yes"),
-        None => policy,
+        Some(act) => policy::build_attached(spec, seed, act == "yes"),
+        None => policy::build(spec, seed),
     }
 }
 

@@ -47,7 +47,7 @@ pub struct Args {
     #[command(flatten)]
     workload: WorkloadArgs,
     /// Use this policy, with parameters in brackets: `dfs[cooldown=4]`; with --host sim also `oracle`
-    #[arg(long, short, value_name = "NAME[key=value,…]", default_value = "dfs", help_heading = POLICY)]
+    #[arg(long, short, value_name = "NAME[key=value,…]", default_value = "auto", help_heading = POLICY)]
     policy: String,
     /// Run the programs on this host
     #[arg(long, value_enum, default_value_t = HostKind::Live)]

@@ -101,7 +101,7 @@ pub struct Args {
     #[arg(long)]
     dry_run: bool,
     /// Use this policy, with parameters in brackets; its interval is the sampling interval of busy processes
-    #[arg(long, short, value_name = "NAME[key=value,…]", default_value = "dfs[interval=1s]", help_heading = POLICY)]
+    #[arg(long, short, value_name = "NAME[key=value,…]", default_value = "auto", help_heading = POLICY)]
     policy: String,
     /// Set the random seed
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = input::seed, allow_hyphen_values = true, help_heading = POLICY)]
@@ -191,7 +191,6 @@ impl Watch {
         let screen = args.view.open_screen(args.quiet);
         let host = AttachHost::new(&machine, options).or_usage_error()?;
         print_restored(host.restored(), args.quiet);
-        let policy = policy::with_trials(policy, args.act);
         let header = Header {
             tool: env!("CARGO_PKG_VERSION").to_owned(),
             run_id: host.run_id().to_owned(),
@@ -290,7 +289,7 @@ fn journal_path(args: &Args) -> Option<PathBuf> {
 fn polling_policy(args: &Args) -> anyhow::Result<Box<dyn Policy>> {
     let policy = policy::build(&args.policy, args.seed)?;
     crate::run::check_polls("watch", &*policy, &args.policy)?;
-    Ok(policy)
+    Ok(policy::build_attached(&args.policy, args.seed, args.act)?)
 }
 
 fn host_options(

@@ -6,6 +6,7 @@
 //! value first.
 
 mod ab;
+mod auto;
 mod compare;
 mod convergence;
 mod counters;
@@ -45,6 +46,8 @@ struct Cli {
 enum Benchmark {
     /// Run two commands alternately and print the ratio of their times, or of the values they print
     Ab(ab::Args),
+    /// Compare the policy auto with linux: on simulated servers, or on this machine with --live
+    Auto(auto::Args),
     /// Measure a simulated comparison of 12 policies on 10 workloads with 20 seeds
     Compare(compare::Args),
     /// Measure the time until memory and tasks are on the same node, for watch, the kernel's NUMA balancing and numad,
@@ -88,6 +91,7 @@ fn main() -> ExitCode {
     set_normal_priority();
     let result = match Cli::parse().benchmark {
         Some(Benchmark::Ab(args)) => ab::main(&args),
+        Some(Benchmark::Auto(args)) => auto::main(&args),
         Some(Benchmark::Compare(args)) => compare::main(&args),
         Some(Benchmark::Convergence(args)) => convergence::main(&args),
         Some(Benchmark::Counters) => counters::main(),

@@ -48,6 +48,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
         ),
     ]],
     reasons: &[REASONS],
+    work_conserving: false,
     rules: Some(|params, _seed| Box::new(Fewest { n_spare: params.get::<u64>("spare") as usize })),
 };
 

@@ -49,10 +49,21 @@ fn as_text(policies: &[&PolicyInfo]) -> String {
                 format!("{}; if missing: {}", required.signal.help(), required.if_missing.text());
             text.push_str(&fold(&words, WIDTH, "  Signal:  ", LABEL));
         }
+        text.push_str(&fold(conserving(policy), WIDTH, "  Idle:    ", LABEL));
         text.push_str(&format!("\n{}\n", params_text(&policy.params.concat())));
     }
     text.push_str("Write evenkeel run --policy 'NAME[parameter=value,parameter=value]' WORKLOAD\n");
     text
+}
+
+/// Returns whether a policy is work-conserving, in words.
+fn conserving(policy: &PolicyInfo) -> &'static str {
+    match policy.work_conserving {
+        true => {
+            "work-conserving: no domain is idle while another has two runnable tasks that may run there"
+        }
+        false => "not work-conserving: a domain can be idle while another has two runnable tasks",
+    }
 }
 
 fn params_text(params: &[Param]) -> String {
@@ -128,6 +139,7 @@ fn policy_json(policy: &PolicyInfo) -> Value {
         "summary": policy.summary,
         "source": policy.source,
         "signals": signals.collect::<Vec<_>>(),
+        "work_conserving": policy.work_conserving,
         "parameters": params.collect::<Vec<_>>(),
     })
 }

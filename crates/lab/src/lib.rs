@@ -8,5 +8,6 @@
 pub mod compare;
 pub mod oracle;
 pub mod reproduce;
+pub mod servers;
 pub mod shipped;
 pub mod stats;

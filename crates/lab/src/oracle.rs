@@ -29,6 +29,7 @@ pub const INFO: PolicyInfo = PolicyInfo {
         "maximum number of simulated placements of whole runs",
     )]],
     reasons: &[REASONS],
+    work_conserving: false,
     rules: None,
 };
 

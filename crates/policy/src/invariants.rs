@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use proptest::sample::select;
 
 use crate::registry;
-use crate::testing::{WatchedRequest, plans, play_watched, requests};
+use crate::testing::{WatchedRequest, first_idle_domain, plans, play_watched, requests};
 
 /// On the second to last machine, no job is placed with `domains=llc`. On the last machine, no job is placed.
 const MACHINES: [&str; 8] = [
@@ -57,6 +57,10 @@ const VARIANTS: [&str; 27] = [
 /// a job that changed its speed migrates back and forth until all ten stored intervals of each node were measured after
 /// the change. Each stay of two or three turns adds one interval.
 const CONVERGENCE_TURNS: u64 = 80;
+
+fn work_conserving_policies() -> Vec<&'static str> {
+    registry().iter().filter(|info| info.work_conserving).map(|info| info.name).collect()
+}
 
 /// Returns random pairs of a machine and a policy (a registered policy or a variant). `includes` accepts the name of
 /// the policy without parameters.
@@ -205,6 +209,36 @@ fn watch_migrations(
     });
 }
 
+/// For each policy that does not declare that it is work-conserving, a script that leaves a domain idle. The jobs of the
+/// first scripts end on one of the two domains.
+#[test]
+fn every_policy_that_is_not_work_conserving_leaves_a_domain_idle() {
+    let ends =
+        |x: &str, y: &str| format!("0ms due a b c d\n1s poll\n1500ms ended {x} {y}\n2s poll\n");
+    let pairs = [("a", "b"), ("a", "c"), ("a", "d"), ("b", "c"), ("b", "d"), ("c", "d")];
+    let mut scripts: Vec<String> = pairs.iter().map(|(x, y)| ends(x, y)).collect();
+    // A job keeps its domain after another job ended.
+    scripts.push(
+        "job j0 threads=3 cpus=0 curve=0\njob j1 threads=2 cpus=1-3 curve=0\n1s due j0\n2s due j1\n\
+         3s rates j0=11@30; poll\n4s rates j1=-; poll\n5s ended j0\n6s poll\n"
+            .to_owned(),
+    );
+    // A job with two threads is bound to one of two domains.
+    scripts.push("job j0 threads=2 cpus=1-3\n1s due j0\n2s poll\n".to_owned());
+    // No job migrates while the result of a trial is measured.
+    let counted = ["a", "b", "c", "d"].map(|job| format!("{job}=20")).join(" ");
+    scripts.push(format!(
+        "0ms due a b c d; unmanaged c on 2; unmanaged d on 3\n1s..14s/1s rates {counted}; poll\n\
+         15s ended c d\n16s poll\n"
+    ));
+    let leaves_idle = |policy: &str| {
+        scripts.iter().any(|script| first_idle_domain("nodes=2 cores=2", policy, script).is_some())
+    };
+    for info in registry().iter().filter(|info| !info.work_conserving) {
+        assert!(leaves_idle(info.name), "{}: no script leaves a domain idle", info.name);
+    }
+}
+
 proptest! {
     // A failure prints its script, which becomes a test.
     #![proptest_config(ProptestConfig { cases: 512, failure_persistence: None, ..ProptestConfig::default() })]
@@ -212,6 +246,13 @@ proptest! {
     #[test]
     fn the_same_snapshots_give_the_same_plans(script in script(), (machine, policy) in machine_and_policy(|_| true)) {
         prop_assert_eq!(plans(machine, policy, &script), plans(machine, policy, &script));
+    }
+
+    #[test]
+    fn a_policy_that_declares_to_be_work_conserving_leaves_no_domain_idle(
+        script in script(), machine in select(&MACHINES[..]), policy in select(work_conserving_policies()),
+    ) {
+        prop_assert_eq!(first_idle_domain(machine, policy, &script), None, "{} on {}", policy, machine);
     }
 
     #[test]

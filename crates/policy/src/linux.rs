@@ -18,6 +18,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
     signals: &[],
     params: &[&[INTERVAL.help(SAMPLES_ONLY)]],
     reasons: &[],
+    work_conserving: true,
     rules: Some(|_params, _seed| Box::new(Linux)),
 };
 

@@ -23,6 +23,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
     signals: &[],
     params: &[&[DOMAINS], PARAMS, &[INTERVAL]],
     reasons: &[notes::REASONS, REASONS],
+    work_conserving: false,
     rules: Some(|params, seed| {
         let (config, rng) = (Config::new(params), Rng::new(seed));
         Box::new(Random { config, rng, drawn_at: Nanos::ZERO })

@@ -30,6 +30,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
     signals: &[],
     params: &[&[DOMAINS], PARAMS, &[INTERVAL.help(SAMPLES_ONLY)]],
     reasons: &[notes::REASONS, REASONS],
+    work_conserving: false,
     rules: Some(|params, _seed| Box::new(RoundRobin::new(Config::new(params)))),
 };
 

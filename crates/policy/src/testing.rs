@@ -64,6 +64,15 @@ pub(crate) fn play_watched(
     testkit::play(&mut world, script);
 }
 
+/// Plays a script. Returns the first time at the end of an interval at which a domain is idle while another domain has
+/// two tasks that may run there. Every task is runnable, and a task without affinity runs on an idle domain.
+pub(crate) fn first_idle_domain(machine: &str, policy: &str, script: &str) -> Option<Nanos> {
+    let mut world = PolicyWorld::new(machine, policy);
+    world.idle_domain_at = Some(None);
+    testkit::play(&mut world, script);
+    world.idle_domain_at.flatten()
+}
+
 type Watch = Box<dyn FnMut(WatchedRequest<'_>)>;
 
 /// A request to place a job, with the state at that time.
@@ -102,6 +111,8 @@ struct PolicyWorld {
     n_polls: u64,
     jobs: Vec<JobInWorld>,
     watch: Option<Watch>,
+    /// With `Some`: the first time at which the placement was not work-conserving.
+    idle_domain_at: Option<Option<Nanos>>,
 }
 
 struct JobInWorld {
@@ -205,6 +216,12 @@ impl World for PolicyWorld {
     fn turn(&mut self, turn: &Turn) -> Vec<String> {
         let plan = self.decide(turn);
         self.act(turn.at, &plan);
+        if turn.causes.contains(&Cause::Interval)
+            && self.idle_domain_at == Some(None)
+            && self.has_idle_domain()
+        {
+            self.idle_domain_at = Some(Some(turn.at));
+        }
         self.lines(&plan)
     }
 }
@@ -235,6 +252,7 @@ impl PolicyWorld {
             n_polls: 0,
             jobs: Vec::new(),
             watch: None,
+            idle_domain_at: None,
             machine,
         }
     }
@@ -350,6 +368,24 @@ impl PolicyWorld {
             requests.filter_map(|request| watched(&snapshot, n_polls, request)).for_each(watch);
         }
         plan
+    }
+
+    fn has_idle_domain(&self) -> bool {
+        let domains = Domains::select(&self.machine, self.policy.domains(), &self.usable);
+        let running = || self.jobs.iter().filter(|job| job.state == Some(JobState::Running));
+        let is_idle = |domain: &topology::Domain| {
+            running()
+                .all(|job| job.placed.as_ref().is_some_and(|cpus| !cpus.intersects(&domain.cpus)))
+        };
+        let n_tasks_for = |idle: &topology::Domain, busy: &topology::Domain| -> u32 {
+            let may_run = running().filter(|job| {
+                let is_there = job.placed.as_ref().is_some_and(|cpus| cpus.is_subset(&busy.cpus));
+                job.movable && is_there && self.allowed(&job.job).intersects(&idle.cpus)
+            });
+            may_run.map(|job| job.job.threads).sum()
+        };
+        let mut idle = domains.iter().map(|(_, domain)| domain).filter(|domain| is_idle(domain));
+        idle.any(|idle| domains.iter().any(|(_, busy)| 2 <= n_tasks_for(idle, busy)))
     }
 
     fn allowed(&self, job: &Job) -> CpuSet {

@@ -20,6 +20,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
             .help("time between two samples; a trial takes 21 intervals")],
     ],
     reasons: &[REASONS, trial::REASONS],
+    work_conserving: false,
     rules: Some(|params, seed| Box::new(Auto::new(params, seed, true))),
 };
 

@@ -16,11 +16,10 @@
 mod declaration;
 mod on_domains;
 
-use sched::{
-    Action, Cause, CounterEvent, JobState, LoadSource, Plan, Policy, Reason, ReasonCode, Snapshot,
-};
+use sched::{Action, Cause, JobState, LoadSource, Plan, Policy, Reason, ReasonCode, Snapshot};
 use topology::{DomainChoice, Level};
 
+use crate::declaration::BOUND_WITHOUT_SIGNAL;
 use crate::placement::n_nodes_with_memory;
 use crate::trial::{TrialRules, Trials};
 use crate::{Params, PolicyInfo, Rules, Signal};
@@ -191,7 +190,9 @@ impl Rules for Auto {
     }
 
     fn reasons(&self) -> Vec<ReasonCode> {
-        self.trials.policy_reasons()
+        // The declaration of every policy adds the reasons of `BuiltPolicy`.
+        let all = self.trials.policy_reasons();
+        all.into_iter().filter(|code| *code != BOUND_WITHOUT_SIGNAL).collect()
     }
 }
 
@@ -207,19 +208,4 @@ fn kind_without_gain(snapshot: &Snapshot<'_>) -> Option<&'static str> {
     }
     let spans_nodes = snapshot.domains.iter().any(|(_, domain)| domain.node.is_none());
     spans_nodes.then_some("shared-cache")
-}
-
-impl Signal {
-    /// Returns whether counters provided the signal in the last interval.
-    fn is_counted(self, snapshot: &Snapshot<'_>) -> bool {
-        use sched::SignalTier::{Bandwidth, Counters};
-        let tier = match self {
-            Signal::Loads => snapshot.loads.tier,
-            Signal::MissCurve => return false, // A curve is always declared.
-            Signal::Instructions => snapshot.tiers.get(CounterEvent::Instructions),
-            Signal::LlcMisses => snapshot.tiers.get(CounterEvent::LlcMisses),
-            Signal::LlcReferences => snapshot.tiers.get(CounterEvent::LlcReferences),
-        };
-        matches!(tier, Counters | Bandwidth)
-    }
 }

@@ -11,7 +11,9 @@
 //! `docs/extending.md` contains a complete policy as an example; a test compiles and runs it.
 
 use base::Nanos;
-use sched::{LoadSource, Plan, Policy, ReasonCode, Snapshot, Wake};
+use sched::{
+    Cause, JobState, LoadSource, Plan, Policy, Reason, ReasonCode, Snapshot, Wake, reasons,
+};
 use topology::DomainChoice;
 
 mod parameters;
@@ -43,6 +45,8 @@ pub struct PolicyInfo {
     pub params: &'static [&'static [Param]],
     /// Reasons, in groups that several policies may share.
     pub reasons: &'static [&'static [ReasonCode]],
+    /// Whether no domain is idle while another domain has two runnable tasks that may run there.
+    pub work_conserving: bool,
     /// The constructor; `None` for a policy that another crate builds.
     pub rules: Option<BuildRules>,
 }
@@ -82,11 +86,44 @@ struct BuiltPolicy {
     interval: Option<Nanos>,
     domains: DomainChoice,
     rules: Box<dyn Rules>,
+    /// Whether the note about placements without a signal was added.
+    has_noted_risk: bool,
+}
+
+reasons! {
+    /// Note: jobs are bound although the policy has none of its signals.
+    BOUND_WITHOUT_SIGNAL = "bound-without-signal":
+        "policy {policy} binds jobs without a signal ({signals}): a domain can be idle while another has several runnable tasks; --policy auto or --policy linux binds no job in this case";
+}
+
+impl BuiltPolicy {
+    /// Adds a note in the first interval in which a job is bound and no signal of the policy has a value.
+    fn add_risk(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
+        let has_signals = !self.info.signals.is_empty();
+        let is_interval = snapshot.turn.causes.contains(&Cause::Interval);
+        if self.has_noted_risk || !has_signals || self.info.work_conserving || !is_interval {
+            return;
+        }
+        let is_bound = snapshot.jobs.iter().any(|job| {
+            job.state == JobState::Running
+                && job.movable
+                && job.placed.is_some()
+                && job.n_tasks != 0
+        });
+        let mut signals = self.info.signals.iter().map(|required| required.signal);
+        if is_bound && !signals.clone().any(|signal| signal.has_value(snapshot)) {
+            self.has_noted_risk = true;
+            let names = signals.by_ref().map(Signal::name).collect::<Vec<_>>().join(", ");
+            let reason = Reason::new(BOUND_WITHOUT_SIGNAL);
+            plan.note(reason.with("policy", self.info.name).with("signals", names));
+        }
+    }
 }
 
 impl Policy for BuiltPolicy {
     fn decide(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
         self.rules.decide(snapshot, plan);
+        self.add_risk(snapshot, plan);
     }
 
     fn name(&self) -> &str {
@@ -94,7 +131,7 @@ impl Policy for BuiltPolicy {
     }
 
     fn reasons(&self) -> Vec<ReasonCode> {
-        [self.info.reasons.concat(), self.rules.reasons()].concat()
+        [self.info.reasons.concat(), self.rules.reasons(), REASONS.to_vec()].concat()
     }
 
     fn interval(&self) -> Option<Nanos> {
@@ -149,7 +186,7 @@ impl PolicyInfo {
         let interval = self.param("interval").map(|_| params.get("interval"));
         let domains = self.param("domains").map(|_| params.get("domains"));
         let domains = domains.unwrap_or_else(|| rules.domains());
-        Ok(Box::new(BuiltPolicy { info: self, interval, domains, rules }))
+        Ok(Box::new(BuiltPolicy { info: self, interval, domains, rules, has_noted_risk: false }))
     }
 }
 

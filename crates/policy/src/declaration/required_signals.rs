@@ -9,6 +9,7 @@
 //! the first signal that neither its class nor its profile provides.
 
 use program::{Job, Profile};
+use sched::{CounterEvent, SignalTier, Snapshot};
 
 use super::parameters::{PolicyError, split};
 use crate::find;
@@ -85,6 +86,30 @@ impl Signal {
                 "the cache accesses per 1000 instructions and the speed",
             ],
         }
+    }
+
+    /// Returns the tier of the signal in the last interval.
+    fn tier(self, snapshot: &Snapshot<'_>) -> SignalTier {
+        match self {
+            Signal::Loads => snapshot.loads.tier,
+            Signal::MissCurve => {
+                let is_declared = snapshot.jobs.iter().any(|job| self.is_declared(job.job));
+                if is_declared { SignalTier::Declared } else { SignalTier::None }
+            }
+            Signal::Instructions => snapshot.tiers.get(CounterEvent::Instructions),
+            Signal::LlcMisses => snapshot.tiers.get(CounterEvent::LlcMisses),
+            Signal::LlcReferences => snapshot.tiers.get(CounterEvent::LlcReferences),
+        }
+    }
+
+    /// Returns whether the signal was counted or declared in the last interval.
+    pub(crate) fn has_value(self, snapshot: &Snapshot<'_>) -> bool {
+        self.tier(snapshot) != SignalTier::None
+    }
+
+    /// Returns whether counters provided the signal in the last interval.
+    pub(crate) fn is_counted(self, snapshot: &Snapshot<'_>) -> bool {
+        matches!(self.tier(snapshot), SignalTier::Counters | SignalTier::Bandwidth)
     }
 
     /// Returns the name in tables and JSON.

@@ -26,6 +26,7 @@ pub(crate) const DI: PolicyInfo = PolicyInfo {
     }],
     params: &[FIRST_PARAMS, PARAMS, COMMON_PARAMS],
     reasons: &[notes::REASONS, common::REASONS, REASONS],
+    work_conserving: true,
     rules: Some(|params, _seed| Box::new(Di::new(params, DiVariant::Offline))),
 };
 

@@ -18,6 +18,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
     signals: MISSES_PER_INSTRUCTION,
     params: &[FIRST_PARAMS, PARAMS, COMMON_PARAMS, &[FAILURES]],
     reasons: &[notes::REASONS, common::REASONS, REASONS],
+    work_conserving: false,
     rules: Some(|params, _seed| Box::new(Dino::new(params))),
 };
 

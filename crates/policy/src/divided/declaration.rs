@@ -35,6 +35,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
         PARAMS,
     ],
     reasons: &[notes::REASONS, REASONS],
+    work_conserving: false,
     rules: Some(|params, _seed| Box::new(Divided::new(Config::new(params)))),
 };
 

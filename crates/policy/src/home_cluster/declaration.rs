@@ -24,6 +24,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
             .help("time between two decisions; starts and ends cause a decision immediately")],
     ],
     reasons: &[notes::REASONS, REASONS],
+    work_conserving: false,
     rules: Some(|params, _seed| Box::new(HomeCluster::new(Config::new(params)))),
 };
 

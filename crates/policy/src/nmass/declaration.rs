@@ -16,6 +16,7 @@ pub(crate) const MAXIMUM_LOCAL: PolicyInfo = PolicyInfo {
     signals: &[],
     params: &[FIRST_PARAMS, PARAMS],
     reasons: &[notes::REASONS, REASONS],
+    work_conserving: false,
     rules: Some(|params, _seed| Box::new(NMass::new(params, None))),
 };
 

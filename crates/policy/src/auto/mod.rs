@@ -4,7 +4,7 @@
 //!   one node and one LLC domain above the core ──────────────► linux
 //!   LLC domains on one node, or across nodes ────────────────► linux     no policy had a gain there
 //!   several nodes ─┬─ instructions, LLC misses not counted ──► linux
-//!                  └─ counted ──► di-migrate, in trials      [`crate::trial`]
+//!                  └─ counted ──► dino, in trials            [`crate::trial`]
 //! ```
 //!
 //! Only counted instructions can show a gain, so declared classes and profiles approve no migration. Before a trial
@@ -30,7 +30,7 @@ use declaration::{
 use on_domains::OnDomains;
 
 /// The policy for machines with several nodes.
-const TRIED: &str = "di-migrate";
+const TRIED: &str = "dino";
 /// Number of intervals in a row without counters after which no signal is usable. An attached process has no counter
 /// value in its first interval.
 const UNKNOWN_INTERVALS: u64 = 3;
@@ -173,6 +173,8 @@ impl Rules for Auto {
             Selection::Linux(_) => plan.quiescent = plan.requests.is_empty(),
             Selection::Tries(_) => {
                 self.trials.decide(snapshot, plan);
+                // The tried policy also counts jobs that the kernel placed.
+                plan.notes.retain(|note| note.code != BOUND_WITHOUT_SIGNAL);
                 if plan.abort.take().is_some() {
                     // The tried policy has no more signals; the next interval without a signal releases all jobs.
                     self.n_unknown = UNKNOWN_INTERVALS;

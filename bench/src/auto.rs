@@ -27,16 +27,23 @@ pub struct Args {
     /// Set the number of rounds, each under both policies (with --live)
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..))]
     rounds: u32,
+    /// Simulate only these policies
+    #[arg(long, value_delimiter = ';', default_values = POLICIES)]
+    policies: Vec<String>,
     /// Set the number of workloads for each number of jobs (simulated)
     #[arg(long, default_value_t = 4)]
     workloads: u64,
     /// Set the number of run seeds (simulated)
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 3)]
     seeds: u64,
 }
 
 pub fn main(args: &Args) -> anyhow::Result<()> {
-    if args.live { live(args.rounds) } else { simulated((args.workloads, args.seeds)) }
+    if args.live {
+        live(args.rounds)
+    } else {
+        simulated(&args.policies, (args.workloads, args.seeds))
+    }
 }
 
 /// Policies of the comparison: alone, in trials, and the selection of `auto`.
@@ -54,22 +61,22 @@ const POLICIES: [&str; 11] = [
     "auto",
 ];
 
-fn simulated(runs: (u64, u64)) -> anyhow::Result<()> {
+fn simulated(policies: &[String], runs: (u64, u64)) -> anyhow::Result<()> {
     println!(
         "{} workloads per number of jobs, {} seeds; ratio to linux, harmed: ratio above 1.01",
         runs.0, runs.1
     );
     println!("| server | policy | ratio, 95 % interval | harmed | largest ratio |");
     println!("| --- | --- | --- | --- | --- |");
-    let mut all: Vec<Vec<ServerCase>> = vec![Vec::new(); POLICIES.len()];
+    let mut all: Vec<Vec<ServerCase>> = vec![Vec::new(); policies.len()];
     for server in SERVERS {
-        for (policy, cases) in POLICIES.iter().zip(&mut all) {
+        for (policy, cases) in policies.iter().zip(&mut all) {
             let found = compare(server, policy, runs)?;
             print_row(server.0, policy, &found);
             cases.extend(found);
         }
     }
-    for (policy, cases) in POLICIES.iter().zip(&all) {
+    for (policy, cases) in policies.iter().zip(&all) {
         print_row("all", policy, cases);
     }
     Ok(())

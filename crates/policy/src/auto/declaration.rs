@@ -58,7 +58,7 @@ reasons! {
         "auto uses policy linux and binds no job: the usable CPUs have one node and one last-level cache, so there is no second domain to place jobs on";
     /// Note: linux, because of the kind of the machine.
     NO_GAIN_EXPECTED = "auto-no-gain-expected":
-        "auto uses policy linux and binds no job: [kind=one-node: the {n_domains} last-level caches are on one node][kind=shared-cache: a last-level cache spans several nodes], and no policy had a gain over linux on such machines (docs/policies.md)";
+        "auto uses policy linux and binds no job: [kind=one-node: the {n_domains} last-level caches are on one node][kind=shared-cache: a last-level cache spans several nodes], and no policy had a gain in trials on such machines (docs/policies.md)";
     /// Note: linux, because no gain can be measured.
     NO_SIGNAL = "auto-no-signal":
         "auto uses policy linux and binds no job: no counter of {signals} was read, so no gain can be measured (evenkeel machine prints the readable signals)";

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   one node and one LLC domain above the core ──────────────► linux
-//!   LLC domains on one node, or across nodes ────────────────► linux     no policy had a gain there
+//!   LLC domains on one node, or across nodes ────────────────► linux     no policy had a gain in trials
 //!   several nodes ─┬─ instructions, LLC misses not counted ──► linux
 //!                  └─ counted ──► dino, in trials            [`crate::trial`]
 //! ```
@@ -49,7 +49,7 @@ pub(crate) struct Auto {
     selection: Selection,
 }
 
-/// What the policy does.
+/// The selected behaviour.
 #[derive(Clone, Debug, PartialEq)]
 enum Selection {
     /// No interval with a running task was measured.

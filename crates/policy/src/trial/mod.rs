@@ -83,8 +83,6 @@ pub(crate) struct TrialRules {
     moves_max: u64,
     /// Number of inconclusive trials in a row after which all jobs are released.
     tries_max: u64,
-    /// The back-off after the first setback.
-    back_off_first: Nanos,
     /// Whether only a trial that measured more instructions per second of CPU time permits placements: starting jobs
     /// are placed only afterwards, and inconclusive trials afterwards revert nothing.
     needs_speed: bool,
@@ -92,28 +90,17 @@ pub(crate) struct TrialRules {
 
 impl TrialRules {
     /// Rules for attached processes, whose policy the user selected.
-    const ATTACHED: TrialRules = TrialRules {
-        moves_max: 8,
-        tries_max: 3,
-        back_off_first: Nanos::from_secs(60),
-        needs_speed: false,
-    };
+    const ATTACHED: TrialRules = TrialRules { moves_max: 8, tries_max: 3, needs_speed: false };
     /// Rules for a policy that evenkeel selected. A trial tests the whole placement of the policy, because a part of a
     /// placement may be worse than none.
-    ///
-    /// The back-off is shorter, because a trial is reverted after its first inconclusive result: with 60 s, `auto` kept
-    /// less of the gain (`cargo xtask bench auto`).
-    pub(crate) const CAUTIOUS: TrialRules = TrialRules {
-        moves_max: u64::MAX,
-        tries_max: 1,
-        back_off_first: Nanos::from_secs(20),
-        needs_speed: true,
-    };
+    pub(crate) const CAUTIOUS: TrialRules =
+        TrialRules { moves_max: u64::MAX, tries_max: 1, needs_speed: true };
 }
 
 /// Number of intervals after migrations that are not measured: they include the cost of the migrations.
 const N_UNMEASURED: u64 = 1;
-/// The longest back-off.
+/// The first and the longest back-off.
+const BACK_OFF_FIRST: Nanos = Nanos::from_secs(60);
 const BACK_OFF_MAX: Nanos = Nanos::from_secs(3600);
 /// Minimum time between two reports of requests for one job and kind of action, if requests are only reported.
 const REPORT_EVERY: Nanos = Nanos::from_secs(60);
@@ -334,8 +321,7 @@ impl Trials {
         reason: Reason,
     ) {
         let back_off =
-            Nanos(self.rules.back_off_first.0.saturating_mul(1 << self.n_setbacks.min(16)))
-                .min(BACK_OFF_MAX);
+            Nanos(BACK_OFF_FIRST.0.saturating_mul(1 << self.n_setbacks.min(16))).min(BACK_OFF_MAX);
         self.n_setbacks += 1;
         (self.n_tries, self.has_improved) = (0, false);
         let reason = reason.with("rest", back_off.to_string());

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   one node and one LLC domain above the core ──────────────► linux
-//!   LLC domains on one node, or across nodes ────────────────► linux     no policy had a gain in trials
+//!   LLC domains on one node, or across nodes ────────────────► linux     no gain in trials
 //!   several nodes ─┬─ instructions, LLC misses not counted ──► linux
 //!                  └─ counted ──► dino, in trials            [`crate::trial`]
 //! ```
@@ -11,7 +11,7 @@
 //! measured a gain, starting jobs run where the kernel places them. Jobs are bound to whole domains ([`on_domains`]).
 //! If the signals or the second domain disappear, all jobs are released.
 //!
-//! The selection is based on the comparison in `docs/policies.md`.
+//! The selection is based on the comparison in `docs/measured.md`.
 
 mod declaration;
 mod on_domains;

@@ -232,7 +232,7 @@ impl RemainingProcesses {
             let name = job.map_or("a job", |job| &parts.jobs.job(job).name);
             parts.session.warn(format!(
                 "{name}: process {pid} belongs to another user; evenkeel cannot signal it without CAP_KILL. It keeps \
-                 running with the affinity that evenkeel set"
+                 running"
             ));
         }
     }

@@ -93,7 +93,7 @@ fn a_job_that_would_gain_privileges_starts_on_all_cpus_and_is_never_placed() {
         AS_ORDINARY_USER,
         Dir::new(),
         &text,
-        &["--quiet", "--grace", "200ms"],
+        &["--quiet", "--policy", "dfs", "--grace", "200ms"],
     );
     let pid = run.printed("a", 1)[0];
     run.wait_for_journal("CAP_SYS_NICE");

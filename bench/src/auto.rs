@@ -27,6 +27,9 @@ pub struct Args {
     /// Set the number of rounds, each under both policies (with --live)
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(2..))]
     rounds: u32,
+    /// Use this evenkeel executable (default: a release build; with --live)
+    #[arg(long)]
+    tool: Option<PathBuf>,
     /// Simulate only these policies
     #[arg(long, value_delimiter = ';', default_values = POLICIES)]
     policies: Vec<String>,
@@ -39,11 +42,7 @@ pub struct Args {
 }
 
 pub fn main(args: &Args) -> anyhow::Result<()> {
-    if args.live {
-        live(args.rounds)
-    } else {
-        simulated(&args.policies, (args.workloads, args.seeds))
-    }
+    if args.live { live(args) } else { simulated(&args.policies, (args.workloads, args.seeds)) }
 }
 
 /// Policies of the comparison: alone, in trials, and the selection of `auto`.
@@ -106,8 +105,9 @@ const WORKLOADS: [(&str, Option<usize>, Option<u8>); 5] = [
     ("twice as many jobs as CPUs, with classes", Some(2), Some(8)),
 ];
 
-fn live(rounds: u32) -> anyhow::Result<()> {
-    let tool = evenkeel::path()?;
+fn live(args: &Args) -> anyhow::Result<()> {
+    let rounds = args.rounds;
+    let tool = evenkeel::executable_or_build(args.tool.as_deref())?;
     let dir = tempfile::tempdir()?;
     let n_cpus = std::thread::available_parallelism()?.get();
     println!("{rounds} rounds; time of the run under auto / time under linux");
@@ -136,7 +136,7 @@ fn live(rounds: u32) -> anyhow::Result<()> {
 }
 
 /// Runs the workload and returns its wall time in seconds.
-fn run_s(tool: &PathBuf, file: &Path, policy: &str, out: &Path) -> anyhow::Result<f64> {
+fn run_s(tool: &Path, file: &Path, policy: &str, out: &Path) -> anyhow::Result<f64> {
     let _ = std::fs::remove_dir_all(out);
     let begun = Instant::now();
     let status = Command::new(tool)

@@ -178,13 +178,20 @@ impl OutputDir {
     /// # Errors
     /// The file cannot be created, or an entry with this name is not a regular file.
     pub fn recreate(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
-        let name = name.as_ref();
-        self.check_regular(name)?;
-        match self.remove(name) {
+        self.check_regular(name.as_ref())?;
+        self.create_temporary(name)
+    }
+
+    /// Creates an empty file with a name that only evenkeel uses. Replaces an earlier file, and a link that another user
+    /// created to prevent the write; the target of the link is unchanged.
+    ///
+    /// # Errors
+    /// The file cannot be created, or an entry with this name is a directory.
+    pub fn create_temporary(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
+        match self.remove(name.as_ref()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
+            _ => self.create_new(name),
         }
-        self.create_new(name)
     }
 
     /// Writes a complete file, or replaces a regular file atomically.
@@ -196,7 +203,7 @@ impl OutputDir {
         self.check_regular(name)?;
         let temporary = format!(".evenkeel-{}.new", std::process::id());
         let written = self
-            .recreate(&temporary)
+            .create_temporary(&temporary)
             .and_then(|mut file| file.write_all(bytes))
             .and_then(|()| self.rename(&temporary, name));
         written.inspect_err(|_| drop(self.remove(&temporary)))

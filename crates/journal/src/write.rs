@@ -134,7 +134,7 @@ impl JournalWriter {
         self.part = PartNumber { part: full + 1, n_removed: (full + 1).saturating_sub(n_kept) };
         let NewFile { dir, name, .. } = &self.file;
         let (dir, name) = (dir.clone(), name.clone());
-        self.file.file = dir.recreate(part_files::unfinished(&name))?;
+        self.file.file = dir.create_temporary(part_files::unfinished(&name))?;
         self.write_header()?;
         part_files::exchange(&dir, &name, full)?;
         match (full + 1).checked_sub(n_kept).filter(|&part| 0 < part) {

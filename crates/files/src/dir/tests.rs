@@ -64,6 +64,10 @@ fn no_operation_follows_a_link_or_waits_for_a_fifo() {
     }
     let error = out.subdir("jobs").expect_err("a link").to_string();
     assert_eq!(error, "this is not a directory; remove it");
+    for name in ["link", "dangling", "fifo"] {
+        out.create_temporary(name).expect("the entry is replaced");
+        assert!(planted.at("out").join(name).symlink_metadata().expect("a file").is_file());
+    }
     planted.check_unchanged();
 }
 

@@ -243,6 +243,7 @@ fn parts_of_another_run_in_the_same_directory_are_ignored() {
     let path = dir.path().join("journal.jsonl");
     let limits = JournalLimits { part: Bytes(6000), n_parts: 100 };
     write(&path, &turns(7, 40), limits);
+    fs::remove_file(&path).expect("the newest part");
     let other = Header { run_id: "another".to_owned(), ..header() };
     let mut writer =
         JournalWriter::create(new_file(&path), &other, limits).expect("can be created");

@@ -167,7 +167,7 @@ fn processes_that_are_bound_excluded_real_time_or_managed_by_another_evenkeel_ar
     let named = Process::new(Command::new(&named).args(["-c", BURN]));
     let rt = Process::new(Command::new("chrt").args(["-r", "1", "sleep", "600"]));
     let mut run = watch(&[&bound, &other_run, &plain, &named, &rt], |options| {
-        options.selection.excluded.commands.push("untouch*".to_owned());
+        options.selection.excluded.comms.push("untouch*".to_owned());
     });
     run.until("the placement of the plain one", |run| {
         plain.mask() == last

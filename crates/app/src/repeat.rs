@@ -13,7 +13,8 @@ use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory};
 use crate::print::shell_word;
 
 /// Options that do not change the result. `jobs` is the number of parallel runs.
-const OMITTED: [&str; 5] = ["out", "force_foreign_output", "quiet", "json", "jobs"];
+const OMITTED: [&str; 8] =
+    ["out", "force_foreign_output", "lines", "quiet", "json", "csv", "markdown", "jobs"];
 /// Options that are printed with their default values.
 const WITH_DEFAULT: [&str; 4] = ["policy", "policies", "seed", "seeds"];
 
@@ -93,7 +94,7 @@ mod tests {
     #[test]
     fn the_command_has_all_options_of_the_run_and_none_of_the_output() {
         let args =
-            ["./evenkeel", "run", "my w.toml", "-q", "--json", "--out", "o", "-p", "dfs[x=1]"];
+            ["./evenkeel", "run", "my w.toml", "-q", "--lines", "--out", "o", "-p", "dfs[x=1]"];
         assert_eq!(
             of(&args).as_deref(),
             Some("evenkeel run --policy 'dfs[x=1]' --seed 0 'my w.toml'")

@@ -28,7 +28,7 @@ use sd_notify::NotifyState;
 use topology::Machine;
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
-use crate::help::{MEASUREMENT, MEMORY, OUTPUT, POLICY};
+use crate::help::{LIMITS, MEASUREMENT, MEMORY, OUTPUT, POLICY};
 use crate::input;
 use crate::journal_file::JournalFile;
 use crate::output::{cannot_write, check_absent, create_journal_file};
@@ -46,6 +46,9 @@ use state::StateSink;
 /// Manage processes that already run (default: only report actions; --act performs them)
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
+    /// Start this program, manage it and its descendants, and end with it and its exit status
+    #[arg(last = true, value_name = "CMD", conflicts_with_all = ["pid", "user", "all_users", "command", "comm", "cgroup", "unit", "all", "config", "check_config"])]
+    program: Vec<String>,
     /// Select this process and its descendants; may be repeated; several selections select their union
     #[arg(long, help_heading = SELECTION, value_name = "PID", value_parser = input::pid, allow_hyphen_values = true)]
     pid: Vec<u32>,
@@ -95,10 +98,10 @@ pub struct Args {
     #[arg(long, value_enum, default_value_t = CountersArg::Auto, help_heading = MEASUREMENT)]
     counters: CountersArg,
     /// Perform the actions (default: only report them)
-    #[arg(long, conflicts_with = "dry_run")]
+    #[arg(long, conflicts_with = "dry_run", help_heading = ACTIONS)]
     act: bool,
     /// Report actions without performing them; the default
-    #[arg(long)]
+    #[arg(long, help_heading = ACTIONS)]
     dry_run: bool,
     /// Use this policy, with parameters in brackets; its interval is the sampling interval of busy processes
     #[arg(long, short, value_name = "NAME[key=value,…]", default_value = "auto", help_heading = POLICY)]
@@ -107,10 +110,10 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = input::seed, allow_hyphen_values = true, help_heading = POLICY)]
     seed: u64,
     /// Stop after this time (default: no limit)
-    #[arg(long = "for", value_name = "TIME", value_parser = input::nonzero_time, allow_hyphen_values = true)]
+    #[arg(long = "for", value_name = "TIME", value_parser = input::nonzero_time, allow_hyphen_values = true, help_heading = LIMITS)]
     time_limit: Option<Nanos>,
     /// Detach a process that has been nearly idle for this time, and restore its affinity
-    #[arg(long, value_name = "TIME", default_value = "5min", value_parser = input::nonzero_time, allow_hyphen_values = true)]
+    #[arg(long, value_name = "TIME", default_value = "5min", value_parser = input::nonzero_time, allow_hyphen_values = true, help_heading = LIMITS)]
     idle_after: Nanos,
     /// Write a journal to this file (default: no journal)
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
@@ -121,18 +124,19 @@ pub struct Args {
     #[command(flatten, next_help_heading = OUTPUT)]
     view: ViewArgs,
     /// Read options from this file; an option of the command line replaces the same key. SIGHUP reads the file again
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", help_heading = CONFIGURATION)]
     config: Option<PathBuf>,
     /// Check a configuration file and end [default: /etc/evenkeel/watch.toml]
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = config::DEFAULT_FILE)]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = config::DEFAULT_FILE, help_heading = CONFIGURATION)]
     check_config: Option<PathBuf>,
-    /// Start this program, manage it and its descendants, and end with it and its exit status
-    #[arg(last = true, value_name = "CMD", conflicts_with_all = ["pid", "user", "all_users", "command", "comm", "cgroup", "unit", "all", "config", "check_config"])]
-    program: Vec<String>,
 }
 
 /// Heading of the options that select processes.
 const SELECTION: &str = "Selection";
+/// Heading of the options that permit changes.
+const ACTIONS: &str = "Actions";
+/// Heading of the options that name a configuration file.
+const CONFIGURATION: &str = "Configuration";
 
 /// Manages processes until a signal or the time limit.
 pub fn main(args: &Args) -> CommandResult {

@@ -6,13 +6,7 @@
 
 CARGO := scripts/cargo
 
-# Directories of make install. DESTDIR is prepended to each.
-PREFIX ?= /usr/local
-SYSCONFDIR ?= /etc
-BINDIR ?= $(PREFIX)/bin
-MANDIR ?= $(PREFIX)/share/man
-UNITDIR ?= $(PREFIX)/lib/systemd/system
-export PREFIX SYSCONFDIR BINDIR MANDIR UNITDIR DESTDIR
+# make install reads PREFIX, SYSCONFDIR, BINDIR, MANDIR, UNITDIR and DESTDIR; scripts/install has their defaults.
 
 # The executable that make install copies. make build writes it.
 EVENKEEL ?= target/release/evenkeel

@@ -117,13 +117,13 @@ fn numbers(text: &str) -> Vec<std::ops::Range<usize>> {
         by_key.entry((key.unwrap_or("").to_owned(), cell.min(3))).or_default().push(range);
     }
     let mut rng = Rng::new(1);
-    let mut pick = |mut ranges: Vec<std::ops::Range<usize>>| {
+    let pick = |mut ranges: Vec<std::ops::Range<usize>>| {
         while 2 < ranges.len() {
             ranges.swap_remove(rng.below(ranges.len() as u64) as usize);
         }
         ranges
     };
-    by_key.into_values().flat_map(|ranges| pick(ranges)).collect()
+    by_key.into_values().flat_map(pick).collect()
 }
 
 /// Runs a command on a changed file. Returns the problem.

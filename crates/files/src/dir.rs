@@ -189,7 +189,7 @@ impl OutputDir {
     /// The file cannot be created, or an entry with this name is a directory.
     pub fn create_temporary(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
         match self.remove(name.as_ref()) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
             _ => self.create_new(name),
         }
     }

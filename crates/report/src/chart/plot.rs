@@ -48,7 +48,7 @@ impl Plot {
         &mut self.marks
     }
 
-    pub fn to_html(self) -> String {
+    pub fn to_html(&self) -> String {
         let axes = format!(
             "Horizontal axis: {}. Vertical axis: {}.",
             self.across.description(),

@@ -53,26 +53,26 @@ impl Marks {
 
     /// Draws a line through points.
     pub fn polyline(&mut self, class: &str, points: &[Position]) {
-        self.stretched(class, &path(points));
+        self.scaled_path(class, &path(points));
     }
 
     /// Draws the area between two lines.
     pub fn area(&mut self, class: &str, upper: &[Position], lower: &[Position]) {
         let outline: Vec<Position> = upper.iter().chain(lower.iter().rev()).copied().collect();
-        self.stretched(class, &(path(&outline) + "Z"));
+        self.scaled_path(class, &(path(&outline) + "Z"));
     }
 
     /// Draws small squares as one path of short lines with square caps, so that thousands of squares need few bytes.
     pub fn squares(&mut self, class: &str, points: &[Position]) {
         let dot = |(x, y): &Position| format!("M{:.0} {:.0}h1", 10_000.0 * x, 10_000.0 * y);
-        self.stretched(class, &points.iter().map(dot).collect::<String>());
+        self.scaled_path(class, &points.iter().map(dot).collect::<String>());
     }
 
     /// Draws a path with coordinates up to 10 000.
-    fn stretched(&mut self, class: &str, path: &str) {
+    fn scaled_path(&mut self, class: &str, path: &str) {
         let _ = write!(
             self.svg,
-            "<svg class=\"stretch\" viewBox=\"0 0 10000 10000\" preserveAspectRatio=\"none\"><path class=\"{class}\" d=\"{path}\"/></svg>"
+            "<svg class=\"scaled\" viewBox=\"0 0 10000 10000\" preserveAspectRatio=\"none\"><path class=\"{class}\" d=\"{path}\"/></svg>"
         );
     }
 
@@ -100,12 +100,12 @@ impl Marks {
     }
 
     /// Returns a drawing that is hidden from screen readers, because a text next to it has the same values.
-    pub fn hidden(self, class: &str) -> String {
+    pub fn hidden(&self, class: &str) -> String {
         format!("<svg class=\"{class}\" aria-hidden=\"true\">{}</svg>", self.svg)
     }
 
     /// Returns a drawing with a name and a description.
-    pub fn image(self, class: &str, name: &str, description: &str) -> String {
+    pub fn image(&self, class: &str, name: &str, description: &str) -> String {
         let (name, description) = (escape(name), escape(description));
         format!(
             "<svg class=\"{class}\" role=\"img\" aria-label=\"{name}. {description}\"><title>{name}</title><desc>{description}</desc>{}</svg>",

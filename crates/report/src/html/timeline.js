@@ -8,7 +8,7 @@
   const axis = $("axis");
   const announcement = $("announcement");
   let mode = "jobs";
-  let wanted = "";
+  let search = "";
   let lanes = [];
   let current = -1;
   let item = -1;
@@ -33,7 +33,7 @@
 
   /** The indexes of the jobs that match the search. */
   const found = () => data.jobs.map((job, idx) => idx)
-    .filter((idx) => `${data.jobs[idx].name} ${data.jobs[idx].state}`.toLowerCase().includes(wanted));
+    .filter((idx) => `${data.jobs[idx].name} ${data.jobs[idx].state}`.toLowerCase().includes(search));
 
   const barsOf = (idx) => data.jobs[idx].segments.map(([from, to, set, bound]) => ({ from, to, set, bound, job: idx }));
   const domainColour = (set) => (set === null ? "var(--faint)" : colour(setDomains[set]));
@@ -271,7 +271,7 @@
     rebuild();
   }
   const pressed = segments("by", choose);
-  onSearch((text) => { wanted = text; rebuild(); });
+  onSearch((text) => { search = text; rebuild(); });
   $("zoom-in").addEventListener("click", () => view.zoom(0.5));
   $("zoom-out").addEventListener("click", () => view.zoom(2));
   $("zoom-fit").addEventListener("click", () => view.set(0, data.end));

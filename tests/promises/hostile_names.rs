@@ -180,8 +180,9 @@ fn a_planted_state_directory_is_ignored_with_one_note_and_the_same_exit_status()
         return;
     }
     let dir = Dir::new();
-    let script = "mount -t tmpfs none /tmp && mount -t tmpfs none /run || exit 99
-        mkdir /tmp/evenkeel-0 && chown 65534 /tmp/evenkeel-0 && cp -r \"$3\" /run/tool
+    // The executable may be below /tmp.
+    let script = "mount -t tmpfs none /run && cp \"$3\" /run/tool && mount -t tmpfs none /tmp || exit 99
+        mkdir /tmp/evenkeel-0 && chown 65534 /tmp/evenkeel-0
         for command in restore status; do /run/tool $command; echo \"status $?\"; done
         rmdir /tmp/evenkeel-0; ln -s /etc /tmp/evenkeel-0; chown -h 65534 /tmp/evenkeel-0
         /run/tool restore; echo \"status $?\"";

@@ -34,10 +34,10 @@ pub struct Args {
     #[arg(long, value_delimiter = ';', default_values = POLICIES)]
     policies: Vec<String>,
     /// Set the number of workloads for each number of jobs (simulated)
-    #[arg(long, default_value_t = 4)]
+    #[arg(long, default_value_t = 12)]
     workloads: u64,
     /// Set the number of run seeds (simulated)
-    #[arg(long, default_value_t = 3)]
+    #[arg(long, default_value_t = 2)]
     seeds: u64,
 }
 

@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn auto_keeps_at_least_half_of_the_gain_of_the_policy_that_it_tries() {
-        let (alone, auto) = (mean_log("dino", 3, (3, 2)), mean_log("auto", 3, (3, 2)));
+        let (alone, auto) = (mean_log("dino", 4, (3, 2)), mean_log("auto", 4, (3, 2)));
         assert!(alone < -0.01, "dino has no gain: {alone}");
         assert!(auto < 0.5 * alone, "auto {auto}, dino alone {alone}");
     }

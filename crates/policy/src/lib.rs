@@ -40,6 +40,7 @@ pub use declaration::{
 };
 use declaration::{split, unknown_policy};
 pub use divided::{NoThreshold, Threshold, calibrate};
+use trial::{ReportedOnly, TrialGoal, Trials};
 pub use trial::{JUDGED_BETTER, JUDGED_NO_BETTER, JUDGED_WORSE, TRIES_AGAIN};
 
 /// Returns all policies, in the order of the documentation.
@@ -83,7 +84,13 @@ pub fn build_attached(spec: &str, seed: u64, acts: bool) -> Result<Box<dyn Polic
     match info.name == auto::INFO.name {
         // This policy is a selection of a policy in trials.
         true => info.build_with(spec, |params| Box::new(auto::Auto::new(params, seed, acts))),
-        false => Ok(trial::with_trials(info.build(spec, seed)?, acts)),
+        false => {
+            let policy = info.build(spec, seed)?;
+            Ok(match acts {
+                true => Box::new(Trials::new(policy, TrialGoal::AnyMetric)),
+                false => Box::new(ReportedOnly::new(policy)),
+            })
+        }
     }
 }
 

@@ -27,8 +27,8 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
 params! {
     /// Configuration of the policy.
     pub(super) struct Config from PARAMS {
-        policy: TriedPolicy = "auto", "policy that is tried: auto, the policy of the comparison for this kind of machine, \
-            or linux; a name, this policy on any machine with at least two nodes or last-level caches";
+        policy: TriedPolicy = "auto", "policy that is tried; auto: dino on a machine with a last-level cache per node, else \
+            none; a name: this policy on any machine with at least two nodes or last-level caches";
     }
 }
 

@@ -21,7 +21,7 @@ use topology::{DomainChoice, Level};
 
 use crate::declaration::BOUND_WITHOUT_SIGNAL;
 use crate::placement::n_nodes_with_memory;
-use crate::trial::{TrialRules, Trials};
+use crate::trial::{self, ReportedOnly, TrialGoal, Trials};
 use crate::{Params, PolicyInfo, Rules, Signal};
 pub(crate) use declaration::INFO;
 use declaration::{
@@ -43,7 +43,7 @@ pub(crate) struct Auto {
     seed: u64,
     acts: bool,
     info: &'static PolicyInfo,
-    trials: Trials,
+    tried: Box<dyn Policy>,
     /// Intervals in a row in which tasks ran and a signal was not counted.
     n_unknown: u64,
     selection: Selection,
@@ -74,7 +74,7 @@ impl Auto {
             seed,
             acts,
             info: crate::find(name).expect("a registered policy"),
-            trials: trials(&spec, seed, acts),
+            tried: tried(&spec, seed, acts),
             spec,
             n_unknown: 0,
             selection: Selection::Open,
@@ -151,7 +151,7 @@ impl Auto {
             for job in snapshot.jobs.iter().filter(|job| job.placed.is_some() && job.movable) {
                 plan.request(job.job.id, Action::Release, reason.clone());
             }
-            self.trials = trials(&self.spec, self.seed, self.acts);
+            self.tried = tried(&self.spec, self.seed, self.acts);
         }
         self.selection = selection;
     }
@@ -172,7 +172,7 @@ impl Rules for Auto {
             Selection::Open => {}
             Selection::Linux(_) => plan.quiescent = plan.requests.is_empty(),
             Selection::Tries(_) => {
-                self.trials.decide(snapshot, plan);
+                self.tried.decide(snapshot, plan);
                 // The tried policy also counts jobs that the kernel placed.
                 plan.notes.retain(|note| note.code != BOUND_WITHOUT_SIGNAL);
                 if plan.abort.take().is_some() {
@@ -184,23 +184,29 @@ impl Rules for Auto {
     }
 
     fn domains(&self) -> DomainChoice {
-        self.trials.domains()
+        self.tried.domains()
     }
 
     fn load_source(&self) -> LoadSource {
-        self.trials.load_source()
+        self.tried.load_source()
     }
 
     fn reasons(&self) -> Vec<ReasonCode> {
         // The declaration of every policy adds the reasons of `BuiltPolicy`.
-        let all = self.trials.policy_reasons();
-        all.into_iter().filter(|code| *code != BOUND_WITHOUT_SIGNAL).collect()
+        let all = self.tried.reasons();
+        let declared = |code: &ReasonCode| trial::REASONS.contains(code) || *code == BOUND_WITHOUT_SIGNAL;
+        all.into_iter().filter(|code| !declared(code)).collect()
     }
 }
 
-fn trials(spec: &str, seed: u64, acts: bool) -> Trials {
+/// Builds a policy in trials; without `acts`, its requests are only reported.
+fn tried(spec: &str, seed: u64, acts: bool) -> Box<dyn Policy> {
     let policy = crate::build(spec, seed).expect("the parameter `interval` exists in every policy");
-    Trials::new(Box::new(OnDomains::new(policy)), TrialRules::CAUTIOUS, acts)
+    let policy = Box::new(OnDomains::new(policy));
+    match acts {
+        true => Box::new(Trials::new(policy, TrialGoal::Speed)),
+        false => Box::new(ReportedOnly::new(policy)),
+    }
 }
 
 /// Returns the kind of a machine on which no policy had a gain.

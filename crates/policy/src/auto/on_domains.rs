@@ -5,10 +5,10 @@
 //! ```text
 //!   a running job without affinity   counts as placed on the domain where its tasks run
 //!   a placement on CPUs              becomes a placement on the domains of these CPUs
-//!   a placement on its own domain    is omitted: the kernel continues to place the job
 //! ```
 //!
-//! So only jobs that the policy migrates are bound, and the kernel selects their CPUs within the domain.
+//! So a job stays where it runs unless the policy migrates it, and the kernel selects its CPUs within the domain. A job
+//! that stays is bound too: the kernel would move it away from its memory when it balances the other jobs.
 
 use base::{CpuSet, Nanos};
 use sched::{
@@ -37,7 +37,7 @@ impl Policy for OnDomains {
         let seen = Snapshot { jobs: &jobs, ..*snapshot };
         self.policy.decide(&seen, plan);
         plan.requests.iter_mut().for_each(|request| widen(snapshot, request));
-        plan.requests.retain(|request| changes_placement(snapshot, &seen, request));
+        plan.requests.retain(|request| changes_placement(snapshot, request));
     }
 
     fn name(&self) -> &str {
@@ -81,11 +81,12 @@ fn widen(snapshot: &Snapshot<'_>, request: &mut Request) {
 }
 
 /// Returns whether a request has an effect: its job has another placement, or an affinity that can be released.
-fn changes_placement(snapshot: &Snapshot<'_>, seen: &Snapshot<'_>, request: &Request) -> bool {
+fn changes_placement(snapshot: &Snapshot<'_>, request: &Request) -> bool {
     let Target::Job(id) = request.target else { return true };
+    let placed = snapshot.job(id).and_then(|job| job.placed);
     match &request.action {
-        Action::Place(cpus) => seen.job(id).is_some_and(|job| job.placed != Some(cpus)),
-        Action::Release => snapshot.job(id).is_some_and(|job| job.placed.is_some()),
+        Action::Place(cpus) => placed != Some(cpus),
+        Action::Release => placed.is_some(),
         Action::MemoryPolicy(_) | Action::MovePages { .. } => true,
     }
 }

@@ -10,11 +10,12 @@
 //! Only jobs that ran during both measurements are compared, and each job is compared with itself. On most machines
 //! processes start and end all the time, so no two intervals have the same jobs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use base::{JobId, Nanos};
 use sched::{CounterEvent, JobState, JobView, SignalTier, Snapshot};
 
+use super::TrialGoal;
 use super::verdict::{self, Comparison, TrialMetric};
 
 /// Job number and start time: numbers are reused.
@@ -23,6 +24,14 @@ pub(super) type JobRun = (JobId, Option<Nanos>);
 /// Returns the number and the start time of a job.
 pub(super) fn run_of(job: &JobView<'_>) -> JobRun {
     (job.job.id, job.started)
+}
+
+/// Returns whether the jobs of the newest interval ran in the oldest interval too, except a quarter of them. While many
+/// jobs start, the speeds of the first intervals are those of other jobs.
+pub(super) fn is_settled(intervals: &VecDeque<MeasuredInterval>) -> bool {
+    let (Some(first), Some(last)) = (intervals.front(), intervals.back()) else { return false };
+    let n_started = last.runs().filter(|run| first.activity(run).is_none()).count();
+    4 * n_started <= last.jobs.len()
 }
 
 /// Returns whether a run of a job continues.
@@ -180,12 +189,11 @@ fn imbalance(snapshot: &Snapshot<'_>) -> Option<f64> {
     (0.0 < mean).then(|| *max as f64 / mean - 1.0)
 }
 
-/// Compares intervals before and after. With `needs_speed`, only instructions can improve, and the wait time is the only
-/// other metric; `None`: no value was measured for jobs that ran during both measurements.
+/// Compares intervals before and after; `None`: no value was measured for jobs that ran during both measurements.
 pub(super) fn compare(
     before: &[MeasuredInterval],
     after: &[MeasuredInterval],
-    needs_speed: bool,
+    goal: TrialGoal,
 ) -> Option<(Comparison, ComparedJobs)> {
     let jobs = ComparedJobs::of(before, after)?;
     let values = |all: &[MeasuredInterval], metric: TrialMetric| -> Vec<f64> {
@@ -193,9 +201,12 @@ pub(super) fn compare(
     };
     let compared: Vec<Comparison> = (TrialMetric::ALL.iter())
         .filter_map(|&metric| {
-            verdict::compare(metric, &values(before, metric), &values(after, metric))
+            verdict::compare((metric, goal), &values(before, metric), &values(after, metric))
         })
-        .map(|one| if needs_speed { one.with_bias(jobs.ended_share()) } else { one })
+        .map(|one| match goal {
+            TrialGoal::AnyMetric => one,
+            TrialGoal::Speed => one.with_bias(jobs.ended_share()),
+        })
         .collect();
-    Some((verdict::combine(&compared, needs_speed)?, jobs))
+    Some((verdict::combine(&compared, goal)?, jobs))
 }

@@ -1,37 +1,44 @@
-//! Trials of migrations: a wrapper of a policy that passes a few migrations at a time, measures their effect, and
-//! reverts them if there is no improvement.
+//! Trials of migrations: a wrapper of a policy that passes migrations, measures their effect, and reverts them if there
+//! is no improvement.
 //!
 //! ```text
 //!   measure ──► migrations of the policy ──► wait ──► measure again ──► better: continue
-//!      ▲         (a few, for some intervals)                           └► inconclusive: try again
+//!      ▲           (for some intervals)                                └► inconclusive: try again
 //!      │                                                               └► worse, or inconclusive
-//!      └──── back-off, twice as long each time ◄── release all jobs ◄────── three times
+//!      └──── back-off, twice as long each time ◄── release all jobs ◄────── several times
 //! ```
 //!
-//! The wrapper is for attached processes, which evenkeel did not start. The metrics are in [`verdict`], the compared
-//! jobs in [`intervals`]. While pages migrate, nothing is measured, because the migration itself slows jobs down. Pages
-//! that follow a migrated job belong to the trial of the job. A trial is inconclusive if all migrated jobs ended, or if
-//! no metric is available. Without `--act`, requests are only reported, at most once a minute for each job and kind of
-//! action.
+//! [`TrialGoal`] is what a trial must show: it depends on whether the user or evenkeel selected the wrapped policy. The
+//! metrics are in [`verdict`], the compared jobs in [`intervals`], the phases of a trial in [`phase`]. While pages
+//! migrate, nothing is measured, because the migration itself slows jobs down. Pages that follow a migrated job belong
+//! to the trial of the job. A job that is bound where it runs has not migrated; such bindings alone start no trial. A
+//! trial is inconclusive if all migrated jobs ended, or if no metric is available.
 //!
 //! Times are intervals of the wrapped policy.
 
+mod goal;
 mod intervals;
 mod load_notes;
+mod phase;
+mod reported_only;
 mod verdict;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
-use base::{CpuSet, JobId, Nanos, NodeId};
+use base::Nanos;
 use sched::{
-    Action, ActionKind, Cause, JobState, JobView, LoadSource, Plan, Policy, Reason, ReasonCode,
-    Request, Snapshot, Target, reasons,
+    Action, ActionKind, Cause, JobState, LoadSource, Plan, Policy, Reason, ReasonCode, Request,
+    Snapshot,
+    Target, reasons,
 };
 use topology::DomainChoice;
 
-use intervals::{ComparedJobs, JobRun, MeasuredInterval};
+pub(crate) use goal::TrialGoal;
+use intervals::{ComparedJobs, MeasuredInterval};
 use load_notes::LoadNotes;
-use verdict::{Comparison, TrialVerdict};
+use phase::{Origin, Trial, TrialPhase, TrialResult};
+pub(crate) use reported_only::ReportedOnly;
+use verdict::TrialVerdict;
 
 /// The metric of a trial after a text; nothing if no metric was measured.
 macro_rules! metric {
@@ -76,41 +83,16 @@ reasons! {
 const N_MEASURED: usize = 8;
 /// Number of intervals in which a trial passes migrations.
 const N_MOVING: u64 = 4;
-/// Rules of trials that differ between attached processes and `auto`.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TrialRules {
-    /// Maximum number of migrations of one trial. Page migrations that follow a migrated job may exceed this number.
-    moves_max: u64,
-    /// Number of inconclusive trials in a row after which all jobs are released.
-    tries_max: u64,
-    /// Whether only a trial that measured more instructions per second of CPU time permits placements: starting jobs
-    /// are placed only afterwards, and inconclusive trials afterwards revert nothing.
-    needs_speed: bool,
-}
-
-impl TrialRules {
-    /// Rules for attached processes, whose policy the user selected.
-    const ATTACHED: TrialRules = TrialRules { moves_max: 8, tries_max: 3, needs_speed: false };
-    /// Rules for a policy that evenkeel selected. A trial tests the whole placement of the policy, because a part of a
-    /// placement may be worse than none.
-    pub(crate) const CAUTIOUS: TrialRules =
-        TrialRules { moves_max: u64::MAX, tries_max: 1, needs_speed: true };
-}
-
 /// Number of intervals after migrations that are not measured: they include the cost of the migrations.
 const N_UNMEASURED: u64 = 1;
 /// The first and the longest back-off.
 const BACK_OFF_FIRST: Nanos = Nanos::from_secs(60);
 const BACK_OFF_MAX: Nanos = Nanos::from_secs(3600);
-/// Minimum time between two reports of requests for one job and kind of action, if requests are only reported.
-const REPORT_EVERY: Nanos = Nanos::from_secs(60);
-
 /// A wrapper around a policy, whose migrations are tried and measured.
 pub(crate) struct Trials {
     policy: Box<dyn Policy>,
-    rules: TrialRules,
+    goal: TrialGoal,
     load_notes: LoadNotes,
-    acts: bool,
     /// Whether the last trial with a measured effect improved performance.
     has_improved: bool,
     /// The last intervals, the newest last.
@@ -118,97 +100,19 @@ pub(crate) struct Trials {
     phase: TrialPhase,
     n_tries: u64,
     n_setbacks: u32,
-    /// Time of the last report, by job and kind of action.
-    reported_at: BTreeMap<(JobId, ActionKind), Nanos>,
-}
-
-/// Phase of a trial.
-#[derive(Clone, Debug, PartialEq)]
-enum TrialPhase {
-    /// Intervals before migrations are measured.
-    Baseline,
-    /// Migrations pass.
-    Moving(Trial),
-    /// Intervals after migrations are measured.
-    After(Trial),
-    /// No job migrates until this time.
-    BackOff { until: Nanos, returned: BTreeSet<JobRun> },
-}
-
-/// Migrations that are measured together.
-#[derive(Clone, Debug, Default, PartialEq)]
-struct Trial {
-    before: Vec<MeasuredInterval>,
-    n_moves: u64,
-    /// Intervals of this phase so far.
-    n_intervals: u64,
-    /// Migrated jobs, and jobs whose pages migrate.
-    moved: BTreeSet<(JobRun, ActionKind)>,
-    /// CPUs and node of each migrated job before the trial.
-    origins: BTreeMap<JobRun, Origin>,
-}
-
-/// Place of a job before a trial.
-#[derive(Clone, Debug, PartialEq)]
-struct Origin {
-    cpus: CpuSet,
-    node: Option<NodeId>,
-}
-
-impl Origin {
-    fn of(snapshot: &Snapshot<'_>, job: &JobView<'_>) -> Option<Self> {
-        let domain = snapshot.domains.get(job.domain?);
-        let cpus = job.placed.cloned().unwrap_or_else(|| domain.cpus.and(job.allowed));
-        (!cpus.is_empty()).then_some(Origin { cpus, node: domain.node })
-    }
-}
-
-/// Result of a trial.
-enum TrialResult {
-    Measured(Comparison, ComparedJobs),
-    Unknown,
-}
-
-impl Trial {
-    /// Returns whether a migrated job still runs, or no job has migrated yet.
-    fn has_running_job(&self, snapshot: &Snapshot<'_>) -> bool {
-        self.moved.is_empty()
-            || self.moved.iter().any(|(run, _)| intervals::is_running(snapshot, *run))
-    }
-
-    fn add(&mut self, request: (JobRun, ActionKind)) {
-        self.n_moves += 1;
-        self.moved.insert(request);
-    }
-
-    /// Returns whether a request is the first for the pages of a job that this trial migrated.
-    fn is_followed_by(&self, (run, kind): (JobRun, ActionKind)) -> bool {
-        kind == ActionKind::Pages
-            && self.moved.contains(&(run, ActionKind::Cpus))
-            && !self.moved.contains(&(run, ActionKind::Pages))
-    }
-}
-
-/// Wraps a policy for attached processes: its migrations are tried a few at a time, measured, and reverted if they do
-/// not improve performance. Without `acts` no request is carried out, and requests are reported at most once a minute
-/// for each job and kind of action.
-pub(crate) fn with_trials(policy: Box<dyn Policy>, acts: bool) -> Box<dyn Policy> {
-    Box::new(Trials::new(policy, TrialRules::ATTACHED, acts))
 }
 
 impl Trials {
-    pub(crate) fn new(policy: Box<dyn Policy>, rules: TrialRules, acts: bool) -> Self {
+    pub(crate) fn new(policy: Box<dyn Policy>, goal: TrialGoal) -> Self {
         Trials {
             policy,
-            rules,
+            goal,
             has_improved: false,
             load_notes: LoadNotes::default(),
-            acts,
             intervals: VecDeque::new(),
             phase: TrialPhase::Baseline,
             n_tries: 0,
             n_setbacks: 0,
-            reported_at: BTreeMap::new(),
         }
     }
 
@@ -247,7 +151,7 @@ impl Trials {
             TrialPhase::Baseline | TrialPhase::BackOff { .. } => None,
             TrialPhase::Moving(trial) => {
                 trial.n_intervals += 1;
-                if N_MOVING <= trial.n_intervals || self.rules.moves_max <= trial.n_moves {
+                if N_MOVING <= trial.n_intervals || self.goal.n_moves_max() <= trial.n_moves {
                     let trial = std::mem::take(trial);
                     self.phase = TrialPhase::After(Trial { n_intervals: 0, ..trial });
                 }
@@ -262,8 +166,7 @@ impl Trials {
                     return None;
                 }
                 let after = self.intervals.make_contiguous();
-                let result = match intervals::compare(&trial.before, after, self.rules.needs_speed)
-                {
+                let result = match intervals::compare(&trial.before, after, self.goal) {
                     Some((comparison, jobs)) => TrialResult::Measured(comparison, jobs),
                     None => TrialResult::Unknown,
                 };
@@ -297,16 +200,16 @@ impl Trials {
                 trial,
                 result_reason(JUDGED_WORSE, result, n_moves),
             ),
-            TrialVerdict::Inconclusive if self.rules.needs_speed && self.has_improved => {}
+            TrialVerdict::Inconclusive if self.goal == TrialGoal::Speed && self.has_improved => {}
             TrialVerdict::Inconclusive => {
                 self.n_tries += 1;
-                if self.rules.tries_max <= self.n_tries {
+                if self.goal.n_tries_max() <= self.n_tries {
                     let reason = result_reason(JUDGED_NO_BETTER, result, n_moves);
                     self.release_all(snapshot, plan, trial, reason.with("n_tries", self.n_tries));
                 } else if matches!(result, TrialResult::Unknown) {
                     let reason = result_reason(NOT_JUDGED, result, n_moves);
                     plan.note(
-                        reason.with("n_tries", self.n_tries).with("n_max", self.rules.tries_max),
+                        reason.with("n_tries", self.n_tries).with("n_max", self.goal.n_tries_max()),
                     );
                 }
             }
@@ -328,7 +231,7 @@ impl Trials {
         let mut returned = BTreeSet::new();
         for job in snapshot.jobs.iter().filter(|job| job.placed.is_some() && job.movable) {
             let run = intervals::run_of(job);
-            match trial.origins.get(&run).filter(|_| self.rules.needs_speed) {
+            match trial.origins.get(&run).filter(|_| self.goal == TrialGoal::Speed) {
                 Some(origin) => {
                     returned.insert(run);
                     plan.request(job.job.id, Action::Place(origin.cpus.clone()), reason.clone());
@@ -363,13 +266,13 @@ impl Trials {
         let (starts, requests): (Vec<Request>, Vec<Request>) =
             requests.into_iter().partition(|request| is_start(snapshot, request));
         // Starts are not migrations.
-        if !self.rules.needs_speed || self.has_improved {
+        if self.goal == TrialGoal::AnyMetric || self.has_improved {
             plan.requests.extend(starts);
         }
-        if requests.is_empty() {
-            return;
-        }
-        if self.phase == TrialPhase::Baseline && self.intervals.len() == N_MEASURED {
+        let is_measured = self.phase == TrialPhase::Baseline
+            && self.intervals.len() == N_MEASURED
+            && (self.goal == TrialGoal::AnyMetric || intervals::is_settled(&self.intervals));
+        if is_measured && requests.iter().any(|request| !is_in_place(snapshot, request)) {
             let before = self.intervals.iter().cloned().collect();
             self.phase = TrialPhase::Moving(Trial { before, ..Trial::default() });
         }
@@ -382,47 +285,27 @@ impl Trials {
     }
 
     fn passes(&mut self, snapshot: &Snapshot<'_>, request: &Request) -> bool {
-        let Some(kind) = kind_of(snapshot, request) else { return false };
+        let Some((job, kind)) = phase::subject(snapshot, request) else { return false };
+        let moved = (intervals::run_of(job), kind);
         match &mut self.phase {
             TrialPhase::Moving(trial)
-                if trial.n_moves < self.rules.moves_max || trial.is_followed_by(kind) =>
+                if trial.n_moves < self.goal.n_moves_max() || trial.is_followed_by(moved) =>
             {
-                trial.add(kind);
-                if let Some(job) = snapshot.job(kind.0.0)
-                    && let Some(origin) = Origin::of(snapshot, job)
-                {
-                    trial.origins.entry(kind.0).or_insert(origin);
+                trial.moved.insert(moved);
+                trial.n_moves += u64::from(!is_in_place(snapshot, request));
+                if let Some(origin) = Origin::of(snapshot, job) {
+                    trial.origins.entry(moved.0).or_insert(origin);
                 }
                 true
             }
-            TrialPhase::After(trial) if trial.is_followed_by(kind) => {
-                trial.add(kind);
+            TrialPhase::After(trial) if trial.is_followed_by(moved) => {
+                trial.moved.insert(moved);
+                trial.n_moves += 1;
                 self.restart_measurement();
                 true
             }
             _ => false,
         }
-    }
-
-    /// Reports requests that are not carried out, at most once a minute for each kind of action of a job.
-    fn report_only(&mut self, snapshot: &Snapshot<'_>, requests: Vec<Request>, plan: &mut Plan) {
-        self.reported_at.retain(|(job, _), _| snapshot.job(*job).is_some());
-        for request in requests {
-            let Some(((job, _), kind)) = kind_of(snapshot, &request) else { continue };
-            let key = (job, kind); // This key does not change when the job starts.
-            let last = self.reported_at.get(&key);
-            if last.is_none_or(|&at| at + REPORT_EVERY <= snapshot.turn.at) {
-                self.reported_at.insert(key, snapshot.turn.at);
-                plan.requests.push(request);
-            }
-        }
-    }
-}
-
-impl Trials {
-    /// Returns the reasons of the wrapped policy.
-    pub(crate) fn policy_reasons(&self) -> Vec<ReasonCode> {
-        self.policy.reasons()
     }
 }
 
@@ -432,9 +315,6 @@ impl Policy for Trials {
         self.policy.decide(snapshot, &mut inner);
         self.load_notes.pass(snapshot, inner.notes, plan);
         plan.abort = inner.abort;
-        if !self.acts {
-            return self.report_only(snapshot, inner.requests, plan);
-        }
         if snapshot.turn.causes.contains(&Cause::Interval) {
             self.end_back_off(snapshot, plan);
             if let Some((result, trial)) = self.measure(snapshot) {
@@ -470,13 +350,13 @@ fn is_start(snapshot: &Snapshot<'_>, request: &Request) -> bool {
     snapshot.job(job).is_some_and(|job| job.state == JobState::Due)
 }
 
-/// Returns the job and the kind of the action of a request; `None`: the job or task is unknown.
-fn kind_of(snapshot: &Snapshot<'_>, request: &Request) -> Option<(JobRun, ActionKind)> {
-    let job = match request.target {
-        Target::Job(job) => job,
-        Target::Task(task) => snapshot.tasks.iter().find(|view| view.task == task)?.job,
+/// Returns whether a request binds a job to CPUs that include the domain on which it runs.
+fn is_in_place(snapshot: &Snapshot<'_>, request: &Request) -> bool {
+    let (Target::Job(job), Action::Place(cpus)) = (request.target, &request.action) else {
+        return false;
     };
-    Some((intervals::run_of(snapshot.job(job)?), request.action.kind()))
+    let origin = snapshot.job(job).and_then(|job| Origin::of(snapshot, job));
+    origin.is_some_and(|origin| origin.cpus.is_subset(cpus))
 }
 
 fn result_reason(code: ReasonCode, result: &TrialResult, n_moves: u64) -> Reason {

@@ -9,6 +9,8 @@
 //! errors (from the median absolute deviation, scaled for normal noise) of the noisier side, and larger than a minimum
 //! relevant difference. If one metric gets worse, an improvement of another metric is ignored.
 
+use super::TrialGoal;
+
 /// Metrics of the effect of migrations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum TrialMetric {
@@ -39,11 +41,11 @@ impl TrialMetric {
         self == TrialMetric::Instructions
     }
 
-    /// Returns the minimum relevant difference: 2 % of the instructions, 0.02 of the time, 0.05 of the mean load.
+    /// Returns the minimum relevant difference: a share of the instructions, 0.02 of the time, 0.05 of the mean load.
     /// Guessed.
-    fn relevant(self, median: f64) -> f64 {
+    fn relevant(self, goal: TrialGoal, median: f64) -> f64 {
         match self {
-            TrialMetric::Instructions => 0.02 * median.abs(),
+            TrialMetric::Instructions => goal.relevant_speed() * median.abs(),
             TrialMetric::Waiting => 0.02,
             TrialMetric::Imbalance => 0.05,
         }
@@ -89,14 +91,18 @@ const MAD_TO_SIGMA: f64 = 1.4826;
 const SIGMAS: f64 = 3.0;
 
 /// Compares the values of a metric; `None`: no values before, or no values after.
-pub(super) fn compare(metric: TrialMetric, before: &[f64], after: &[f64]) -> Option<Comparison> {
+pub(super) fn compare(
+    (metric, goal): (TrialMetric, TrialGoal),
+    before: &[f64],
+    after: &[f64],
+) -> Option<Comparison> {
     let (median_before, median_after) = (median(before)?, median(after)?);
     let error = |values: &[f64], middle: f64| -> Option<f64> {
         let distances: Vec<f64> = values.iter().map(|value| (value - middle).abs()).collect();
         Some(MAD_TO_SIGMA * median(&distances)? / (values.len() as f64).sqrt())
     };
     let spread = error(before, median_before)?.max(error(after, median_after)?);
-    let tolerance = (SIGMAS * spread).max(metric.relevant(median_before));
+    let tolerance = (SIGMAS * spread).max(metric.relevant(goal, median_before));
     let improvement = if metric.is_better_if_larger() {
         median_after - median_before
     } else {
@@ -113,9 +119,10 @@ pub(super) fn compare(metric: TrialMetric, before: &[f64], after: &[f64]) -> Opt
 /// Returns the metric that decides the verdict: the first metric that got worse, else the first metric that improved,
 /// else the first metric.
 ///
-/// With `needs_speed`, the result is `None` without instructions, no other metric can improve, and loads are ignored:
-/// an even load shows neither gain nor loss.
-pub(super) fn combine(compared: &[Comparison], needs_speed: bool) -> Option<Comparison> {
+/// For speed, the result is `None` without instructions, no other metric can improve, and loads are ignored: an even load
+/// shows neither gain nor loss.
+pub(super) fn combine(compared: &[Comparison], goal: TrialGoal) -> Option<Comparison> {
+    let needs_speed = goal == TrialGoal::Speed;
     let is_speed = |one: &&Comparison| one.metric == TrialMetric::Instructions;
     if needs_speed && !compared.iter().any(|one| is_speed(&one)) {
         return None;
@@ -157,7 +164,7 @@ mod tests {
             let values = |text: &str| -> Vec<f64> {
                 text.split_whitespace().map(|word| word.parse().expect("a value")).collect()
             };
-            let line = match compare(metric, &values(parts[1]), &values(parts[2])) {
+            let line = match compare((metric, TrialGoal::AnyMetric), &values(parts[1]), &values(parts[2])) {
                 None => "nothing to compare".to_owned(),
                 Some(c) => {
                     let Comparison { before, after, tolerance, verdict, .. } = c;
@@ -222,10 +229,13 @@ mod tests {
 
     #[test]
     fn a_metric_that_gets_worse_outweighs_one_that_improves() {
-        let gain = compare(TrialMetric::Imbalance, &[1.0], &[0.0]).expect("values");
-        let harm = compare(TrialMetric::Waiting, &[0.0], &[0.5]).expect("values");
-        let nothing = compare(TrialMetric::Instructions, &[5.0], &[5.0]).expect("values");
-        let verdict = |all: &[Comparison]| combine(all, false).map(|one| one.verdict);
+        let any = |metric, before: &[f64], after: &[f64]| {
+            compare((metric, TrialGoal::AnyMetric), before, after)
+        };
+        let gain = any(TrialMetric::Imbalance, &[1.0], &[0.0]).expect("values");
+        let harm = any(TrialMetric::Waiting, &[0.0], &[0.5]).expect("values");
+        let nothing = any(TrialMetric::Instructions, &[5.0], &[5.0]).expect("values");
+        let verdict = |all: &[Comparison]| combine(all, TrialGoal::AnyMetric).map(|one| one.verdict);
         assert_eq!(verdict(&[gain, harm, nothing]), Some(TrialVerdict::Worse));
         assert_eq!(verdict(&[nothing, gain]), Some(TrialVerdict::Better));
         assert_eq!(verdict(&[nothing]), Some(TrialVerdict::Inconclusive));

@@ -205,7 +205,10 @@ const UNPRIVILEGED: u32 = 65534;
 
 /// Returns the program as an unprivileged user: the user of this process, or UID 65534.
 fn as_unprivileged_user(dir: &Dir) -> Option<Command> {
-    let mut command = dir.command(&["run", "w.toml"]);
+    unprivileged(dir, dir.command(&["run", "w.toml"]))
+}
+
+fn unprivileged(dir: &Dir, mut command: Command) -> Option<Command> {
     if fs::metadata(dir.root()).expect("the directory exists").uid() == 0 {
         set_mode(dir, ".", 0o777);
         command.uid(UNPRIVILEGED).gid(UNPRIVILEGED);
@@ -221,6 +224,26 @@ fn as_unprivileged_user(dir: &Dir) -> Option<Command> {
 
 fn set_mode(dir: &Dir, name: &str, mode: u32) {
     fs::set_permissions(dir.path(name), Permissions::from_mode(mode)).expect("permitted");
+}
+
+/// The limit counts all processes of the user, and includes the first thread of the program.
+#[test]
+fn a_limit_on_threads_is_no_panic() {
+    let compare = ["compare", "w.toml", "--host", "sim", "--seeds", "2", "--jobs", "2", "--quiet"];
+    let load: &[&str] = &["load", "compute", "--cpu", "1ms", "--threads", "4"];
+    for (args, status, error) in [
+        (&[&compare[..], &["--out", "compared"]].concat()[..], 0, ""),
+        (load, 1, "evenkeel: cannot start 4 threads: Resource temporarily unavailable (os error 11)\n"),
+    ] {
+        let dir = Dir::with(&[("w.toml", "[[job]]\nload = \"hog\"\nprofile = \"429.mcf\"\n")]);
+        let mut limited = Command::new("prlimit");
+        limited.arg("--nproc=1").arg(tool::path()).args(args).current_dir(dir.root());
+        limited.env("HOME", dir.root());
+        let Some(mut command) = unprivileged(&dir, limited) else { return };
+        let output = command.output().expect("prlimit");
+        assert_eq!(tool::text(&output.stderr), error, "{args:?}");
+        assert_eq!(output.status.code(), Some(status), "{args:?}");
+    }
 }
 
 #[test]

@@ -133,7 +133,7 @@ pub(crate) fn main(args: &Args, order: Traversal) -> CommandResult {
             ratio(contrast)
         ))?;
     }
-    let work = budget::run(&args.budget, |_| Array::new(args.n, order));
+    let work = budget::run(&args.budget, |_| Array::new(args.n, order))?;
     report.end(&work, "passes")?;
     Ok(())
 }

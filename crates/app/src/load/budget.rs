@@ -4,9 +4,12 @@
 //! CPU time limit applies to the CPU time of the thread: a program that shares its CPU performs the same work in more
 //! wall time.
 
-use std::sync::Barrier;
+use std::io;
+use std::sync::{Barrier, OnceLock};
+use std::thread::Builder;
 use std::time::{Duration, Instant};
 
+use anyhow::Context;
 use base::Nanos;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -142,7 +145,13 @@ pub(crate) trait WorkerTask: Sized {
 
 /// Starts the threads and returns the completed work. Every thread creates its own work, so that first touch allocates
 /// the memory on the node of the thread. The clock starts when all threads are ready.
-pub(crate) fn run<P: WorkerTask>(budget: &Budget, make: impl Fn(u32) -> P + Sync) -> CompletedWork {
+///
+/// # Errors
+/// A thread cannot be started. No thread does any work.
+pub(crate) fn run<P: WorkerTask>(
+    budget: &Budget,
+    make: impl Fn(u32) -> P + Sync,
+) -> anyhow::Result<CompletedWork> {
     let ready = Barrier::new(budget.threads as usize);
     let run_thread = |thread_idx: u32| {
         let mut part = make(thread_idx);
@@ -150,16 +159,22 @@ pub(crate) fn run<P: WorkerTask>(budget: &Budget, make: impl Fn(u32) -> P + Sync
         budget.spend(thread_idx, P::BATCH_OPS, |ops| part.work(ops))
     };
     if budget.threads == 1 {
-        return run_thread(0);
+        return Ok(run_thread(0));
     }
+    // The threads wait for this value: whether all were started.
+    let all_started: OnceLock<bool> = OnceLock::new();
     std::thread::scope(|scope| {
-        let run_thread = &run_thread;
-        let threads: Vec<_> =
-            (0..budget.threads).map(|idx| scope.spawn(move || run_thread(idx))).collect();
-        threads
-            .into_iter()
-            .filter_map(|thread| thread.join().ok())
-            .fold(CompletedWork::default(), sum)
+        let (run_thread, all_started) = (&run_thread, &all_started);
+        let start = |idx| {
+            Builder::new().spawn_scoped(scope, move || all_started.wait().then(|| run_thread(idx)))
+        };
+        let threads: io::Result<Vec<_>> = (0..budget.threads).map(start).collect();
+        // Set once.
+        let _ = all_started.set(threads.is_ok());
+        let threads =
+            threads.with_context(|| format!("cannot start {} threads", budget.threads))?;
+        let parts = threads.into_iter().filter_map(|thread| thread.join().ok().flatten());
+        Ok(parts.fold(CompletedWork::default(), sum))
     })
 }
 

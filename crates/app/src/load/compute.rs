@@ -47,7 +47,7 @@ impl WorkerTask for Arithmetic {
 pub(crate) fn main(args: &Args) -> CommandResult {
     let mut report = LoadReport::new("compute", args.budget.json);
     report.add("threads", args.budget.threads);
-    let work = budget::run(&args.budget, Arithmetic::new);
+    let work = budget::run(&args.budget, Arithmetic::new)?;
     report.end(&work, "operations")?;
     Ok(())
 }

@@ -140,7 +140,7 @@ pub(crate) fn main(args: &Args) -> CommandResult {
     report.add("write", args.write);
     run_self_check(&args.options, &buffer, &mut report)?;
     let per_thread = Bytes(size.0 / u64::from(args.budget.threads));
-    let work = budget::run(&args.budget, |_| Hog::new(per_thread, args.mlp, args.write));
+    let work = budget::run(&args.budget, |_| Hog::new(per_thread, args.mlp, args.write))?;
     report.end(&work, "accesses")?;
     Ok(())
 }

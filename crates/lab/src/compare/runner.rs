@@ -10,6 +10,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread::Builder;
 use std::time::Duration;
 
 use base::StopFlag;
@@ -40,7 +41,7 @@ pub fn run_all<K: Sync, T: Send, E: Send>(
 ) -> Result<(), E> {
     let next = AtomicUsize::new(0);
     let (sender, results) = mpsc::channel();
-    let take = |sender: mpsc::Sender<(usize, Result<Option<T>, E>)>| {
+    let take = &|sender: mpsc::Sender<(usize, Result<Option<T>, E>)>| {
         while !stop.is_raised() {
             let idx = next.fetch_add(1, Ordering::Relaxed);
             let Some(run) = runs.get(idx) else { break };
@@ -49,11 +50,16 @@ pub fn run_all<K: Sync, T: Send, E: Send>(
         }
     };
     std::thread::scope(|scope| {
-        for _ in 0..n_threads.clamp(1, runs.len().max(1)) {
-            let sender = sender.clone();
-            scope.spawn(|| take(sender));
+        let n_started = (0..n_threads.clamp(1, runs.len().max(1)))
+            .map(|_| sender.clone())
+            .map(|sender| Builder::new().spawn_scoped(scope, || take(sender)))
+            .take_while(Result::is_ok)
+            .count();
+        match n_started {
+            // No thread can be started (RLIMIT_NPROC, pids.max).
+            0 => take(sender),
+            _ => drop(sender),
         }
-        drop(sender);
         let mut first_error = None;
         loop {
             let received = match results.recv_timeout(TICK) {

@@ -233,7 +233,11 @@ fn a_limit_on_threads_is_no_panic() {
     let load: &[&str] = &["load", "compute", "--cpu", "1ms", "--threads", "4"];
     for (args, status, error) in [
         (&[&compare[..], &["--out", "compared"]].concat()[..], 0, ""),
-        (load, 1, "evenkeel: cannot start 4 threads: Resource temporarily unavailable (os error 11)\n"),
+        (
+            load,
+            1,
+            "evenkeel: cannot start 4 threads: Resource temporarily unavailable (os error 11)\n",
+        ),
     ] {
         let dir = Dir::with(&[("w.toml", "[[job]]\nload = \"hog\"\nprofile = \"429.mcf\"\n")]);
         let mut limited = Command::new("prlimit");

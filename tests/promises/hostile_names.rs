@@ -181,7 +181,8 @@ fn a_planted_state_directory_is_ignored_with_one_note_and_the_same_exit_status()
     }
     let dir = Dir::new();
     // The executable may be below /tmp.
-    let script = "mount -t tmpfs none /run && cp \"$3\" /run/tool && mount -t tmpfs none /tmp || exit 99
+    let script =
+        "mount -t tmpfs none /run && cp \"$3\" /run/tool && mount -t tmpfs none /tmp || exit 99
         mkdir /tmp/evenkeel-0 && chown 65534 /tmp/evenkeel-0
         for command in restore status; do /run/tool $command; echo \"status $?\"; done
         rmdir /tmp/evenkeel-0; ln -s /etc /tmp/evenkeel-0; chown -h 65534 /tmp/evenkeel-0

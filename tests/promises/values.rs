@@ -5,7 +5,6 @@ use std::io;
 use base::Nanos;
 use engine::{Engine, Sink, TurnRecord};
 use host_sim::{SimHost, SimOptions};
-use sched::Cause;
 use serde_json::Value;
 use tests::dir::Dir;
 use tests::tool;
@@ -23,22 +22,18 @@ struct BusyCpus {
 
 impl Sink for BusyCpus {
     fn record(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
-        let Some(loads) = record.loads.filter(|_| record.turn.causes.contains(&Cause::Interval))
-        else {
-            return Ok(());
-        };
+        let Some(loads) = record.loads else { return Ok(()) };
         let since =
             record.turn.at.saturating_sub(std::mem::replace(&mut self.last, record.turn.at));
-        let interval = loads.interval.unwrap_or(since);
-        assert!(interval <= since, "{}: {interval} of {since}", self.context);
+        assert!(loads.interval.is_none_or(|interval| interval <= since), "{}", self.context);
         let choice = DomainChoice::At(loads.level);
         let domains = Domains::select(&self.machine, choice, self.machine.allowed());
         for (number, cpu_time) in loads.numbers.iter().zip(&loads.cpu_time) {
             let domain = domains.iter().find(|(_, domain)| domain.number == *number);
             let n_cpus = domain.map_or(0, |(_, domain)| domain.cpus.len()) as u64;
             assert!(
-                cpu_time.0 <= n_cpus * interval.0,
-                "{}: {cpu_time} in {} {number} with {n_cpus} CPUs in {interval}",
+                cpu_time.0 <= n_cpus * since.0,
+                "{}: {cpu_time} in {} {number} with {n_cpus} CPUs in {since}",
                 self.context,
                 loads.level
             );
@@ -98,6 +93,44 @@ fn children_that_exit_between_two_samples_do_not_make_a_cpu_busier_than_one() {
             serde_json::from_str(&dir.read(&format!("{out}/report.json"))).expect("JSON");
         let most = busy_share_max(&report);
         assert!(most <= 1.0, "{policy}: {most}");
+    }
+}
+
+/// Returns the CPU time in the loads of all domains, with the unattributed part, and the CPU time of the jobs.
+fn cpu_seconds(report: &Value) -> (f64, f64) {
+    let seconds = |value: &Value| value.as_f64().expect("a number") / 1e9;
+    let list = |value: &Value| value.as_array().expect("a list").clone();
+    let mut loads = 0.0;
+    for series in list(&report["loads"]) {
+        loads += seconds(&series["cpu_unattributed_ns"]);
+        for point in list(&series["points"]) {
+            let busy: f64 = list(&point["cpus_busy"]).iter().filter_map(Value::as_f64).sum();
+            loads += busy * (seconds(&point["to_ns"]) - seconds(&point["from_ns"]));
+        }
+    }
+    let of_job = |job: &Value| seconds(&job["user_ns"]) + seconds(&job["system_ns"]);
+    (loads, list(&report["jobs"]).iter().map(of_job).sum())
+}
+
+/// A process that reaps a child also gets the CPU time of the children that the child has reaped.
+#[test]
+fn the_loads_contain_the_cpu_time_of_all_descendants_once() {
+    let count = "i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done";
+    let dir = Dir::with(&[
+        (
+            "w.toml",
+            "[[job]]\nname = \"nest\"\ncopies = 2\nshell = \"for i in 1 2 3; do sh a.sh; done; true\"\n",
+        ),
+        ("a.sh", "sh b.sh\ntrue\n"),
+        ("b.sh", "for i in 1 2 3; do sh c.sh; done\ntrue\n"),
+        ("c.sh", count),
+    ]);
+    for policy in ["linux", "dfs[interval=20ms]"] {
+        let out = format!("out-{}", &policy[..3]);
+        dir.success(&["run", "w.toml", "-q", "-p", policy, "--out", &out]);
+        let report = dir.read(&format!("{out}/report.json"));
+        let (loads, jobs) = cpu_seconds(&serde_json::from_str(&report).expect("JSON"));
+        assert!((loads - jobs).abs() <= 0.01 * jobs, "{policy}: loads {loads} s, jobs {jobs} s");
     }
 }
 

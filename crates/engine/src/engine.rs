@@ -138,8 +138,13 @@ impl Engine {
         let is_interval = turn.causes.contains(&Cause::Interval);
         self.now = turn.at;
         self.update(sample);
+        // No interval turn follows the last job: the CPU time since the last interval turn is attributed now.
+        let ends_last =
+            !is_interval && turn.causes.contains(&Cause::Ended) && self.jobs.live_idxs().is_empty();
         if is_interval {
             self.end_interval();
+        } else if ends_last {
+            self.meter.end_last(self.now, &self.domains, &self.jobs, &mut self.tasks);
         } else if self.meter.interval() == Nanos::ZERO {
             self.meter.expect(&self.domains, &self.controllers, &self.system, &self.jobs);
         }
@@ -158,7 +163,8 @@ impl Engine {
             },
         };
         let GuardResult { approved, narrowed, rejected } = guard.check(&plan.requests);
-        let loads = is_interval.then(|| self.meter.load_sample(&self.domains.domains));
+        let loads = (is_interval || ends_last)
+            .then(|| self.meter.load_sample(&self.domains.domains, ends_last));
         let quiescent = plan.quiescent && approved.is_empty();
         let approved = Approved { requests: approved, quiescent };
         Step { approved, plan, rejected, narrowed, loads }

@@ -69,7 +69,8 @@ pub struct TurnRecord<'a> {
     /// Tasks with their deltas of the last interval, as in the snapshot of the policy. Empty in a turn that was read
     /// from a journal and not replayed.
     pub tasks: &'a [TaskView],
-    /// Load of each domain; only in interval turns.
+    /// Load of each domain, in interval turns. CPU time of each domain without loads, in the turn in which the last
+    /// running job ended.
     pub loads: Option<&'a LoadSample>,
     /// Level and tier of the loads, in the first turn and in turns in which one of them changed but no loads were
     /// computed.
@@ -102,13 +103,13 @@ pub struct LoadSample {
     pub numbers: Vec<u32>,
     /// Loads, in the order of `numbers`.
     pub loads: DomainLoads,
-    /// CPU time of managed jobs in each domain, in the order of `numbers`: at most the length of the interval
-    /// multiplied by the number of CPUs.
+    /// CPU time of managed jobs in each domain since the last turn with loads, in the order of `numbers`: at most this
+    /// time multiplied by the number of CPUs.
     pub cpu_time: Vec<Nanos>,
     /// CPU time of managed jobs that is not attributed to a domain and an interval.
     pub unattributed: Nanos,
-    /// Length of the interval if it is shorter than the time since the last interval turn, because turns were
-    /// skipped.
+    /// Length of the interval of `loads` if it is shorter than the time since the last turn with loads, because turns
+    /// were skipped.
     pub interval: Option<Nanos>,
 }
 

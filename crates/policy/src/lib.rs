@@ -40,8 +40,8 @@ pub use declaration::{
 };
 use declaration::{split, unknown_policy};
 pub use divided::{NoThreshold, Threshold, calibrate};
-use trial::{ReportedOnly, TrialGoal, Trials};
 pub use trial::{JUDGED_BETTER, JUDGED_NO_BETTER, JUDGED_WORSE, TRIES_AGAIN};
+use trial::{ReportedOnly, TrialGoal, Trials};
 
 /// Returns all policies, in the order of the documentation.
 pub fn registry() -> &'static [&'static PolicyInfo] {

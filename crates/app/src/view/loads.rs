@@ -63,10 +63,11 @@ impl DomainLoad {
         });
         let is_known = loads.loads.readable && loads.loads.tier != SignalTier::None && secs != 0.0;
         let ops = loads.loads.loads.get(idx).filter(|_| is_known);
+        let ops_secs = loads.interval.map_or(secs, |interval| interval.as_secs_f64());
         let cpu = loads.cpu_time.get(idx).copied().unwrap_or_default();
         DomainLoad {
             label: format!("{} {number}", loads.level),
-            ops_per_s: ops.map(|&ops| ops as f64 / secs),
+            ops_per_s: ops.map(|&ops| ops as f64 / ops_secs),
             cpus_busy: if secs == 0.0 { 0.0 } else { cpu.as_secs_f64() / secs },
             n_cpus: named.map_or(1, |domain| domain.cpus.len()),
         }

@@ -23,7 +23,7 @@ use sched::{DomainLoads, LoadPreference, SignalTier};
 use topology::{Domains, Level};
 
 use super::cpu_attribution::{AttributedCpuTime, TaskCpuTime};
-use super::tasks::{Misses, TaskDelta};
+use super::tasks::{CpuTotals, Misses, TaskDelta};
 use super::{ControllerDelta, Controllers, SystemSignals, Tasks};
 use crate::LoadSample;
 use crate::jobs::{JobRates, Jobs};
@@ -62,8 +62,8 @@ struct TaskInDomain {
     /// Whether the job is bound to `domain`.
     is_bound: bool,
     cpu_time: Nanos,
-    /// The part of `cpu_time` that unseen children used.
-    unseen: Nanos,
+    /// CPU time since the last interval turn.
+    since_last_turn: CpuTotals,
     wait: Option<Nanos>,
     /// Declared operations per millisecond, multiplied by the CPU time in nanoseconds.
     declared: u64,
@@ -144,12 +144,14 @@ impl LoadMeter {
         self.n_intervals
     }
 
-    /// Returns the loads together with the numbers of the domains.
-    pub fn load_sample(&self, domains: &Domains) -> LoadSample {
+    /// Returns the loads together with the numbers of the domains. The interval that ended with the last job has no
+    /// readable loads.
+    pub fn load_sample(&self, domains: &Domains, is_last: bool) -> LoadSample {
+        let readable = self.loads.readable && !is_last;
         LoadSample {
             level: domains.level(),
             numbers: domains.iter().map(|(_, domain)| domain.number).collect(),
-            loads: self.loads.clone(),
+            loads: DomainLoads { readable, ..self.loads.clone() },
             cpu_time: self.cpu_time.by_domain.clone(),
             unattributed: self.cpu_time.unattributed,
             interval: self.is_late.then_some(self.interval),
@@ -214,6 +216,7 @@ impl LoadMeter {
         controllers: &mut Controllers,
         system: &mut SystemSignals,
     ) {
+        let since_last_turn = at.saturating_sub(self.interval_at);
         self.interval = at.saturating_sub(self.begin(at));
         self.is_late = self.begin(at) != self.interval_at;
         self.n_intervals = self.n_elapsed(at);
@@ -228,14 +231,33 @@ impl LoadMeter {
             Level::Llc => self.llc_delta(&domains.domains, system),
             Level::Node | Level::Core => delta,
         };
+        self.attribute_cpu_time(domains, jobs, tasks, since_last_turn);
+        self.set_loads(delta, jobs);
+        self.set_job_rates(jobs, domains);
+    }
+
+    /// Ends the interval in which the last job ended, before the next interval turn. Memory controllers are not read at
+    /// this time, so that only CPU time is computed.
+    pub fn end_last(&mut self, at: Nanos, domains: &LoadDomains, jobs: &Jobs, tasks: &mut Tasks) {
+        let since_last_turn = at.saturating_sub(self.interval_at);
+        (self.interval_at, self.is_late) = (at, false);
+        self.attribute_cpu_time(domains, jobs, tasks, since_last_turn);
+    }
+
+    fn attribute_cpu_time(
+        &mut self,
+        domains: &LoadDomains,
+        jobs: &Jobs,
+        tasks: &mut Tasks,
+        since_last_turn: Nanos,
+    ) {
         self.collect(domains, jobs, tasks);
         self.cpu_time.attribute(
             self.tasks.iter().map(TaskInDomain::cpu_time),
             domains.domains.iter().map(|(_, domain)| domain.cpus.len()),
-            self.interval,
+            since_last_turn,
         );
-        self.set_loads(delta, jobs);
-        self.set_job_rates(jobs, domains);
+        self.cpu_time.unattributed += tasks.take_earlier_cpu_time();
     }
 
     /// Returns the traffic of each LLC domain in the interval.
@@ -387,8 +409,17 @@ impl LoadMeter {
 
 impl TaskInDomain {
     fn of(domains: &Domains, jobs: &Jobs, delta: &TaskDelta) -> Self {
-        let TaskDelta { job, cpu, cpu_before, cpu_time, unseen, wait, misses, has_run, .. } =
-            *delta;
+        let TaskDelta {
+            job,
+            cpu,
+            cpu_before,
+            cpu_time,
+            since_last_turn,
+            wait,
+            misses,
+            has_run,
+            ..
+        } = *delta;
         let job_idx = jobs.live_idx(job);
         let ran_on = || domains.of_cpu(cpu?);
         let entry = job_idx.map(|idx| jobs.entry(idx));
@@ -408,7 +439,7 @@ impl TaskInDomain {
             domain_before,
             is_bound,
             cpu_time,
-            unseen,
+            since_last_turn,
             wait,
             declared,
             misses,
@@ -417,8 +448,9 @@ impl TaskInDomain {
     }
 
     fn cpu_time(&self) -> TaskCpuTime {
-        let TaskInDomain { domain, domain_before, is_bound, unseen, .. } = *self;
-        let own = self.cpu_time.saturating_sub(unseen);
+        let TaskInDomain { domain, domain_before, is_bound, since_last_turn, .. } = *self;
+        let CpuTotals { all, unseen } = since_last_turn;
+        let own = all.saturating_sub(unseen);
         TaskCpuTime { own, unseen, domain, domain_before, is_bound }
     }
 

@@ -20,6 +20,8 @@ pub(crate) struct Tasks {
     jobs_are_stale: bool,
     job_of: BTreeMap<TaskId, JobId>,
     ended: Vec<TaskDelta>,
+    /// CPU time in the samples since the last interval turn that tasks used before that turn.
+    earlier_cpu_time: Nanos,
     /// Inherited counters of the main task, by job.
     inherited: BTreeMap<JobId, InheritedCounters>,
 }
@@ -30,6 +32,8 @@ struct TaskRow {
     now: Totals,
     /// Totals at the start of the interval. For a counter that could not be read at that time: its last sample.
     base: Totals,
+    /// CPU time at the last interval turn, which precedes the start of the interval if turns were skipped.
+    at_last_turn: CpuTotals,
     /// Whether the misses of the previous interval are absent because a counter could not be read.
     misses_were_lost: bool,
     /// Whether the counters include the descendants of the task.
@@ -43,16 +47,37 @@ struct TaskRow {
 /// Totals since the task started.
 #[derive(Clone, Copy, Debug)]
 struct Totals {
-    cpu_time: Nanos,
-    /// The part of `cpu_time` that unseen children used.
-    unseen: Nanos,
+    cpu: CpuTotals,
     wait: Option<Nanos>,
     counters: Counters,
     /// Whether the task started in this interval.
     is_start: bool,
 }
 
-/// Delta of a task since the last interval turn.
+/// CPU time of a task since its start, or in a period.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct CpuTotals {
+    /// CPU time of the task and of its unseen children.
+    pub all: Nanos,
+    /// CPU time of its unseen children.
+    pub unseen: Nanos,
+}
+
+impl CpuTotals {
+    fn since(self, before: CpuTotals) -> CpuTotals {
+        let all = self.all.saturating_sub(before.all);
+        CpuTotals { all, unseen: self.unseen.saturating_sub(before.unseen).min(all) }
+    }
+
+    fn plus_share(self, delta: CpuTotals, share: impl Fn(u64) -> u64) -> CpuTotals {
+        CpuTotals {
+            all: self.all + Nanos(share(delta.all.0)),
+            unseen: self.unseen + Nanos(share(delta.unseen.0)),
+        }
+    }
+}
+
+/// Delta of a task in the interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct TaskDelta {
     pub job: JobId,
@@ -63,8 +88,8 @@ pub(crate) struct TaskDelta {
     /// Whether the task exited while its job was bound to the domain of `cpu`.
     pub was_bound: bool,
     pub cpu_time: Nanos,
-    /// The part of `cpu_time` that unseen children used.
-    pub unseen: Nanos,
+    /// CPU time since the last interval turn, which is longer ago than the interval if turns were skipped.
+    pub since_last_turn: CpuTotals,
     pub wait: Option<Nanos>,
     pub misses: Misses,
     /// Whether the task has run since its start.
@@ -84,8 +109,7 @@ pub(crate) enum Misses {
 
 /// Totals of a task at its start, so that events before the first sample count.
 const START: Totals = Totals {
-    cpu_time: Nanos::ZERO,
-    unseen: Nanos::ZERO,
+    cpu: CpuTotals { all: Nanos::ZERO, unseen: Nanos::ZERO },
     wait: Some(Nanos::ZERO),
     counters: Counters::NONE,
     is_start: true,
@@ -93,14 +117,14 @@ const START: Totals = Totals {
 
 impl Totals {
     fn of(sample: &TaskSample) -> Self {
-        let TaskSample { cpu_time, unseen_children: unseen, wait, counters, .. } = *sample;
-        Totals { cpu_time, unseen, wait, counters, is_start: false }
+        let TaskSample { cpu_time: all, unseen_children: unseen, wait, counters, .. } = *sample;
+        Totals { cpu: CpuTotals { all, unseen }, wait, counters, is_start: false }
     }
 
     /// Replaces the totals. Copies only the counters that the sample contains.
     fn replace(&mut self, sample: &TaskSample) {
-        (self.cpu_time, self.wait, self.is_start) = (sample.cpu_time, sample.wait, false);
-        self.unseen = sample.unseen_children;
+        self.cpu = CpuTotals { all: sample.cpu_time, unseen: sample.unseen_children };
+        (self.wait, self.is_start) = (sample.wait, false);
         self.counters.replace(&sample.counters);
     }
 }
@@ -110,6 +134,7 @@ impl TaskRow {
         TaskRow {
             now: Totals::of(sample),
             base: START,
+            at_last_turn: CpuTotals::default(),
             misses_were_lost: false,
             includes_children: sample.includes_children,
             cpu_before: None,
@@ -119,7 +144,7 @@ impl TaskRow {
 
     /// Computes the delta since the start of the interval.
     fn derive(&self, view: &mut TaskView) {
-        view.cpu_time = self.now.cpu_time.saturating_sub(self.base.cpu_time);
+        view.cpu_time = self.now.cpu.since(self.base.cpu).all;
         view.wait = time_delta(self.now.wait, self.base.wait);
         view.counters = match self.base.is_start {
             true => deltas_since_start(&self.now.counters, &self.base.counters),
@@ -145,35 +170,44 @@ impl TaskRow {
             None if counters.has_uncounted_misses() && !self.misses_were_lost => Misses::Lost,
             None => Misses::NeverRead,
         };
-        let unseen = self.now.unseen.saturating_sub(self.base.unseen).min(cpu_time);
         TaskDelta {
             job,
             cpu,
             cpu_before: self.cpu_before,
             was_bound: false,
             cpu_time,
-            unseen,
+            since_last_turn: self.now.cpu.since(self.at_last_turn),
             wait,
             misses,
-            has_run: self.now.cpu_time != Nanos::ZERO,
+            has_run: self.now.cpu.all != Nanos::ZERO,
         }
     }
 
     /// Removes the part of the delta that belongs to earlier intervals. If the previous sample of the task (at
     /// `before`) is older than the interval, the rate of the task between both samples is assumed to be constant.
-    fn subtract_earlier_intervals(&mut self, before: Nanos, begin: Nanos, now: Nanos) {
+    /// Returns the CPU time before the last interval turn (at `last`).
+    fn subtract_earlier_intervals(
+        &mut self,
+        before: Nanos,
+        (last, begin, now): (Nanos, Nanos, Nanos),
+    ) -> Nanos {
         if begin <= before || now <= begin {
-            return;
+            return Nanos::ZERO;
         }
-        let (part, whole) = (begin.0 - before.0, now.0 - before.0);
+        let whole = now.0 - before.0;
+        let since = self.now.cpu.since(self.at_last_turn);
+        let before_last = last.saturating_sub(before).0;
+        let until = |part| self.at_last_turn.plus_share(since, |delta| share(delta, part, whole));
+        let (at_last_turn, part) = (until(before_last), begin.0 - before.0);
+        let cpu = self.base.cpu;
+        self.base.cpu = cpu.plus_share(self.now.cpu.since(cpu), |delta| share(delta, part, whole));
+        let earlier = at_last_turn.since(std::mem::replace(&mut self.at_last_turn, at_last_turn));
         let share = |delta: u64| share(delta, part, whole);
-        self.base.cpu_time += Nanos(share(self.now.cpu_time.saturating_sub(self.base.cpu_time).0));
-        self.base.unseen += Nanos(share(self.now.unseen.saturating_sub(self.base.unseen).0));
         let waited = time_delta(self.now.wait, self.base.wait).map(|wait| Nanos(share(wait.0)));
         self.base.wait = self.base.wait.map(|base| base + waited.unwrap_or_default());
         if self.includes_children {
             self.earlier = Some((part, whole)); // `subtract_sampled_tasks` applies this part.
-            return;
+            return earlier.all;
         }
         for (event, now) in self.now.counters.iter() {
             let zero = || self.base.is_start.then(Default::default);
@@ -181,15 +215,16 @@ impl TaskRow {
                 self.base.counters.set(event, interpolate(base, now, share));
             }
         }
+        earlier.all
     }
 
     /// Starts the next interval. A counter that could not be read keeps its last sample as base.
     fn end_interval(&mut self, view: &TaskView) {
         self.misses_were_lost = view.counters.has_uncounted_misses();
         self.cpu_before = view.last_cpu;
-        let Totals { cpu_time, unseen, wait, ref counters, is_start } = self.now;
+        let Totals { cpu, wait, ref counters, is_start } = self.now;
         self.base.counters.update(counters);
-        (self.base.cpu_time, self.base.unseen) = (cpu_time, unseen);
+        (self.base.cpu, self.at_last_turn) = (cpu, cpu);
         (self.base.wait, self.base.is_start) = (wait, is_start);
     }
 }
@@ -221,7 +256,8 @@ impl Tasks {
                     let (view, row) = (&mut self.views[idx], &mut self.rows[idx]);
                     row.now.replace(sample);
                     if let Some(before) = sample.previous_sample_at {
-                        row.subtract_earlier_intervals(before, begin, now);
+                        self.earlier_cpu_time +=
+                            row.subtract_earlier_intervals(before, (last, begin, now));
                     }
                     self.jobs_are_stale |= sample.last_cpu != view.last_cpu;
                     view.last_cpu = sample.last_cpu.or(view.last_cpu);
@@ -240,7 +276,8 @@ impl Tasks {
     fn add(&mut self, sample: &TaskSample, (last, begin, now): (Nanos, Nanos, Nanos)) {
         if self.job_of.insert(sample.task, sample.job).is_none() {
             let mut row = TaskRow::new(sample);
-            row.subtract_earlier_intervals(last, begin, now); // The whole delta counts, unless the turn is late.
+            // The whole delta counts, unless the turn is late.
+            self.earlier_cpu_time += row.subtract_earlier_intervals(last, (last, begin, now));
             if sample.includes_children {
                 self.inherited.entry(sample.job).or_default();
             }
@@ -269,7 +306,10 @@ impl Tasks {
     pub fn start_counting(&mut self, attached: &[JobId]) {
         for job in attached {
             let rows = self.rows_of(*job);
-            self.rows[rows].iter_mut().for_each(|row| row.base = row.now);
+            self.rows[rows].iter_mut().for_each(|row| {
+                row.base = row.now;
+                row.at_last_turn = row.now.cpu;
+            });
         }
     }
 
@@ -377,9 +417,14 @@ impl Tasks {
         self.jobs_are_stale = true;
     }
 
+    /// Returns the CPU time in the samples since the last interval turn that tasks used before that turn.
+    pub fn take_earlier_cpu_time(&mut self) -> Nanos {
+        std::mem::take(&mut self.earlier_cpu_time)
+    }
+
     /// Returns the view of each task, and whether the task has run since its start.
     pub fn views_mut(&mut self) -> Vec<(&mut TaskView, bool)> {
-        let has_run = |row: &TaskRow| row.now.cpu_time != Nanos::ZERO;
+        let has_run = |row: &TaskRow| row.now.cpu.all != Nanos::ZERO;
         self.views.iter_mut().zip(self.rows.iter().map(has_run)).collect()
     }
 

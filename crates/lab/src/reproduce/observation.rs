@@ -19,7 +19,7 @@ use std::io;
 use base::{CpuId, JobId, Nanos, NodeId, TaskId};
 use engine::{Sink, TurnRecord};
 use program::Job;
-use sched::{Action, CounterEvent, JobEvent, OutcomeResult, Target, TaskView};
+use sched::{Action, Cause, CounterEvent, JobEvent, OutcomeResult, Target, TaskView};
 use topology::Machine;
 
 use super::interval_of;
@@ -321,7 +321,7 @@ impl Sink for RunObserver {
     fn record(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
         let mut counts = self.count_actions(record);
         self.read_ends(record);
-        if record.loads.is_some() {
+        if record.turn.causes.contains(&Cause::Interval) {
             self.add_rates(record.tasks);
             counts.n_undamped = self.count_undamped(record.tasks);
             self.count_nodes_of_group_1(record);

@@ -102,7 +102,7 @@ impl<S: Source> TaskReader<S> {
             let next = self.next_sample.map_or(process.sample_at, |at| at.min(process.sample_at));
             self.next_sample = Some(next);
         }
-        empty.into_iter().for_each(|pid| self.remove_exited(pid));
+        self.remove_exited(empty);
         self.retire_counters(sampled);
     }
 

@@ -1,8 +1,13 @@
 //! CPU time of children that start and exit between two samples.
 //!
 //! A shell that runs many short programs uses little CPU time itself, and its children may exit before they are
-//! sampled. For each process the kernel accounts the CPU time of its reaped children. The part of this time that was
-//! not sampled is credited to the main thread of the process, so that the load of a job is complete.
+//! sampled. For each process the kernel accounts the CPU time of its reaped children, including the children that they
+//! have reaped. The part of this time that was not sampled is credited to the main thread of the process, so that the
+//! load of a job is complete.
+//!
+//! ```text
+//!   make ── sh ── cc1      make reaps sh, which has reaped cc1: the kernel adds the CPU time of both to make
+//! ```
 
 use base::{JobId, Nanos};
 
@@ -19,7 +24,7 @@ pub struct UnseenChildren {
     has_children: bool,
     /// CPU time of reaped children according to the kernel, at the last poll.
     reaped_ns: u64,
-    /// CPU time of sampled children that have exited.
+    /// Sampled CPU time of children that have exited, including the children that they have reaped.
     sampled_ns: u64,
     credited_ns: u64,
 }
@@ -35,9 +40,9 @@ impl UnseenChildren {
         self.has_children = true;
     }
 
-    /// Adds the CPU time of a sampled child that has exited.
-    pub(super) fn add_exited(&mut self, used_ns: u64) {
-        self.sampled_ns = self.sampled_ns.saturating_add(used_ns);
+    /// Adds the sampled CPU time of a child that has exited.
+    fn add_exited(&mut self, sampled_ns: u64) {
+        self.sampled_ns = self.sampled_ns.saturating_add(sampled_ns);
     }
 
     /// Returns whether the process has had a child.
@@ -89,32 +94,55 @@ impl<S: Source> TaskReader<S> {
         Some(self.processes.get_mut(&(job, pid))?.unseen.credit(reaped_ns))
     }
 
-    /// Accounts children of a process that have exited since their last sample.
+    /// Accounts children of a process that have exited since their last sample, and before them their children.
     fn account_exited_children(&mut self, job: JobId, parent: u32) {
-        let mut exited_ns = 0u64;
-        for (&(_, pid), child) in self.processes.range_mut((job, 0)..=(job, u32::MAX)) {
-            let is_child = child.parent == Some(parent);
-            let mut threads = child.threads.iter();
-            if is_child && !threads.any(|thread| thread.is_running(pid, &mut self.files)) {
-                child.parent = None; // Each child is accounted once.
-                exited_ns = exited_ns.saturating_add(child.totals().used_ns);
-            }
-        }
-        if let Some(process) = self.processes.get_mut(&(job, parent)) {
-            process.unseen.add_exited(exited_ns);
+        let (processes, files) = (&mut self.processes, &mut self.files);
+        let exited: Vec<u32> = processes
+            .range_mut((job, 0)..=(job, u32::MAX))
+            .filter(|(_, child)| child.parent == Some(parent))
+            .filter(|((_, pid), child)| {
+                !child.threads.iter().any(|thread| thread.is_running(*pid, files))
+            })
+            .map(|(&(_, pid), _)| pid)
+            .collect();
+        for pid in exited {
+            // The link is removed first: each child is accounted once, also if PIDs were reused.
+            self.processes.entry((job, pid)).and_modify(|child| child.parent = None);
+            self.account_exited_children(job, pid);
+            self.add_to_parent(job, pid, parent);
         }
     }
 
-    /// Removes a process that exited, and adds its totals to its job and its parent.
-    pub(super) fn remove_exited(&mut self, pid: u32) {
-        let Some(job) = self.job_of(pid) else { return };
-        let Some(process) = self.processes.get(&(job, pid)) else { return };
-        let (totals, parent) = (process.totals(), process.parent);
-        self.past.entry(job).or_default().add(totals);
-        if let Some(parent) = parent.and_then(|parent| self.processes.get_mut(&(job, parent))) {
-            parent.unseen.add_exited(totals.used_ns);
+    fn add_to_parent(&mut self, job: JobId, pid: u32, parent: u32) {
+        let Some(child) = self.processes.get(&(job, pid)) else { return };
+        let sampled_ns = child.totals().used_ns.saturating_add(child.unseen.sampled_ns);
+        if let Some(process) = self.processes.get_mut(&(job, parent)) {
+            process.unseen.add_exited(sampled_ns);
         }
-        self.remove_process(pid);
+    }
+
+    /// Removes processes that exited, children before their parents, and adds their totals to their jobs and parents.
+    pub(super) fn remove_exited(&mut self, mut exited: Vec<u32>) {
+        exited.sort_by_key(|pid| std::cmp::Reverse(self.n_ancestors(*pid)));
+        for pid in exited {
+            let Some(job) = self.job_of(pid) else { continue };
+            let Some(process) = self.processes.get(&(job, pid)) else { continue };
+            let (totals, parent) = (process.totals(), process.parent);
+            self.past.entry(job).or_default().add(totals);
+            if let Some(parent) = parent {
+                self.add_to_parent(job, pid, parent);
+            }
+            self.remove_process(pid);
+        }
+    }
+
+    /// Returns the number of known ancestors of a process in its job.
+    fn n_ancestors(&self, pid: u32) -> usize {
+        /// Reused PIDs can be a cycle.
+        const LIMIT: usize = 1000;
+        let Some(job) = self.job_of(pid) else { return 0 };
+        let parent = |pid: &u32| self.processes.get(&(job, *pid))?.parent;
+        std::iter::successors(parent(&pid), parent).take(LIMIT).count()
     }
 
     /// Credits CPU time to an exited main process of a job: the CPU time that wait4(2) returned minus the sampled part.

@@ -194,7 +194,8 @@ impl Rules for Auto {
     fn reasons(&self) -> Vec<ReasonCode> {
         // The declaration of every policy adds the reasons of `BuiltPolicy`.
         let all = self.tried.reasons();
-        let declared = |code: &ReasonCode| trial::REASONS.contains(code) || *code == BOUND_WITHOUT_SIGNAL;
+        let declared =
+            |code: &ReasonCode| trial::REASONS.contains(code) || *code == BOUND_WITHOUT_SIGNAL;
         all.into_iter().filter(|code| !declared(code)).collect()
     }
 }

@@ -1,4 +1,4 @@
-//! What a trial must show.
+//! Goals of trials, which depend on whether the user or evenkeel selected the policy.
 
 /// The aim of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,7 +8,7 @@
 //!      └──── back-off, twice as long each time ◄── release all jobs ◄────── several times
 //! ```
 //!
-//! [`TrialGoal`] is what a trial must show: it depends on whether the user or evenkeel selected the wrapped policy. The
+//! [`TrialGoal`] depends on whether the user or evenkeel selected the wrapped policy. The
 //! metrics are in [`verdict`], the compared jobs in [`intervals`], the phases of a trial in [`phase`]. While pages
 //! migrate, nothing is measured, because the migration itself slows jobs down. Pages that follow a migrated job belong
 //! to the trial of the job. A job that is bound where it runs has not migrated; such bindings alone start no trial. A
@@ -28,8 +28,7 @@ use std::collections::{BTreeSet, VecDeque};
 use base::Nanos;
 use sched::{
     Action, ActionKind, Cause, JobState, LoadSource, Plan, Policy, Reason, ReasonCode, Request,
-    Snapshot,
-    Target, reasons,
+    Snapshot, Target, reasons,
 };
 use topology::DomainChoice;
 

@@ -164,13 +164,15 @@ mod tests {
             let values = |text: &str| -> Vec<f64> {
                 text.split_whitespace().map(|word| word.parse().expect("a value")).collect()
             };
-            let line = match compare((metric, TrialGoal::AnyMetric), &values(parts[1]), &values(parts[2])) {
-                None => "nothing to compare".to_owned(),
-                Some(c) => {
-                    let Comparison { before, after, tolerance, verdict, .. } = c;
-                    format!("{verdict:?}: {before:.3} -> {after:.3}, noise {tolerance:.3}")
-                }
-            };
+            let line =
+                match compare((metric, TrialGoal::AnyMetric), &values(parts[1]), &values(parts[2]))
+                {
+                    None => "nothing to compare".to_owned(),
+                    Some(c) => {
+                        let Comparison { before, after, tolerance, verdict, .. } = c;
+                        format!("{verdict:?}: {before:.3} -> {after:.3}, noise {tolerance:.3}")
+                    }
+                };
             output.push_str(&line);
             output.push('\n');
         }
@@ -235,7 +237,8 @@ mod tests {
         let gain = any(TrialMetric::Imbalance, &[1.0], &[0.0]).expect("values");
         let harm = any(TrialMetric::Waiting, &[0.0], &[0.5]).expect("values");
         let nothing = any(TrialMetric::Instructions, &[5.0], &[5.0]).expect("values");
-        let verdict = |all: &[Comparison]| combine(all, TrialGoal::AnyMetric).map(|one| one.verdict);
+        let verdict =
+            |all: &[Comparison]| combine(all, TrialGoal::AnyMetric).map(|one| one.verdict);
         assert_eq!(verdict(&[gain, harm, nothing]), Some(TrialVerdict::Worse));
         assert_eq!(verdict(&[nothing, gain]), Some(TrialVerdict::Better));
         assert_eq!(verdict(&[nothing]), Some(TrialVerdict::Inconclusive));

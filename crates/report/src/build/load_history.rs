@@ -129,7 +129,7 @@ impl LoadSeriesSums {
         }
         self.in_last += 1;
         self.unattributed = self.unattributed.saturating_add(sample.unattributed);
-        let time = sample.interval.unwrap_or(to.saturating_sub(from));
+        let span = to.saturating_sub(from);
         if let Some(last) = self.spans.last_mut() {
             last.1 = to;
         }
@@ -140,7 +140,7 @@ impl LoadSeriesSums {
             let column = Some(idx).filter(|&idx| self.numbers.get(idx) == Some(number));
             let column = column.or_else(|| self.numbers.iter().position(|known| known == number));
             if let Some(column) = column {
-                row[column].add(&domain_sums(sample, idx, time));
+                row[column].add(&domain_sums(sample, idx, span));
             }
         }
         if N_POINTS_MAX < self.spans.len() {
@@ -192,14 +192,15 @@ impl LoadSeriesSums {
     }
 }
 
-fn domain_sums(sample: &LoadSample, idx: usize, time: Nanos) -> LoadSums {
+/// Returns the sums of a domain in a sample. `span` is the time since the last sample.
+fn domain_sums(sample: &LoadSample, idx: usize, span: Nanos) -> LoadSums {
     let ops = sample.loads.loads.get(idx).copied().filter(|_| sample.loads.readable);
     let cpu = sample.cpu_time.get(idx).copied();
     LoadSums {
         ops: ops.unwrap_or(0),
         cpu: cpu.unwrap_or_default(),
-        ops_time: if ops.is_some() { time } else { Nanos::ZERO },
-        cpu_time: if cpu.is_some() { time } else { Nanos::ZERO },
+        ops_time: ops.map_or(Nanos::ZERO, |_| sample.interval.unwrap_or(span)),
+        cpu_time: cpu.map_or(Nanos::ZERO, |_| span),
     }
 }
 

@@ -178,7 +178,7 @@ fn busiest(loads: &[u64]) -> Option<usize> {
 impl Sink for Agreement {
     fn record(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
         self.read_ends(record);
-        if let Some(loads) = record.loads {
+        if let Some(loads) = record.loads.filter(|loads| loads.loads.readable) {
             self.poll += 1;
             self.compare(&loads.loads.loads, record);
         }

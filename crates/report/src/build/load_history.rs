@@ -265,12 +265,12 @@ mod tests {
     }
 
     #[test]
-    fn the_values_of_a_late_turn_cover_one_interval_of_the_policy() {
+    fn the_load_of_a_late_turn_covers_one_interval_of_the_policy_and_its_cpu_time_all_of_the_time() {
         let mut history = LoadHistory::default();
         let interval = Some(Nanos::from_millis(250));
         add(&mut history, 1000, &LoadSample { interval, ..sample(&[0], &[10], true) });
         let row = rows(&history.list[0])[0][0];
-        assert_eq!((row.ops_per_s(), row.cpus_busy()), (Some(40.0), Some(0.5)));
+        assert_eq!((row.ops_per_s(), row.cpus_busy()), (Some(40.0), Some(0.125)));
     }
 
     #[test]

@@ -79,6 +79,30 @@ impl KilledRun {
         command.stdin(Stdio::null()).output().expect("env and sh")
     }
 
+    /// Starts a process of the run that starts its successor and exits, and so on, with the changed mask. After
+    /// [`KilledRun::end_chain`] the last process writes its mask.
+    fn start_chain(&self) -> Process {
+        let link = "if [ -e stop ]; then grep Cpus_allowed_list: /proc/self/status > mask; else sh link & fi";
+        self.dir.write("link", link);
+        let mut command = Command::new("sh");
+        command.args(["-c", "while [ ! -e bound ]; do sleep 0.01; done; exec sh link"]);
+        command.current_dir(self.dir.root());
+        command.env(RUN_VARIABLE, &self.run).env(JOB_VARIABLE, "a");
+        let first = Process::new(&mut command);
+        linux::affinity::set(first.pid(), &self.changed).expect("permitted");
+        self.dir.write("bound", "");
+        first
+    }
+
+    fn end_chain(&self) -> CpuSet {
+        self.dir.write("stop", "");
+        until("the end of the chain", || {
+            self.dir.path("mask").exists() && self.dir.text("mask").ends_with('\n')
+        });
+        let text = self.dir.text("mask");
+        text.split_whitespace().next_back().expect("a list").parse().expect("a list of CPUs")
+    }
+
     fn n_changed(&self) -> usize {
         let has_changed_mask =
             |process: &&Process| mask(process.pid()).as_ref() == Some(&self.changed);
@@ -125,6 +149,16 @@ fn a_restore_beside_a_program_that_forks_all_the_time_is_complete() {
     let is_restored =
         |entry: &&undo::Entry| matches!(entry.action, undo::RestoreAction::Restored { .. });
     assert!(report.entries.iter().all(|entry| is_restored(&entry)), "{:?}", report.entries);
+}
+
+#[test]
+fn a_chain_of_processes_that_each_start_a_successor_and_exit_is_restored() {
+    let Some(killed) = KilledRun::sleepers(1) else { return };
+    let mut first = killed.start_chain();
+    first.0.wait().expect("own child");
+    let report = killed.restore(RestoreControl::default());
+    assert_eq!((report.verdict, report.unfinished), (RestoreVerdict::Complete, None));
+    assert_eq!(killed.end_chain(), killed.all);
 }
 
 #[test]

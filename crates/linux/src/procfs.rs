@@ -90,6 +90,13 @@ pub fn processes(root: &Path) -> io::Result<Vec<u32>> {
     numbered(&root.join("proc"))
 }
 
+/// Returns the PID of the process or thread that was started last in the PID namespace of this process.
+pub fn newest_pid(root: &Path) -> io::Result<u32> {
+    let text = read(&root.join("proc/loadavg"))?;
+    let last = text.trim_ascii_end().rsplit(|&byte| byte == b' ').next();
+    last.and_then(|last| std::str::from_utf8(last).ok()?.parse().ok()).ok_or_else(malformed)
+}
+
 /// Reads the state of all processes that have not exited, by PID. Passes errors of single processes and of the list to
 /// `unreadable`.
 pub fn running_processes(

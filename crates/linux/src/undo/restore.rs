@@ -8,6 +8,7 @@
 mod cgroups_and_mon_groups;
 mod control;
 mod members;
+mod newest;
 mod passes;
 mod record_file;
 mod tasks;

@@ -120,14 +120,30 @@ impl MemberSearch<'_> {
                     continue;
                 }
             };
-            let variable = |name| procfs::parse_environ(&environ, name);
-            if variable(RUN_VARIABLE) == Some(&self.header.run)
-                && let Some(job) =
-                    variable(JOB_VARIABLE).filter(|job| self.records.contains_job(job))
-            {
+            if let Some(job) = self.job_in(&environ) {
                 job_of.insert(pid, job.to_owned());
             }
         }
+    }
+
+    /// Returns the job in the environment of a process of this run.
+    fn job_in<'e>(&self, environ: &'e [u8]) -> Option<&'e str> {
+        let variable = |name| procfs::parse_environ(environ, name);
+        variable(RUN_VARIABLE).filter(|run| *run == self.header.run)?;
+        variable(JOB_VARIABLE).filter(|job| self.records.contains_job(job))
+    }
+
+    /// Returns the job in the environment of a process with a changed affinity, and the state of the process. The
+    /// process may exit at any time. In the record of a watch no process has a job in its environment.
+    pub(super) fn new_member(&self, pid: u32) -> Option<(String, ProcStat)> {
+        // The affinity is read first: it takes one system call, and most processes have another one.
+        let mask = affinity::get(pid).ok()?;
+        if !self.masks.contains(&mask) {
+            return None;
+        }
+        let environ = procfs::environ(self.root, pid).ok()?;
+        let job = self.job_in(&environ)?;
+        Some((job.to_owned(), procfs::stat(self.root, pid).ok()?))
     }
 
     /// Assigns the children of processes of a job to the job, unless their environment contains another run.

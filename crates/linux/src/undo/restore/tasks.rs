@@ -17,9 +17,9 @@ use crate::{affinity, fork_latency, procfs};
 
 /// The restoration of the threads of one record.
 pub(super) struct TaskRestore<'a, 'c> {
-    search: MemberSearch<'a>,
-    run: &'a mut RestoreRun<'c>,
-    unreadable: &'a mut UnreadableProcesses,
+    pub(super) search: MemberSearch<'a>,
+    pub(super) run: &'a mut RestoreRun<'c>,
+    pub(super) unreadable: &'a mut UnreadableProcesses,
     rule: PassRule,
     inspected: BTreeSet<TaskId>,
     /// Number of threads per job, process, name and result.
@@ -89,6 +89,7 @@ impl<'a, 'c> TaskRestore<'a, 'c> {
     /// Inspects all processes of the jobs once.
     fn pass(&mut self) -> Pass {
         let mut pass = Pass::default();
+        let newest_before = procfs::newest_pid(self.search.root).ok();
         let (members, has_undecided) = self.search.members(self.unreadable);
         pass.has_undecided = has_undecided;
         let mut restored = Vec::new();
@@ -108,11 +109,15 @@ impl<'a, 'c> TaskRestore<'a, 'c> {
             self.run.report();
         }
         pass.fork_latency = fork_latency::max_fork_latency(self.search.root, restored);
+        let newest = procfs::newest_pid(self.search.root).ok();
+        if pass.n_restored == 0 && pass.n_not_inspected == 0 && newest != newest_before {
+            pass.n_restored = self.restore_newest();
+        }
         pass
     }
 
     /// Restores the threads of a process that were not inspected yet. Returns the number of restored threads.
-    fn restore_process(&mut self, pid: u32, job: &str, stat: &ProcStat) -> u64 {
+    pub(super) fn restore_process(&mut self, pid: u32, job: &str, stat: &ProcStat) -> u64 {
         if stat.n_threads == 1 && self.inspected.contains(&main_thread(pid, stat)) {
             return 0;
         }

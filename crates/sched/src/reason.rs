@@ -149,6 +149,13 @@ impl Reason {
         }
     }
 
+    /// Replaces a value; no effect if there is no value with this name.
+    pub fn replace(&mut self, name: &str, value: impl Into<ReasonValue>) {
+        if let Some((_, old)) = self.values.iter_mut().find(|(known, _)| known == name) {
+            *old = value.into();
+        }
+    }
+
     /// Returns the value with this name.
     pub fn value(&self, name: &str) -> Option<&ReasonValue> {
         self.values.iter().find(|(known, _)| known == name).map(|(_, value)| value)

@@ -61,10 +61,10 @@ reasons! {
         "auto uses policy linux and binds no job: [kind=one-node: the {n_domains} last-level caches are on one node][kind=shared-cache: a last-level cache spans several nodes], and in simulations no policy gained more than 0.3 % in trials on such machines (docs/measured.md)";
     /// Note: linux, because no gain can be measured.
     NO_SIGNAL = "auto-no-signal":
-        "auto uses policy linux and binds no job: no counter of {signals} was read, so no gain can be measured (evenkeel machine prints the readable signals)";
+        "auto uses policy linux and binds no job: not all of these counters are readable: {signals}; so no gain can be measured (evenkeel machine prints the readable signals)";
     /// Note: linux, because the jobs ended too early.
     ENDED_EARLY = "auto-ended-early":
-        "auto used policy linux and bound no job: all jobs ended before an interval was measured";
+        "auto used policy linux and bound no job: all jobs ended before their counters were measured";
     /// Note: a policy is tried.
     TRIES = "auto-tries":
         "auto tries policy {policy}: there are {n_domains} domains of level {level} on {n_nodes} nodes, and counters of {signals} are readable; jobs are placed at their start only after a trial measured a gain";

@@ -183,6 +183,10 @@ impl Rules for Auto {
         }
     }
 
+    fn binds_without_signals(&self) -> bool {
+        false
+    }
+
     fn domains(&self) -> DomainChoice {
         self.tried.domains()
     }

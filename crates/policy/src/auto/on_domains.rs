@@ -10,11 +10,15 @@
 //! So a job stays where it runs unless the policy migrates it, and the kernel selects its CPUs within the domain. A job
 //! that stays is bound too: the kernel would move it away from its memory when it balances the other jobs.
 
+use std::sync::Arc;
+
 use base::{CpuSet, Nanos};
 use sched::{
     Action, JobState, JobView, LoadSource, Plan, Policy, ReasonCode, Request, Snapshot, Target,
 };
 use topology::DomainChoice;
+
+use crate::placement::cpus_label;
 
 /// The adapter.
 pub(super) struct OnDomains {
@@ -70,7 +74,7 @@ fn home(snapshot: &Snapshot<'_>, job: &JobView<'_>) -> Option<CpuSet> {
     Some(domain.cpus.and(job.allowed)).filter(|cpus| !cpus.is_empty())
 }
 
-/// Replaces the CPUs of a placement by all CPUs of their domains that the job may use.
+/// Replaces the CPUs of a placement, also in its reason, by all CPUs of their domains that the job may use.
 fn widen(snapshot: &Snapshot<'_>, request: &mut Request) {
     let Target::Job(id) = request.target else { return };
     let (Some(job), Action::Place(cpus)) = (snapshot.job(id), &mut request.action) else { return };
@@ -78,6 +82,7 @@ fn widen(snapshot: &Snapshot<'_>, request: &mut Request) {
     let touched = domains.filter(|domain| domain.intersects(cpus));
     let all = touched.fold(cpus.clone(), |all, domain| all.or(domain));
     *cpus = all.and(job.allowed);
+    Arc::make_mut(&mut request.reason).replace("cpus", cpus_label(cpus));
 }
 
 /// Returns whether a request has an effect: its job has another placement, or an affinity that can be released.

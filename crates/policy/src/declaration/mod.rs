@@ -12,7 +12,8 @@
 
 use base::Nanos;
 use sched::{
-    Cause, JobState, LoadSource, Plan, Policy, Reason, ReasonCode, Snapshot, Wake, reasons,
+    Action, Cause, JobState, LoadSource, Plan, Policy, Reason, ReasonCode, Request, Snapshot, Wake,
+    reasons,
 };
 use topology::DomainChoice;
 
@@ -74,6 +75,11 @@ pub trait Rules {
         DomainChoice::Auto
     }
 
+    /// Returns whether jobs are bound although no signal of the policy has a value.
+    fn binds_without_signals(&self) -> bool {
+        true
+    }
+
     /// Returns the reasons of another policy that the rules apply.
     fn reasons(&self) -> Vec<ReasonCode> {
         Vec::new()
@@ -93,29 +99,31 @@ struct BuiltPolicy {
 reasons! {
     /// Note: jobs are bound although the policy has none of its signals.
     BOUND_WITHOUT_SIGNAL = "bound-without-signal":
-        "policy {policy} binds jobs without a signal ({signals}): a domain can be idle while another has several runnable tasks; --policy auto or --policy linux binds no job in this case";
+        "policy {policy} binds jobs without a signal[ ({signals})]: a domain can be idle while another has several runnable tasks; --policy auto or --policy linux binds no job in this case";
 }
 
 impl BuiltPolicy {
-    /// Adds a note in the first interval in which a job is bound and no signal of the policy has a value.
+    /// Adds a note when a job is bound and no signal of the policy has a value. Signals have values after an interval.
     fn add_risk(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
-        let has_signals = !self.info.signals.is_empty();
         let is_interval = snapshot.turn.causes.contains(&Cause::Interval);
-        if self.has_noted_risk || !has_signals || self.info.work_conserving || !is_interval {
+        let has_signals = !self.info.signals.is_empty();
+        let has_no_risk = self.info.work_conserving || !self.rules.binds_without_signals();
+        if self.has_noted_risk || has_no_risk || has_signals && !is_interval {
             return;
         }
+        let places = |request: &Request| matches!(request.action, Action::Place(_));
         let is_bound = snapshot.jobs.iter().any(|job| {
             job.state == JobState::Running
                 && job.movable
                 && job.placed.is_some()
                 && job.n_tasks != 0
-        });
-        let mut signals = self.info.signals.iter().map(|required| required.signal);
+        }) || !has_signals && plan.requests.iter().any(places);
+        let signals = self.info.signals.iter().map(|required| required.signal);
         if is_bound && !signals.clone().any(|signal| signal.has_value(snapshot)) {
             self.has_noted_risk = true;
-            let names = signals.by_ref().map(Signal::name).collect::<Vec<_>>().join(", ");
-            let reason = Reason::new(BOUND_WITHOUT_SIGNAL);
-            plan.note(reason.with("policy", self.info.name).with("signals", names));
+            let reason = Reason::new(BOUND_WITHOUT_SIGNAL).with("policy", self.info.name);
+            let names = signals.map(Signal::name).collect::<Vec<_>>().join(", ");
+            plan.note(reason.with_some("signals", Some(names).filter(|names| !names.is_empty())));
         }
     }
 }

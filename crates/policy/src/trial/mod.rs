@@ -25,7 +25,7 @@ mod verdict;
 
 use std::collections::{BTreeSet, VecDeque};
 
-use base::Nanos;
+use base::{Nanos, counted_noun};
 use sched::{
     Action, ActionKind, Cause, JobState, LoadSource, Plan, Policy, Reason, ReasonCode, Request,
     Snapshot, Target, reasons,
@@ -38,6 +38,13 @@ use load_notes::LoadNotes;
 use phase::{Origin, Trial, TrialPhase, TrialResult};
 pub(crate) use reported_only::ReportedOnly;
 use verdict::TrialVerdict;
+
+/// The end of a trial without a gain.
+macro_rules! undone {
+    () => {
+        "[undo=release:all jobs are released][undo=return:the migrated jobs return to the CPUs before the trial and are then released], and none migrates for {rest}"
+    };
+}
 
 /// The metric of a trial after a text; nothing if no metric was measured.
 macro_rules! metric {
@@ -60,10 +67,10 @@ reasons! {
         concat!(metric!(""), " changed from {before} to {after} after {n_moves} migrations, more than noise ({tolerance})[others=changed: , for the jobs that ran during the whole measurement ({n_ended} others ended, {n_started} started)]: the migrations improved performance");
     /// Note and release: a metric got worse.
     JUDGED_WORSE = "judged-worse":
-        concat!(metric!(""), " changed from {before} to {after} after {n_moves} migrations, more than noise ({tolerance})[others=changed: , for the jobs that ran during the whole measurement ({n_ended} others ended, {n_started} started)]: the migrations reduced performance, so all jobs are released and none migrates for {rest}");
+        concat!(metric!(""), " changed from {before} to {after} after {n_moves} migrations, more than noise ({tolerance})[others=changed: , for the jobs that ran during the whole measurement ({n_ended} others ended, {n_started} started)]: the migrations reduced performance, so ", undone!());
     /// Note and release: several trials in a row were inconclusive.
     JUDGED_NO_BETTER = "judged-no-better":
-        concat!("{n_tries} trials in a row had no measurable effect", metric!("; in the last one "), "[ changed from {before} to {after} after {n_moves} migrations, not more than noise ({tolerance})][others=changed: , for the jobs that ran during the whole measurement ({n_ended} others ended, {n_started} started)]: all jobs are released and none migrates for {rest}");
+        concat!("{trials} had no measurable effect", metric!("; in the last one "), "[ changed from {before} to {after} after {n_moves} migrations, not more than noise ({tolerance})][others=changed: , for the jobs that ran during the whole measurement ({n_ended} others ended, {n_started} started)]: ", undone!());
     /// Note: a trial has no result.
     NOT_JUDGED = "not-judged":
         "the effect of {n_moves} migrations is unknown, because all migrated jobs ended or no metric of the others was measured: inconclusive, {n_tries} of {n_max} times until all jobs are released";
@@ -204,7 +211,12 @@ impl Trials {
                 self.n_tries += 1;
                 if self.goal.n_tries_max() <= self.n_tries {
                     let reason = result_reason(JUDGED_NO_BETTER, result, n_moves);
-                    self.release_all(snapshot, plan, trial, reason.with("n_tries", self.n_tries));
+                    self.release_all(
+                        snapshot,
+                        plan,
+                        trial,
+                        reason.with("trials", counted_noun(self.n_tries, "trial")),
+                    );
                 } else if matches!(result, TrialResult::Unknown) {
                     let reason = result_reason(NOT_JUDGED, result, n_moves);
                     plan.note(
@@ -226,7 +238,8 @@ impl Trials {
             Nanos(BACK_OFF_FIRST.0.saturating_mul(1 << self.n_setbacks.min(16))).min(BACK_OFF_MAX);
         self.n_setbacks += 1;
         (self.n_tries, self.has_improved) = (0, false);
-        let reason = reason.with("rest", back_off.to_string());
+        let undo = if self.goal == TrialGoal::Speed { "return" } else { "release" };
+        let reason = reason.with("rest", back_off.to_string()).with("undo", undo);
         let mut returned = BTreeSet::new();
         for job in snapshot.jobs.iter().filter(|job| job.placed.is_some() && job.movable) {
             let run = intervals::run_of(job);

@@ -63,15 +63,6 @@ fn every_built_in_program_of_a_shipped_workload_has_valid_arguments() {
 }
 
 #[test]
-fn the_demo_leaves_two_memory_hungry_jobs_on_one_of_two_cpus() {
-    let demo = read(&tool::root().join("workloads/demo.toml"));
-    let first: Vec<_> = demo.jobs.iter().take_while(|job| job.start.0 == 0).collect();
-    let names: Vec<&str> = first.iter().map(|job| job.name.as_str()).collect();
-    assert_eq!(names, ["archive", "pack", "archive-too", "pack-too"]);
-    assert!(first.iter().all(|job| job.class == first[0].class && job.ending == Ending::Exit));
-}
-
-#[test]
 fn generate_needs_no_file_and_writes_the_same_bytes_for_a_seed() {
     let args = ["generate", "--n", "4", "--seed", "7", "--hog-fraction", "0.25", "--span", "10s"];
     let output = tool::run(&args);

@@ -46,7 +46,7 @@ fn an_unknown_name_gets_a_suggestion_or_the_list() {
     let message = |error: NotShipped| error.to_string();
     assert_eq!(
         message(machine("xeon-2x5").unwrap_err()),
-        "there is no shipped machine \"xeon-2x5\"; did you mean \"xeon-2x4\"?"
+        "there is no shipped machine \"xeon-2x5\"; did you mean \"xeon-2x4\" or \"xeon-2s\"?"
     );
     assert!(message(machine("vax").unwrap_err()).starts_with(
         "there is no shipped machine \"vax\"; there are tilepro64, tilepro64-interleaved, xeon-2x4"

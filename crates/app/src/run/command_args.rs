@@ -16,7 +16,7 @@ pub struct WorkloadArgs {
     /// Run this workload: a .toml file, or the classic format (one job per line)
     #[arg(value_name = "WORKLOAD", conflicts_with_all = ["command", "job"])]
     workload: Option<PathBuf>,
-    /// Run this command without a workload file. It uses the standard files of evenkeel, and evenkeel exits with its
+    /// Run this command without a workload file. It uses the standard streams of evenkeel, and evenkeel exits with its
     /// exit status
     #[arg(last = true, value_name = "CMD")]
     command: Vec<String>,

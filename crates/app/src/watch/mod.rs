@@ -85,7 +85,8 @@ pub struct Args {
     /// Exclude processes in this cgroup and its descendants
     #[arg(long, help_heading = SELECTION, value_name = "PATH")]
     exclude_cgroup: Vec<PathBuf>,
-    /// Set the memory class, 0 to 15, of programs by name (comm); the first matching pattern applies
+    /// Set the memory class, 0 to 15, of programs by name (comm); the first matching pattern applies. The policy auto
+    /// does not use classes
     #[arg(long, value_name = "PATTERN=CLASS", value_parser = class_rule, help_heading = POLICY)]
     class: Vec<(String, Class)>,
     #[command(flatten, next_help_heading = POLICY)]

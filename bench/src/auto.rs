@@ -6,7 +6,7 @@
 //! ```
 //!
 //! A case of the simulation is a workload on a server. Its ratio is the geometric mean over the run seeds. A case is
-//! harmed if its ratio is above 1.01.
+//! slower if its ratio is above 1.01.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -62,10 +62,10 @@ const POLICIES: [&str; 11] = [
 
 fn simulated(policies: &[String], runs: (u64, u64)) -> anyhow::Result<()> {
     println!(
-        "{} workloads per number of jobs, {} seeds; ratio to linux, harmed: ratio above 1.01",
+        "{} workloads per number of jobs, {} seeds; ratio to linux",
         runs.0, runs.1
     );
-    println!("| server | policy | ratio, 95 % interval | harmed | largest ratio |");
+    println!("| server | policy | ratio, 95 % interval | slower by more than 1 % | largest ratio |");
     println!("| --- | --- | --- | --- | --- |");
     let mut all: Vec<Vec<ServerCase>> = vec![Vec::new(); policies.len()];
     for server in SERVERS {

@@ -69,7 +69,7 @@ enum Benchmark {
     Policies(turn::PolicyArgs),
     /// Validate the cache model of profiles: sampled against exact, and exact against cachegrind
     Profile(profile::Args),
-    /// Measure the time of restore with 10 to 10,000 processes, and beside programs that fork all the time
+    /// Measure the time of restore with 10 to 10,000 processes, alone and while other programs fork
     Restore(restore::Args),
     /// Compare the simulator with SimGrid on the same jobs: completed jobs per second of CPU time
     Simgrid(simgrid::Args),

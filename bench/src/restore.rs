@@ -1,4 +1,4 @@
-//! Time of `evenkeel restore` after a kill, with many processes, and beside programs that fork all the time.
+//! Time of `evenkeel restore` after a kill, with many processes, alone and while other programs fork all the time.
 //!
 //! A shell is the recorded process. Its children have the changed affinity and are not recorded, as after the kill of
 //! a watch. Rounds without and with forking programs alternate (A B A B).
@@ -45,7 +45,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     let tool = evenkeel::executable_or_build(args.tool.as_deref())?;
     println!("evenkeel restore: median (lowest to highest) of {} rounds;", args.rounds);
     println!("{} programs fork about 100 processes per second each", args.forkers);
-    println!("| processes | wall ms | CPU ms | wall ms beside forks | ratio |");
+    println!("| processes | wall ms | CPU ms | wall ms while other programs fork | ratio |");
     println!("| --- | --- | --- | --- | --- |");
     for &n in &args.processes {
         let (mut alone, mut cpu, mut forking, mut ratios) = (vec![], vec![], vec![], vec![]);

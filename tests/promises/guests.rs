@@ -1,4 +1,5 @@
-//! `scripts/numa-vm` when boots fail. QEMU is replaced by a shell script that fails a given number of times.
+//! Failed boots of `scripts/numa-vm`: how often it boots again, what it prints and which files it keeps. A shell script
+//! replaces QEMU and fails a given number of boots.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
@@ -7,8 +8,9 @@ use std::process::{Command, Output};
 use tests::dir::Dir;
 use tests::tool::{root, text};
 
-/// Replaces QEMU. The first boots print an oops; the next boot starts the command, prints `measured` and then ends as
-/// specified in the file `end`.
+/// Replaces QEMU. The first boots, as many as the file `n_failures` contains, write an oops to the kernel log and end. The
+/// next boot starts the command, whose output is `measured`. The file `end` contains the end of this boot: `exit` is the
+/// exit status 7 of the command, `oops` a kernel failure while the command runs. With `no-kvm` QEMU starts no boot.
 const FAKE_QEMU: &str = r#"#!/bin/sh
 for arg; do
   case $arg in
@@ -30,7 +32,7 @@ echo 7 >"$ctl/rc"
 struct FakeGuest(Dir);
 
 impl FakeGuest {
-    /// Returns `None` if numa-vm would install packages.
+    /// Returns `None`, and prints a line, if packages are missing that numa-vm would install.
     fn new(n_failures: u32, end: &str) -> Option<Self> {
         let needs = ["/bin/busybox", "/usr/share/keyrings/debian-archive-keyring.gpg"];
         let has_tools = ["cpio", "xz", "dpkg"].iter().all(|tool| {

@@ -1,4 +1,4 @@
-//! `evenkeel restore`, and the start of `run` and `watch --act`, end beside a program that forks all the time. A stop
+//! `evenkeel restore`, and the start of `run` and `watch --act`, end although a program forks all the time. A stop
 //! request and the limits end a restore early; the record is then kept, and the next restore continues.
 
 use std::cell::{Cell, RefCell};
@@ -134,7 +134,7 @@ impl RestoreClock for FakeClock {
 }
 
 #[test]
-fn a_restore_beside_a_program_that_forks_all_the_time_is_complete() {
+fn a_restore_while_a_program_forks_all_the_time_is_complete() {
     let Some(killed) = KilledRun::new(vec![Process::shell(FORKER)]) else { return };
     let forker = killed.processes[0].pid();
     let has_changed_mask = |pid: &u32| mask(*pid).as_ref() == Some(&killed.changed);
@@ -162,7 +162,7 @@ fn a_chain_of_processes_that_each_start_a_successor_and_exit_is_restored() {
 }
 
 #[test]
-fn a_run_starts_beside_a_program_that_forks_all_the_time() {
+fn a_run_starts_while_a_program_forks_all_the_time() {
     let Some(killed) = KilledRun::new(vec![Process::shell(FORKER)]) else { return };
     killed.dir.write("w.toml", "[[job]]\ncommand = [\"true\"]\n");
     let output = killed.dir.command_with_state(&["run", "w.toml", "-q", "--out", "out"]).output();
@@ -280,7 +280,7 @@ const BUSY_FORKER: &str =
     "while :; do sleep 1 & i=0; while [ $i -lt 20000 ]; do i=$((i+1)); done; done";
 
 #[test]
-fn after_signals_at_random_moments_of_a_watch_and_a_restore_beside_forks_nothing_stays_changed() {
+fn after_signals_at_random_moments_of_a_watch_and_a_restore_during_forks_nothing_stays_changed() {
     let Some((all, ..)) = two_cpus() else { return };
     let seeds = std::env::var("EVENKEEL_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(6);
     let forker = Process::shell(BUSY_FORKER);

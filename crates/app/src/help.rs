@@ -4,11 +4,11 @@
 
 /// Options that select and set the policy.
 pub const POLICY: &str = "Policy and signals";
-/// Options that end jobs or a run.
+/// Options that end jobs, a run, or the management of processes.
 pub const LIMITS: &str = "Limits";
-/// Options for memory sampling and page migration.
+/// Options of memory sampling, page migration and cgroups.
 pub const MEMORY: &str = "Memory";
-/// Options of counters and of additional runs.
+/// Options of counters, and of the number and order of compared runs.
 pub const MEASUREMENT: &str = "Measurement";
 /// Options of files and printed text.
 pub const OUTPUT: &str = "Output";

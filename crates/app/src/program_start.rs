@@ -7,7 +7,7 @@ use anyhow::{Context, anyhow};
 use linux::spawn::{SpawnBatch, SpawnRequest};
 
 /// Starts a program as a shell does, in its own process group, so that Ctrl-C reaches only evenkeel. The program uses the
-/// standard files of evenkeel, but cannot read from the terminal. Returns its PID.
+/// standard streams of evenkeel, but cannot read from the terminal. Returns its PID.
 pub fn start(command: &[String]) -> anyhow::Result<u32> {
     let (name, _) = command.split_first().context("no program given")?;
     let dir = std::env::current_dir().context("cannot read the current directory")?;

@@ -108,7 +108,7 @@ pub fn text(word: impl Into<OsString>) -> io::Result<CString> {
 pub enum SpawnStage {
     /// Creating its process group.
     Group,
-    /// Setting its standard files.
+    /// Setting its standard streams.
     Files,
     /// Changing its working directory.
     Dir,

@@ -149,7 +149,8 @@ impl LiveSeries<'_> {
         Ok(true)
     }
 
-    /// Runs each column on each workload without saving the result. Returns whether all of these runs finished.
+    /// Executes the runs of `--warmup`, in the order of the measured runs, without saving their results. Returns whether
+    /// no signal stopped them.
     fn warm_up(&mut self) -> Result<bool, CommandError> {
         let plan = &self.checked.plan;
         let n_keys = plan.columns.len() * plan.workloads.len();

@@ -97,7 +97,7 @@ pub(crate) struct RunOptions<'a> {
     pub view: ViewArgs,
     pub counters: CounterMode,
     pub cgroups: CgroupMode,
-    /// Whether jobs use the standard files of evenkeel. There is then no progress output between the lines of the jobs.
+    /// Whether jobs use the standard streams of evenkeel. There is then no progress output between the lines of the jobs.
     pub passes_files: bool,
 }
 

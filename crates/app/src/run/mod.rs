@@ -104,7 +104,7 @@ pub struct Args {
 }
 
 impl Args {
-    /// Returns whether the only job uses the standard files of evenkeel. JSON needs standard output for itself.
+    /// Returns whether the only job uses the standard streams of evenkeel. JSON needs standard output for itself.
     fn passes_files(&self) -> bool {
         self.host == HostKind::Live && self.workload.is_one_command() && !self.json
     }

@@ -1,8 +1,8 @@
-//! Wall times of the jobs in the last run of the same workload, from its `report.json`.
+//! Wall times of the jobs in the last run of the same workload on the same host, from its `report.json`.
 //!
-//! A run without `--out` writes to `evenkeel-runs/NAME-N`. The last run is the directory with the largest number below
-//! this N that contains a report of a live run. A job matches if its name and its command are equal and if it ended
-//! with status 0 after one start.
+//! A run without `--out` writes to `evenkeel-runs/NAME-N`. Of the ten directories with the numbers below this N, the last
+//! run is the one with the largest number that contains a report of a run on the same host (live or simulated). A job
+//! matches if its name and its command are equal and if it ended with status 0 after one start.
 
 use std::collections::BTreeMap;
 use std::fs::File;

@@ -1,4 +1,4 @@
-//! Builds the spawn request of a job: program, environment, standard files and limits.
+//! Builds the spawn request of a job: program, environment, standard streams and limits.
 
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::{File, OpenOptions};

@@ -61,11 +61,10 @@ const POLICIES: [&str; 11] = [
 ];
 
 fn simulated(policies: &[String], runs: (u64, u64)) -> anyhow::Result<()> {
+    println!("{} workloads per number of jobs, {} seeds; ratio to linux", runs.0, runs.1);
     println!(
-        "{} workloads per number of jobs, {} seeds; ratio to linux",
-        runs.0, runs.1
+        "| server | policy | ratio, 95 % interval | slower by more than 1 % | largest ratio |"
     );
-    println!("| server | policy | ratio, 95 % interval | slower by more than 1 % | largest ratio |");
     println!("| --- | --- | --- | --- | --- |");
     let mut all: Vec<Vec<ServerCase>> = vec![Vec::new(); policies.len()];
     for server in SERVERS {

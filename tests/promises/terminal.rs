@@ -21,11 +21,13 @@ struct OnTerminal {
 
 impl OnTerminal {
     fn start(dir: Dir, args: &str) -> Self {
-        let tool = tool::path();
+        OnTerminal::of_program(dir, &format!("{} {args}", tool::path().display()))
+    }
+
+    fn of_program(dir: Dir, program: &str) -> Self {
         let shell = format!(
-            "stty cols 80 rows 24; stty -a > before; sh -c 'echo $$ > pid; exec {} {args}'; \
-             echo $? > status; stty -a > after",
-            tool.display()
+            "stty cols 80 rows 24; stty -a > before; sh -c 'echo $$ > pid; exec {program}'; \
+             echo $? > status; stty -a > after"
         );
         let mut command = Command::new("script");
         command.args(["-qfec", &shell, "typescript"]).current_dir(dir.root());
@@ -53,10 +55,16 @@ impl OnTerminal {
         signal(pid, name);
     }
 
+    /// Waits for the end. Returns the exit status of evenkeel.
+    fn wait(&mut self) -> String {
+        until("the end", || !self.dir.text("after").is_empty());
+        self.script.wait().expect("it ends");
+        self.dir.text("status").trim().to_owned()
+    }
+
     /// Waits for the end, and checks that the modes are those of the start and that the last screen is the normal one.
     fn check_end(&mut self, end: &str) -> String {
-        until("the end", || self.dir.path("after").exists() && !self.dir.read("after").is_empty());
-        self.script.wait().expect("it ends");
+        self.wait();
         assert_eq!(self.dir.read("before"), self.dir.read("after"), "{end}");
         let screen = self.screen();
         assert_eq!(screen.matches(ENTER).count(), screen.matches(LEAVE).count(), "{end}");
@@ -121,9 +129,57 @@ fn a_watch_uses_the_screen_and_lines_does_not() {
     let dir = Dir::new();
     dir.write("test.toml", "[[job]]\nname = \"short\"\nshell = \"sleep 1\"\n");
     let mut run = OnTerminal::start(dir, "run test.toml --out out --lines");
-    until("the end", || run.dir.path("after").exists());
-    run.script.wait().expect("it ends");
+    run.wait();
     assert!(!run.screen().contains('\x1b'), "{:?}", run.screen());
+}
+
+/// The commands that start one program with their terminal.
+const WITH_PROGRAM: [&str; 3] = ["run --", "watch --", "record --output stream --"];
+/// A shell script that reads one line.
+const READS_LINE: &str = "echo ready; read line; echo \"<$line>\"";
+
+#[test]
+fn a_single_command_has_the_keyboard_and_its_output_is_on_the_normal_screen() {
+    for command in WITH_PROGRAM {
+        let dir = Dir::with(&[("script", READS_LINE)]);
+        let mut run = OnTerminal::start(dir, &format!("{command} sh script"));
+        run.wait_for("ready");
+        run.press("typed\n");
+        assert_eq!(run.wait(), "0", "{command}: {}", run.screen());
+        let screen = run.screen();
+        assert!(screen.contains("<typed>") && !screen.contains(ENTER), "{command}: {screen:?}");
+        assert_eq!(run.dir.read("before"), run.dir.read("after"), "{command}");
+    }
+}
+
+#[test]
+fn ctrl_c_reaches_a_single_command_only() {
+    let script = "trap 'exit 7' INT; echo ready; while :; do sleep 0.05; done";
+    for command in ["run --", "watch --"] {
+        let dir = Dir::with(&[("script", script)]);
+        let mut run = OnTerminal::start(dir, &format!("{command} sh script"));
+        run.wait_for("ready");
+        run.press("\x03");
+        assert_eq!(run.wait(), "7", "{command}: {}", run.screen());
+    }
+}
+
+#[test]
+fn ctrl_z_stops_a_single_command_with_evenkeel_and_fg_continues_both() {
+    for command in WITH_PROGRAM {
+        let dir = Dir::with(&[("script", READS_LINE)]);
+        let evenkeel = format!("{} {command} sh script", tool::path().display());
+        // A shell with job control. Its status is 128 and the signal if the job was stopped.
+        let shell = format!("set -m; {evenkeel}; echo stopped by $(($? - 128)); fg; exit $?");
+        dir.write("shell", shell);
+        let mut run = OnTerminal::of_program(dir, "bash shell");
+        run.wait_for("ready");
+        run.press("\x1a");
+        run.wait_for("stopped by 20");
+        run.press("typed\n");
+        assert_eq!(run.wait(), "0", "{command}: {}", run.screen());
+        assert!(run.screen().contains("<typed>"), "{command}: {:?}", run.screen());
+    }
 }
 
 #[test]
@@ -141,8 +197,7 @@ fn the_journal_of_a_simulated_run_does_not_depend_on_the_view() {
             });
             run.press("s\x1b[Bpp\r");
         }
-        until("the end", || run.dir.path("after").exists());
-        run.script.wait().expect("it ends");
+        run.wait();
         run.dir.read("out/journal.jsonl")
     };
     assert!(run("") == run("--lines"), "the journals differ");

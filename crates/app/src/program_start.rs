@@ -1,22 +1,30 @@
 //! Starts the program of `evenkeel record -- PROGRAM` and `evenkeel watch -- PROGRAM`.
 
+use std::cell::RefCell;
 use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsFd;
 use std::path::Path;
+use std::rc::Rc;
 
 use anyhow::{Context, anyhow};
+use host_live::Console;
+use linux::foreground::ForegroundTerminal;
 use linux::spawn::{SpawnBatch, SpawnRequest};
 
-/// Starts a program as a shell does, in its own process group, so that Ctrl-C reaches only evenkeel. The program uses the
-/// standard streams of evenkeel, but cannot read from the terminal. Returns its PID.
-pub fn start(command: &[String]) -> anyhow::Result<u32> {
+/// Starts a program as a shell does, in its own process group. The program uses the standard streams of evenkeel. In the
+/// foreground it reads the terminal and receives Ctrl-C; else its input is `/dev/null` in place of a terminal, and only
+/// evenkeel receives Ctrl-C. Returns its PID.
+pub fn start(command: &[String], is_foreground: bool) -> anyhow::Result<u32> {
     let (name, _) = command.split_first().context("no program given")?;
     let dir = std::env::current_dir().context("cannot read the current directory")?;
     let search = std::env::var_os("PATH").unwrap_or_default();
     let path = host_live::find_program(Path::new(name), &dir, &search);
     let path = path.map_err(|error| anyhow!("cannot start {name}: {error}"))?;
     let args = command.iter().map(OsString::from);
-    let start = SpawnRequest::inherit_from_self(path, args, files()?)
+    let start = SpawnRequest::inherit_from_self(path, args, files(is_foreground)?)
         .with_context(|| format!("cannot start {name}"))?;
+    let start = SpawnRequest { is_foreground, ..start };
     let mut batch = SpawnBatch::new().context("cannot create a pipe")?;
     let pid = batch.fork(&start).context("cannot fork")?;
     let finished = batch.finish();
@@ -28,14 +36,23 @@ pub fn start(command: &[String]) -> anyhow::Result<u32> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "the program inherits the streams")]
-fn files() -> anyhow::Result<[std::os::fd::OwnedFd; 3]> {
-    use std::os::fd::AsFd;
-    let (input, output, errors) = (std::io::stdin(), std::io::stdout(), std::io::stderr());
-    let input = match rustix::termios::isatty(&input) {
+fn files(is_foreground: bool) -> anyhow::Result<[std::os::fd::OwnedFd; 3]> {
+    let (input, output, errors) = (io::stdin(), io::stdout(), io::stderr());
+    let input = match !is_foreground && rustix::termios::isatty(&input) {
         true => std::fs::File::open("/dev/null").context("cannot open /dev/null")?.into(),
         false => input.as_fd().try_clone_to_owned().context("cannot duplicate standard input")?,
     };
     let output = output.as_fd().try_clone_to_owned().context("cannot duplicate standard output")?;
     let errors = errors.as_fd().try_clone_to_owned().context("cannot duplicate standard error")?;
     Ok([input, output, errors])
+}
+
+/// Returns the console that handles the signals of a program in the foreground.
+pub fn console(terminal: &Rc<RefCell<ForegroundTerminal>>) -> io::Result<Console> {
+    let descriptor = terminal.borrow().as_fd().try_clone_to_owned()?;
+    let terminal = Rc::clone(terminal);
+    Ok(Console::new(descriptor, move |_| {
+        terminal.borrow_mut().handle_signals();
+        false
+    }))
 }

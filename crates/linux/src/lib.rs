@@ -15,6 +15,7 @@
 //!           node_memory       memory for measurements
 //!           cgroup            cgroups that bind memory            spawn, child_exit  start and exit of programs
 //!           stop_signals      signals through a signalfd          state_file      state for `evenkeel status`
+//!           foreground        the terminal of a program
 //!   undo    record of changes, and restore                        fault           fault injection for tests
 //! ```
 //!
@@ -32,6 +33,7 @@ pub mod connector;
 pub mod cpuset;
 pub mod environ;
 pub mod fault;
+pub mod foreground;
 pub mod fork_latency;
 pub mod inherited_children;
 pub mod memory;

@@ -37,6 +37,9 @@ pub struct SpawnRequest {
     pub dir: CString,
     /// Standard input, output and error.
     pub files: [OwnedFd; 3],
+    /// Whether the program becomes the foreground process group of its standard input, which is a terminal
+    /// ([`crate::foreground`]).
+    pub is_foreground: bool,
     /// Affinity; `None`: inherited.
     pub cpus: Option<CpuSet>,
     /// Memory policy; `None`: inherited.
@@ -70,6 +73,7 @@ impl SpawnRequest {
             env: environment(&[]),
             dir: text(std::env::current_dir()?)?,
             files,
+            is_foreground: false,
             cpus: None,
             memory: None,
             group: None,
@@ -108,6 +112,8 @@ pub fn text(word: impl Into<OsString>) -> io::Result<CString> {
 pub enum SpawnStage {
     /// Creating its process group.
     Group,
+    /// Moving its process group to the foreground of the terminal.
+    Foreground,
     /// Setting its standard streams.
     Files,
     /// Changing its working directory.
@@ -156,8 +162,9 @@ pub struct SpawnBatch {
     n_forked: u32,
 }
 
-const STAGES: [SpawnStage; 9] = [
+const STAGES: [SpawnStage; 10] = [
     SpawnStage::Group,
+    SpawnStage::Foreground,
     SpawnStage::Files,
     SpawnStage::Dir,
     SpawnStage::Limit,
@@ -341,6 +348,11 @@ unsafe fn prepare(start: &SpawnRequest, report: RawFd, parent: libc::pid_t) -> R
     // SAFETY: system calls on values that live until the exec.
     unsafe {
         check("setpgid", SpawnStage::Group, || libc::setpgid(0, 0))?;
+        if start.is_foreground {
+            // SIGTTOU is still blocked, as in the parent.
+            let set = || libc::tcsetpgrp(start.files[0].as_raw_fd(), libc::getpgrp());
+            check("tcsetpgrp", SpawnStage::Foreground, set)?;
+        }
         reset_signals();
         for (file, number) in start.files.iter().zip(0..) {
             check("dup2", SpawnStage::Files, || libc::dup2(file.as_raw_fd(), number))?;
@@ -433,6 +445,7 @@ mod tests {
             env: vec![text("PATH=/usr/bin:/bin"), text("GREETING=hello")],
             dir: text("/"),
             files: [null(), out.try_clone().expect("a descriptor").into(), null()],
+            is_foreground: false,
             cpus: None,
             memory: None,
             group: None,

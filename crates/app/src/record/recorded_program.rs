@@ -13,6 +13,7 @@
 use std::time::{Duration, Instant};
 
 use linux::child_exit::{SigchldGuard, try_reap};
+use linux::foreground::ForegroundTerminal;
 use rustix::process::Signal;
 
 use linux::inherited_children::{InheritedChildren, ProcessKey};
@@ -32,6 +33,7 @@ pub(super) struct RecordedProgram {
     pub pid: u32,
     has_exited: bool,
     inherited: InheritedChildren,
+    terminal: Option<ForegroundTerminal>,
     _statuses: SigchldGuard,
 }
 
@@ -42,12 +44,16 @@ impl RecordedProgram {
         let statuses = SigchldGuard::keep();
         // Without this, orphaned children are reparented to init and not killed.
         let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
-        let pid = program_start::start(command)?;
-        Ok(RecordedProgram { pid, has_exited: false, inherited, _statuses: statuses })
+        let terminal = ForegroundTerminal::open();
+        let pid = program_start::start(command, terminal.is_some())?;
+        Ok(RecordedProgram { pid, has_exited: false, inherited, terminal, _statuses: statuses })
     }
 
     /// Returns whether the program has exited. Children of the program may still run.
     pub(super) fn has_exited(&mut self) -> bool {
+        if let Some(terminal) = &mut self.terminal {
+            terminal.handle_signals();
+        }
         self.has_exited = self.has_exited || !matches!(try_reap(self.pid), Ok(None));
         self.has_exited
     }

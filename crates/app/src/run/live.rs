@@ -1,6 +1,8 @@
 //! A live run: host, engine and sinks.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use anyhow::Context;
 use base::{Bytes, Nanos};
@@ -8,6 +10,7 @@ use engine::{Engine, Sink};
 use host_live::{CounterMode, LaunchHost, LaunchOptions, StandardFiles};
 use journal::{Header, JournalLimits, PolicyUsed, RunEnd, RunStatus};
 use linux::cgroup::CgroupMode;
+use linux::foreground::ForegroundTerminal;
 use program::Workload;
 use report::{Report, ReportBuilder};
 use sched::Policy;
@@ -17,6 +20,7 @@ use super::{Args, GRACE, LiveInput, MemoryArgs, RunDir};
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::journal_file::JournalFile;
 use crate::output::{JOURNAL, cannot_write};
+use crate::program_start;
 use crate::restore::{print_progress, print_remaining, print_restored, print_unusual_signal};
 use crate::state::RunState;
 use crate::status::unix_seconds;
@@ -156,10 +160,17 @@ impl LiveRun {
     ) -> Result<Self, CommandError> {
         let LiveInput { workload, machine, policy, signals } = checked;
         let mut header = header(args, &workload, machine, &*policy);
-        let options = options(args, &*policy, dir);
+        let mut options = options(args, &*policy, dir);
         let is_quiet = args.quiet || args.passes_files;
         let screen = args.view.open_screen(is_quiet);
+        let terminal = if args.passes_files { ForegroundTerminal::open() } else { None };
+        if terminal.is_some() {
+            options.standard_files = StandardFiles::Inherited { is_foreground: true };
+        }
         let mut host = LaunchHost::new(workload, &header.machine, options)?;
+        if let Some(terminal) = terminal {
+            host.add_console(program_start::console(&Rc::new(RefCell::new(terminal)))?)?;
+        }
         print_restored(host.restored(), args.quiet);
         let (cpu_before, _) = own_use();
         header.run_id = host.run_id().to_owned();
@@ -252,7 +263,7 @@ fn header(
 fn options(args: &RunOptions<'_>, policy: &dyn Policy, dir: Option<&RunDir>) -> LaunchOptions {
     let standard_files = match dir.filter(|_| !args.passes_files) {
         Some(dir) => StandardFiles::Directory(dir.jobs.clone()),
-        None => StandardFiles::Inherited,
+        None => StandardFiles::Inherited { is_foreground: false },
     };
     LaunchOptions {
         interval: policy.interval(),

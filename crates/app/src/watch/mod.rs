@@ -193,7 +193,8 @@ impl Watch {
         }
         let mut options = host_options(args, &selection, interval, &machine);
         options.reloads = reload.is_some();
-        let screen = args.view.open_screen(args.quiet);
+        // The program after -- has the terminal.
+        let screen = args.view.open_screen(args.quiet || !args.program.is_empty());
         let host = AttachHost::new(&machine, options).or_usage_error()?;
         print_restored(host.restored(), args.quiet);
         let header = Header {

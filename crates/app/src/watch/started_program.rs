@@ -3,7 +3,11 @@
 //! The program starts before the watch, without an affinity from evenkeel. The watch ends when the program exits. A stop
 //! signal ends the watch first, which restores all settings, and is then passed on to the program as SIGTERM.
 
+use std::cell::RefCell;
+use std::rc::Rc;
+
 use linux::child_exit::{ChildStatus, SigchldGuard, reap};
+use linux::foreground::ForegroundTerminal;
 use linux::procfs;
 use rustix::process::Signal;
 
@@ -19,7 +23,12 @@ pub(super) fn watch(args: &Args) -> CommandResult {
     let _statuses = SigchldGuard::keep();
     let program = Program::start(&args.program).or_usage_error()?;
     let args = Args { pid: vec![program.pid], ..args.clone() };
-    let ended = Watch::start(&args, None).and_then(Watch::run);
+    let ended = Watch::start(&args, None).and_then(|mut watch| {
+        if let Some(terminal) = &program.terminal {
+            watch.host.add_console(program_start::console(terminal)?)?;
+        }
+        watch.run()
+    });
     if !matches!(ended, Ok(ref end) if !end.was_stopped) {
         program.terminate();
     }
@@ -34,13 +43,18 @@ pub(super) fn watch(args: &Args) -> CommandResult {
 struct Program {
     pid: u32,
     start_time_ticks: u64,
+    /// The terminal, if the program uses it.
+    terminal: Option<Rc<RefCell<ForegroundTerminal>>>,
 }
 
 impl Program {
     fn start(command: &[String]) -> anyhow::Result<Self> {
-        let pid = program_start::start(command)?;
+        let terminal = ForegroundTerminal::open();
+        let pid = program_start::start(command, terminal.is_some())?;
         // The program is not reaped before `wait`, so that its stat file exists.
-        Ok(Program { pid, start_time_ticks: procfs::stat("/".as_ref(), pid)?.start_time_ticks })
+        let start_time_ticks = procfs::stat("/".as_ref(), pid)?.start_time_ticks;
+        let terminal = terminal.map(|terminal| Rc::new(RefCell::new(terminal)));
+        Ok(Program { pid, start_time_ticks, terminal })
     }
 
     fn terminate(&self) {
@@ -49,7 +63,10 @@ impl Program {
 
     /// Waits for the program. Returns its exit status as a shell does: 128 and the number of a signal that ended it.
     fn wait(&self) -> anyhow::Result<u8> {
-        let exit = reap(self.pid)?;
+        let exit = match &self.terminal {
+            Some(terminal) => Some(terminal.borrow_mut().reap(self.pid)?),
+            None => reap(self.pid)?,
+        };
         let status = match exit.map(|exit| exit.status) {
             Some(ChildStatus::Exited(status)) => status,
             Some(ChildStatus::Killed(signal)) => 128 + signal,

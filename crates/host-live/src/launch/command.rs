@@ -122,6 +122,7 @@ impl LaunchContext {
             env: self.environment(job)?,
             dir: c_string(dir)?,
             files: self.files(job, appends)?,
+            is_foreground: job.input.is_none() && self.standard_files.is_foreground(),
             cpus: binding.cpus,
             memory: binding.memory.as_ref().map(Prepared::new),
             group: binding.cgroup,
@@ -183,6 +184,7 @@ impl LaunchContext {
     fn files(&self, job: &Job, appends: bool) -> Result<[OwnedFd; 3], String> {
         let input = match &job.input {
             Some(file) => open_input(&self.dir.join(file))?,
+            None if self.standard_files.is_foreground() => duplicate(stdin())?,
             None if self.standard_files.is_inherited() && !isatty(stdin()) => duplicate(stdin())?,
             None => open_input("/dev/null".as_ref())?,
         };
@@ -209,7 +211,7 @@ impl LaunchContext {
                 let open = || if appends { dir.append(&name) } else { dir.recreate(&name) };
                 (dir.path().join(&name), fault::retry("openat", open))
             }
-            (None, StandardFiles::Inherited) => return duplicate(own),
+            (None, StandardFiles::Inherited { .. }) => return duplicate(own),
         };
         job_file(opened.map_err(|error| at(&path, &error))?, &path)
     }

@@ -55,14 +55,21 @@ pub struct LaunchOptions {
 pub enum StandardFiles {
     /// Input is `/dev/null`. Output goes to `NAME.out` and `NAME.err` in this directory.
     Directory(OutputDir),
-    /// The files of evenkeel. If standard input is a terminal, input is `/dev/null`: the kernel stops a job that reads
-    /// the terminal, because a job has a process group of its own.
-    Inherited,
+    /// The files of evenkeel.
+    Inherited {
+        /// Whether the only job uses a terminal as input, in the foreground ([`linux::foreground`]). If not, input is
+        /// `/dev/null` in place of a terminal: the kernel stops a job that reads the terminal in the background.
+        is_foreground: bool,
+    },
 }
 
 impl StandardFiles {
+    pub(super) fn is_foreground(&self) -> bool {
+        matches!(self, StandardFiles::Inherited { is_foreground: true })
+    }
+
     pub(super) fn is_inherited(&self) -> bool {
-        matches!(self, StandardFiles::Inherited)
+        matches!(self, StandardFiles::Inherited { .. })
     }
 }
 
@@ -74,7 +81,7 @@ impl Default for LaunchOptions {
             grace: Nanos::from_secs(5),
             fail_fast: false,
             kill_on_exit: false,
-            standard_files: StandardFiles::Inherited,
+            standard_files: StandardFiles::Inherited { is_foreground: false },
             time_limit: None,
             tool: None,
             takes_signals: true,

@@ -262,6 +262,7 @@ impl Starter<'_> {
                 format!("cannot change to directory {}: {error}", self.context.dir(job).display())
             }
             SpawnStage::Group => format!("cannot create its process group: {error}"),
+            SpawnStage::Foreground => format!("cannot move it to the foreground: {error}"),
             SpawnStage::Files => format!("cannot set its standard streams: {error}"),
             SpawnStage::Limit => format!("cannot set its limit of open files: {error}"),
             SpawnStage::Cpus => format!("cannot set its CPU affinity: {error}"),

@@ -57,6 +57,22 @@ fn can_other_user_execute() -> bool {
 }
 
 #[test]
+fn a_selection_without_a_matching_process_prints_one_note() {
+    for (args, expected) in [
+        (&["--comm", "no-such-name"][..], "no process matches; the watch waits for new processes"),
+        (&["--command", "/no such/*"], "no process matches; the watch waits for new processes"),
+        (&["--comm", "sh", "--exclude", "sh"], "all selected processes are excluded ("),
+    ] {
+        let _shell = Process::busy();
+        let mut watch = start(args);
+        watch.until("the first state", |status| status["n_known"].as_u64() > Some(0));
+        let (stderr, _) = watch.end();
+        assert_eq!(stderr.matches(expected).count(), 1, "{args:?}: {stderr}");
+        assert_eq!(stderr.matches("selected").count() + stderr.matches("matches;").count(), 1);
+    }
+}
+
+#[test]
 fn pid_selects_the_process_and_its_children() {
     let dir = Dir::new();
     let script = format!(

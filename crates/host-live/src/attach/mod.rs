@@ -333,6 +333,9 @@ impl AttachHost {
         self.interval_ends.skip_to(now);
         self.update_cpus(now);
         self.tracker.update(&mut self.session, now);
+        if is_first && let Some(note) = self.tracker.no_match_note() {
+            self.session.warn(note);
+        }
         let pending = &self.session.turn.pending;
         let has_events = !pending.jobs.is_empty() || !pending.degraded.is_empty();
         let is_late = self.turn_at.saturating_add(HEARTBEAT) <= now;

@@ -90,7 +90,12 @@ impl Selection {
 
     /// Returns whether a criterion selects only processes of the owner.
     fn depends_on_owner(&self) -> bool {
-        self.all || !self.included.comms.is_empty() || !self.included.commands.is_empty()
+        self.all || self.has_patterns()
+    }
+
+    /// Returns whether names or command lines are selected.
+    pub(super) fn has_patterns(&self) -> bool {
+        !self.included.comms.is_empty() || !self.included.commands.is_empty()
     }
 
     /// Returns whether a criterion depends on the cgroup of a process.

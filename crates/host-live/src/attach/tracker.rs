@@ -391,6 +391,31 @@ impl Tracker {
         session.turn.causes.insert(Cause::Ended);
     }
 
+    /// Returns a note if no known process is selected, or if all selected processes are excluded.
+    pub(super) fn no_match_note(&self) -> Option<String> {
+        let mut excluded: BTreeMap<ExclusionReason, u64> = BTreeMap::new();
+        for (_, known) in self.table.all() {
+            match known.state {
+                ProcessState::Excluded(ExclusionReason::EvenkeelItself)
+                | ProcessState::NotSelected => {}
+                ProcessState::Excluded(reason) => *excluded.entry(reason).or_default() += 1,
+                ProcessState::Eligible | ProcessState::Job(_) => return None,
+            }
+        }
+        let reasons: Vec<String> =
+            excluded.iter().map(|(reason, n)| format!("{n}: {reason}")).collect();
+        Some(match (reasons.is_empty(), self.inspector.selection.has_patterns()) {
+            (false, _) => format!(
+                "all selected processes are excluded ({}); the watch waits for new processes",
+                reasons.join(", ")
+            ),
+            (true, false) => "no process is selected; the watch waits for new processes".to_owned(),
+            (true, true) => "no process matches; the watch waits for new processes. A pattern \
+                             matches the whole name or command line; add * for the rest"
+                .to_owned(),
+        })
+    }
+
     pub(super) fn status(&self, session: &Session) -> WatchStatus {
         let mut status = WatchStatus {
             discovery: self.discovery.name().to_owned(),

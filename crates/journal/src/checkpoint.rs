@@ -52,7 +52,7 @@ impl Checkpoint {
     pub fn observe(&mut self, record: &TurnRecord<'_>) {
         (self.turn, self.at) = (record.turn.number, record.turn.at);
         for job in self.jobs.apply_events(record) {
-            if let (Target::Job(id), JobChange::Ended(_) | JobChange::Detached(..)) =
+            if let (Target::Job(id), JobChange::Ended(_) | JobChange::Detached { .. }) =
                 (job.target, job.change)
             {
                 self.remove_tasks_of(id);

@@ -176,7 +176,11 @@ impl JobHistory {
                 self.attach(job.id, at)?;
                 (job.id, JobChange::Attached(job))
             }
-            JobEvent::Detached(id, cause, counters) => (*id, JobChange::Detached(*cause, counters)),
+            JobEvent::Detached(id, cause, counters) => {
+                let job = self.jobs.get(id.index())?;
+                let was_placed = job.placed.is_some() && job.unmanaged.is_none();
+                (*id, JobChange::Detached { cause: *cause, was_placed, counters })
+            }
         };
         let job = self.jobs.get_mut(id.index())?;
         match event {

@@ -30,8 +30,15 @@ pub enum JobChange<'a> {
     Unmanaged(&'a UnmanagedCause),
     /// The program was running already and is managed from now on.
     Attached(&'a Job),
-    /// The program is no longer managed. The counters cover the time in which the program was managed.
-    Detached(DetachCause, &'a Counters),
+    /// The program is no longer managed.
+    Detached {
+        /// Cause.
+        cause: DetachCause,
+        /// Whether evenkeel had bound the program, so that its affinity was restored if it is running.
+        was_placed: bool,
+        /// Counters of the time in which the program was managed.
+        counters: &'a Counters,
+    },
     /// The program was started and bound to these CPUs, if any.
     Started(Option<&'a CpuSet>),
     /// The program could not be started.

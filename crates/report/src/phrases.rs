@@ -35,14 +35,16 @@ pub fn unmanaged_phrase(cause: &UnmanagedCause) -> String {
     }
 }
 
-/// Returns the reason why an attached job is no longer managed, as a phrase.
-pub fn detached_phrase(cause: DetachCause) -> &'static str {
-    match cause {
-        DetachCause::Ended => "ended",
-        DetachCause::Idle => "detached after a long idle time; its affinity was restored",
-        DetachCause::WatchStopped => "detached at the end of the watch; its affinity was restored",
-        DetachCause::Excluded => "detached by exclusion; evenkeel's changes were reverted",
-    }
+/// Returns the reason why an attached job is no longer managed, as a phrase. `was_placed`: evenkeel had set its
+/// affinity.
+pub fn detached_phrase(cause: DetachCause, was_placed: bool) -> String {
+    let phrase = match cause {
+        DetachCause::Ended => return "ended".to_owned(),
+        DetachCause::Idle => "detached after a long idle time",
+        DetachCause::WatchStopped => "detached at the end of the watch",
+        DetachCause::Excluded => "detached by exclusion",
+    };
+    format!("{phrase}{}", if was_placed { "; its affinity was restored" } else { "" })
 }
 
 /// Returns a requested action as a phrase: `place on core 1`.

@@ -142,7 +142,9 @@ impl ProgressReporter {
                 let class = job.class.map_or(String::new(), |c| format!(", class {}", c.number()));
                 ("attached", format!("busy, managed from now on{class}"))
             }
-            JobChange::Detached(cause, _) => ("detached", detached_phrase(*cause).to_owned()),
+            JobChange::Detached { cause, was_placed, .. } => {
+                ("detached", detached_phrase(*cause, *was_placed))
+            }
             JobChange::Rejected(action, RejectCause::DryRun, _) => {
                 ("dry-run", format!("{}{because}", self.action_text(action)))
             }

@@ -352,6 +352,21 @@ fn the_time_left_is_taken_from_the_last_run_the_workload_or_a_profile() {
 }
 
 #[test]
+fn only_a_process_that_evenkeel_had_placed_is_reported_as_restored() {
+    let mut reporter = ProgressReporter::new(&header(names()));
+    let mut detached = TurnBuilder::at(1000);
+    for id in 0..2 {
+        let stopped = sched::DetachCause::WatchStopped;
+        detached.sample.jobs.push(JobEvent::Detached(JobId(id), stopped, Default::default()));
+    }
+    reporter.events(&TurnBuilder::at(0).start(0, "0").record());
+    let events = reporter.events(&detached.record());
+    let texts: Vec<&str> = events.iter().map(|event| event.text.as_str()).collect();
+    let end = "detached at the end of the watch";
+    assert_eq!(texts, [&format!("{end}; its affinity was restored"), end]);
+}
+
+#[test]
 fn lines_are_complete_and_control_characters_in_names_are_replaced() {
     let mut reporter = ProgressReporter::new(&header(names()));
     let events = run().iter().flat_map(|turn| reporter.events(&turn.record())).collect::<Vec<_>>();

@@ -116,8 +116,8 @@ impl Explainer {
                     "attached: it was running already".into(),
                 );
             }
-            JobChange::Detached(cause, _) => {
-                self.add_text(id, JobEventKind::Detached, detached_phrase(*cause).to_owned());
+            JobChange::Detached { cause, was_placed, .. } => {
+                self.add_text(id, JobEventKind::Detached, detached_phrase(*cause, *was_placed));
             }
             JobChange::Rejected(_, RejectCause::DryRun, _) => {
                 let from = self.jobs.job(id).and_then(|job| job.placed.clone());

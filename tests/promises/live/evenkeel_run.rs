@@ -222,6 +222,17 @@ fn a_quiet_run_that_fails_or_is_stopped_prints_one_line() {
 }
 
 #[test]
+fn the_cpu_of_a_job_that_ends_before_the_first_interval_is_reported() {
+    let dir = Dir::new();
+    let run = ["run", "--json", "--policy", "linux", "--", "true"];
+    let output = dir.command_with_state(&run).output().expect("it runs");
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    let cpus = report["jobs"][0]["cpus_used"].as_str().expect("a CPU");
+    let cpus: base::CpuSet = cpus.parse().expect("CPUs");
+    assert!(!cpus.is_empty() && cpus.is_subset(&tests::process::all_cpus()), "{report}");
+}
+
+#[test]
 fn a_quiet_run_that_cannot_place_its_jobs_prints_the_reason() {
     let dir = Dir::with(&[("w.toml", "[[job]]\ncommand = [\"true\"]\n")]);
     std::fs::create_dir(dir.path("state")).expect("a directory");

@@ -20,8 +20,8 @@ use journal::{
     Checkpoint, Header, JobChange, JobHistory, JobPhase, JobRecord, JournalError, Recording,
 };
 use sched::{
-    Action, Cause, CounterEvent, RejectCause, Rejection, Request, SignalTier, Target, Tiers,
-    UnmanagedCause,
+    Action, Cause, CounterEvent, JobEvent, RejectCause, Rejection, Request, SignalTier, Target,
+    Tiers, UnmanagedCause,
 };
 
 use crate::domain_names::Epochs;
@@ -171,6 +171,7 @@ impl ReportBuilder {
         self.load_basis = record.current_load_basis().or(self.load_basis);
         self.observe_tiers(record.signals.as_ref());
         self.header.add_attached_jobs(record.sample);
+        self.observe_last_cpus(record.sample);
         for job in self.jobs.apply_events(record) {
             self.observe_job(&job);
         }
@@ -216,6 +217,20 @@ impl ReportBuilder {
         }
     }
 
+    /// Takes the CPUs of jobs that ended before their first sample in an interval from their last sample.
+    fn observe_last_cpus(&mut self, sample: &sched::Sample) {
+        for event in &sample.jobs {
+            let JobEvent::Ended(id, _) = event else { continue };
+            let Some(track) = self.tracks.get_mut(id.index()) else { continue };
+            if track.timeline.is_open() && track.timeline.all.is_empty() {
+                let tasks = sample.tasks.iter().filter(|task| task.job == *id);
+                let cpus: CpuSet = tasks.filter_map(|task| task.last_cpu).collect();
+                let cpus = Some(cpus).filter(|cpus| !cpus.is_empty());
+                track.timeline.set_cpus(&mut self.cpu_sets, self.at, cpus.as_ref(), false);
+            }
+        }
+    }
+
     fn observe_plan(&mut self, record: &TurnRecord<'_>) {
         let (at, plan) = (self.at, record.plan);
         let is_place = |request: &&Request| matches!(request.action, Action::Place(_));
@@ -246,7 +261,7 @@ impl ReportBuilder {
             }
             JobChange::Unmanaged(cause) => self.unmanaged(id, cause),
             JobChange::Attached(_) => self.start_attached(id),
-            JobChange::Detached(_, counters) => {
+            JobChange::Detached { counters, .. } => {
                 self.unbound.remove(id);
                 self.tracks[id.index()].detach(at, counters);
             }

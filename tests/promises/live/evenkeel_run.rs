@@ -219,6 +219,10 @@ fn a_quiet_run_that_fails_or_is_stopped_prints_one_line() {
     check("name = \"sh\"\nshell = \"exit 3\"\ncopies = 2", &[], failed);
     let stopped = "stopped at the time limit";
     check("command = [\"sleep\", \"60\"]", &["--time-limit", "200ms"], stopped);
+    let output = Dir::new().command_with_state(&["run", "-q", "--", "false"]).output();
+    let stderr = tool::text(&output.expect("it runs").stderr);
+    assert!(stderr.starts_with("evenkeel: 1 of 1 job failed (false: exit status 1)"), "{stderr}");
+    assert_eq!(stderr.lines().count(), 1, "{stderr}");
 }
 
 #[test]

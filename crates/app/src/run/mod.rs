@@ -201,7 +201,7 @@ fn publish(args: &Args, run: RunResult, dir: Option<&RunDir>) -> CommandResult {
     let written = dir.map_or(Ok(()), |dir| write_files(&report, &dir.dir));
     let shown = show(args, &report, dir, written.is_ok());
     let exited = exit_status(&report).filter(|_| args.passes_files());
-    if args.quiet && exited.is_none() && matches!(result, Err(CommandError::Reported)) {
+    if args.quiet && matches!(result, Err(CommandError::Reported)) {
         crate::print::note(failure_text(&report, dir));
     }
     match (result, exited) {

@@ -59,7 +59,7 @@ names! {
 names! {
     /// Cause for which a run stopped before all jobs had ended.
     StopCauseName {
-        Signal "signal" "SIGINT, SIGTERM or SIGHUP.";
+        Signal "signal" "A signal.";
         TimeLimit "time-limit" "The time limit (--time-limit) was reached.";
         FailedJob "failed-job" "A job failed, with --fail-fast.";
         Error "error" "The policy aborted, or a file could not be written.";

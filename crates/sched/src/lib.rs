@@ -28,6 +28,7 @@ macro_rules! named_enum {
 }
 
 mod counters;
+mod job_exit;
 mod memory;
 mod outcome;
 mod plan;
@@ -40,6 +41,7 @@ mod tiers;
 pub use counters::{
     CounterDeltas, CounterEvent, Counters, EventKind, EventSet, Measured, RawCounter,
 };
+pub use job_exit::{ExitStatus, JobEnd, JobExit};
 pub use memory::{
     ActivePageMigration, CompletedPageMigration, FailedPages, JobMemory, NodeMemory,
     PageMigrationEnd, ProcessMemory,
@@ -48,8 +50,8 @@ pub use outcome::{CauseAndDetail, Outcome, OutcomeResult, RejectCause, Rejection
 pub use plan::{Action, ActionKind, Plan, Request, Target};
 pub use reason::{Reason, ReasonCode, ReasonValue};
 pub use sample::{
-    Cause, DetachCause, ExitStatus, JobEvent, JobExit, NodeSample, NumaSettings, Sample, StopCause,
-    TaskSample, Turn, UnmanagedCause,
+    Cause, DetachCause, JobEvent, NodeSample, NumaSettings, Sample, StopCause, TaskSample, Turn,
+    UnmanagedCause,
 };
 pub use snapshot::{DomainLoads, JobState, JobView, NodeView, PerJob, Snapshot, TaskView};
 pub use system_signals::{

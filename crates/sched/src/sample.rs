@@ -8,8 +8,8 @@ use base::{Bytes, CpuId, CpuSet, JobId, Nanos, NodeId, TaskId};
 use program::Job;
 
 use crate::{
-    CompletedPageMigration, Counters, CpuTimes, LlcSample, MonGroupSample, Pressure, ProcessMemory,
-    RawCounter,
+    CompletedPageMigration, Counters, CpuTimes, JobExit, LlcSample, MonGroupSample, Pressure,
+    ProcessMemory, RawCounter,
 };
 
 /// One instant at which a policy decides. Written by the host.
@@ -135,7 +135,7 @@ named_enum! {
     /// Cause for which a run stopped before all jobs had ended.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
     StopCause {
-        /// SIGINT, SIGTERM or SIGHUP.
+        /// A signal.
         Signal "signal",
         /// The time limit of the run was reached.
         TimeLimit "time-limit",
@@ -153,69 +153,6 @@ pub enum UnmanagedCause {
     AffinityChanged(CpuSet),
     /// The kernel does not permit the change (EPERM).
     NotPermitted,
-}
-
-/// Exit of a job. Times and memory include the children that the main process waited for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct JobExit {
-    /// Exit status of the main process.
-    pub status: ExitStatus,
-    /// Whether the host terminated the job, because the workload declares it or because the run stops. Such an exit
-    /// is not a failure.
-    pub stopped_by_host: bool,
-    /// Whether the kernel OOM-killed a process of the job.
-    pub oom_killed: bool,
-    /// Whether the job is due again immediately, because it restarts until all other jobs have ended.
-    pub restarts: bool,
-    /// Time from start to exit.
-    pub wall: Nanos,
-    /// CPU time in user mode.
-    pub user: Nanos,
-    /// CPU time in kernel mode.
-    pub system: Nanos,
-    /// Largest maximum resident set size of a process of the job.
-    pub max_resident: Bytes,
-    /// Wait time (runnable and not running) of the job's tasks.
-    pub wait: Option<Nanos>,
-    /// Number of migrations of the job's tasks to another CPU.
-    pub n_migrations: Option<u64>,
-    /// Raw counters, summed over all tasks. Page faults and context switches include only the main process and the
-    /// children that it waited for (wait4(2)).
-    pub counters: Counters,
-    /// Bytes between the last-level caches and memory, from the resctrl monitoring groups of the job.
-    pub traffic: Option<Bytes>,
-    /// Number of remaining processes when the main process exited.
-    pub n_remaining: u32,
-}
-
-impl JobExit {
-    /// Returns an exit without resource usage, in which the host did not terminate the job.
-    pub fn new(status: ExitStatus, wall: Nanos) -> Self {
-        JobExit {
-            status,
-            stopped_by_host: false,
-            oom_killed: false,
-            restarts: false,
-            wall,
-            user: Nanos::ZERO,
-            system: Nanos::ZERO,
-            max_resident: Bytes::ZERO,
-            wait: None,
-            n_migrations: None,
-            counters: Counters::NONE,
-            traffic: None,
-            n_remaining: 0,
-        }
-    }
-}
-
-/// Exit status of a program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ExitStatus {
-    /// The process exited with this status.
-    Exited(i32),
-    /// A signal with this number terminated the process.
-    Signaled(i32),
 }
 
 /// Raw counters of a task, cumulative.

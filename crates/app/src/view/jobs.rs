@@ -2,8 +2,7 @@
 
 use base::{JobId, Nanos};
 use journal::{JobPhase, JobProgress};
-
-use super::progress_events::has_failed;
+use sched::JobEnd;
 
 /// State of a job as displayed. The order is the order of the sort by state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -28,9 +27,12 @@ impl JobState {
             (JobPhase::NotStarted, _) => JobState::Failed,
             (JobPhase::Detached, _) => JobState::Detached,
             (JobPhase::Ended, Some((_, exit))) if exit.restarts => JobState::Waiting,
-            (JobPhase::Ended, Some((_, exit))) if has_failed(exit) => JobState::Failed,
-            (JobPhase::Ended, Some((_, exit))) if exit.stopped_by_host => JobState::Stopped,
-            (JobPhase::Ended, _) => JobState::Done,
+            (JobPhase::Ended, Some((_, exit))) => match exit.end() {
+                JobEnd::Stopped | JobEnd::TimedOut => JobState::Stopped,
+                end if end.is_failure() => JobState::Failed,
+                _ => JobState::Done,
+            },
+            (JobPhase::Ended, None) => JobState::Done,
             (JobPhase::Waiting, _) => JobState::Waiting,
         }
     }

@@ -9,7 +9,7 @@ use report::format::seconds;
 use report::phrases::{
     action_phrase, completed_page_migration_phrase, detached_phrase, exit_phrase, unmanaged_phrase,
 };
-use sched::{Action, ExitStatus, JobEvent, JobExit, RejectCause, Rejection, Request, Target};
+use sched::{Action, JobEvent, RejectCause, Rejection, Request, Target};
 use topology::{DomainChoice, Domains, Level, Machine};
 
 use crate::print::Priority;
@@ -133,7 +133,7 @@ impl ProgressReporter {
         let because = because(record.request);
         let (kind, text) = match &record.change {
             JobChange::Ended(end) => {
-                (if has_failed(end) { "failed" } else { "end" }, exit_phrase(end))
+                (if end.end().is_failure() { "failed" } else { "end" }, exit_phrase(end))
             }
             JobChange::Unmanaged(cause) => {
                 ("unmanaged", format!("no longer placed: {}", unmanaged_phrase(cause)))
@@ -206,8 +206,4 @@ fn detail_or_cause<'a>(detail: &'a str, cause: &'a str) -> &'a str {
 
 fn because(request: Option<&Request>) -> String {
     request.map_or(String::new(), |request| format!("  because {}", request.reason))
-}
-
-pub fn has_failed(end: &JobExit) -> bool {
-    !end.stopped_by_host && end.status != ExitStatus::Exited(0)
 }

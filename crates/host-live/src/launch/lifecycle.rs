@@ -258,7 +258,7 @@ impl Lifecycle {
             supervisor.remove_group(pid);
         }
         self.free_if_done(session, job);
-        let has_failed = !exit.stopped_by_host && exit.status != ExitStatus::Exited(0);
+        let has_failed = exit.end().is_failure();
         session.report(JobEvent::Ended(job, Box::new(exit)));
         session.turn.causes.insert(Cause::Ended);
         match restarts {
@@ -397,7 +397,7 @@ fn job_exit(
             Some(ChildStatus::Exited(status)) => ExitStatus::Exited(status),
             Some(ChildStatus::Killed(signal)) => ExitStatus::Signaled(signal),
             // Another thread of evenkeel reaped the process; its status is unknown.
-            None => ExitStatus::Exited(-1),
+            None => ExitStatus::UNKNOWN,
         },
         stopped_by_host: running.exit_requested.is_some(),
         oom_killed: false,

@@ -9,7 +9,7 @@ use std::io;
 use base::{Nanos, NodeId};
 use engine::{Sink, TurnRecord};
 use program::{Ending, Job};
-use sched::{Action, ExitStatus, JobEvent, NodeSample, Outcome, OutcomeResult, Target};
+use sched::{Action, JobEvent, NodeSample, Outcome, OutcomeResult, Target};
 
 /// Metrics of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -135,9 +135,9 @@ impl MetricsRecorder {
     fn record_end(&mut self, at: Nanos, event: &JobEvent) {
         let JobEvent::Ended(job, end) = event else { return };
         self.metrics.n_migrations += end.n_migrations.unwrap_or(0);
-        let failed = !end.stopped_by_host && end.status != ExitStatus::Exited(0);
-        if failed {
-            self.record_failure(&format!("job {} failed", job.0));
+        let job_end = end.end();
+        if job_end.is_failure() {
+            self.record_failure(&format!("job {}: {job_end}", job.0));
         }
         if let Some(times) = self.metrics.jobs.get_mut(job.index()) {
             times.end = Some(at);

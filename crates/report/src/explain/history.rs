@@ -6,9 +6,7 @@ use base::{CpuSet, JobId, Nanos};
 use engine::TurnRecord;
 use journal::{Checkpoint, Header, JobChange, JobHistory, JobPhase, JobProgress, JobRecord};
 use program::Job;
-use sched::{
-    Action, ExitStatus, JobEvent, Reason, RejectCause, Rejection, Request, Sample, Target,
-};
+use sched::{Action, JobEvent, Reason, RejectCause, Rejection, Request, Sample, Target};
 
 use super::sentence::{DoneAction, ExplainedEvent, Sentence, checkpoint_text};
 use super::{EventRow, Explanation, FORMAT, JobEventKind, JobEvents};
@@ -223,7 +221,7 @@ impl Explainer {
     /// Returns the number of failed jobs; `None` if no job failed.
     pub fn failed_jobs(&self) -> Option<String> {
         let has_failed = |job: &&JobProgress| match &job.ended {
-            Some((_, exit)) => !exit.stopped_by_host && exit.status != ExitStatus::Exited(0),
+            Some((_, exit)) => exit.end().is_failure(),
             None => job.phase == JobPhase::NotStarted,
         };
         let all = self.jobs.jobs();

@@ -3,7 +3,7 @@
 use base::CpuSet;
 use journal::{JobPhase, JobProgress, RunEnd};
 use program::{Class, Ending, Job};
-use sched::{CounterDeltas, CounterEvent, Counters, ExitStatus, JobExit, NodeMemory, StopCause};
+use sched::{CounterDeltas, CounterEvent, Counters, ExitStatus, JobEnd, NodeMemory, StopCause};
 
 use super::super::ReportBuilder;
 use super::super::job_track::{JobTrack, PlacementRequest, Usage};
@@ -13,16 +13,11 @@ use crate::model::{CounterRow, JobRow, JobStateName, NodeMemoryRow, TimelineSegm
 use crate::phrases::{command_line, unmanaged_phrase};
 
 pub(super) fn rows(builder: &ReportBuilder, end: Option<&RunEnd>) -> Vec<JobRow> {
-    let has_time_limit = end.is_some_and(|end| end.stopped_by == Some(StopCause::TimeLimit));
+    let stopped_by = end.and_then(|end| end.stopped_by);
     let parts = builder.header.jobs.iter().zip(builder.jobs.jobs()).zip(&builder.tracks);
     let row = |((job, progress), track): ((&Job, &JobProgress), &JobTrack)| {
-        let row = row(builder, job, progress, track);
-        // Only a stop of the run ends such a job early.
-        let is_cut = row.state == JobStateName::Stopped && job.ending == Ending::Exit;
-        match has_time_limit && is_cut {
-            true => JobRow { state: JobStateName::TimedOut, ..row },
-            false => row,
-        }
+        let state = state(progress, job.ending, stopped_by);
+        JobRow { state, ..row(builder, job, progress, track) }
     };
     parts.map(row).collect()
 }
@@ -58,7 +53,6 @@ fn with_progress(row: JobRow, progress: &JobProgress, track: &JobTrack) -> JobRo
     };
     let all = &track.timeline.all;
     JobRow {
-        state: state(progress),
         exit_status,
         signal,
         error: progress.start_failure.as_ref().map(|(_, detail)| detail.clone()),
@@ -87,20 +81,20 @@ fn memory_row(memory: &NodeMemory) -> NodeMemoryRow {
     }
 }
 
-fn state(progress: &JobProgress) -> JobStateName {
+fn state(progress: &JobProgress, ending: Ending, stopped_by: Option<StopCause>) -> JobStateName {
     match (progress.phase, &progress.ended) {
         (JobPhase::Waiting, _) => JobStateName::Waiting,
         (JobPhase::Running, _) => JobStateName::Running,
         (JobPhase::NotStarted, _) => JobStateName::NotStarted,
         (JobPhase::Detached, _) => JobStateName::Detached,
-        (JobPhase::Ended, Some((_, JobExit { stopped_by_host: true, .. }))) => {
-            JobStateName::Stopped
-        }
-        (JobPhase::Ended, Some((_, JobExit { status: ExitStatus::Exited(0), .. }))) => {
-            JobStateName::Done
-        }
-        (JobPhase::Ended, Some((_, JobExit { oom_killed: true, .. }))) => JobStateName::OomKilled,
-        (JobPhase::Ended, _) => JobStateName::Failed,
+        (JobPhase::Ended, Some((_, exit))) => match exit.end().in_run(stopped_by, ending) {
+            JobEnd::Succeeded => JobStateName::Done,
+            JobEnd::Stopped => JobStateName::Stopped,
+            JobEnd::TimedOut => JobStateName::TimedOut,
+            JobEnd::OomKilled => JobStateName::OomKilled,
+            JobEnd::Failed(_) | JobEnd::Killed(_) | JobEnd::Lost => JobStateName::Failed,
+        },
+        (JobPhase::Ended, None) => JobStateName::Failed,
     }
 }
 

@@ -24,14 +24,14 @@ const colour = (idx) => (idx === null || idx < 0 ? "var(--faint)" : `var(--c${id
 
 /** Seconds with digits according to the length of the interval. */
 function seconds(us, span = us) {
-  const digits = span < 2e6 ? 3 : span < 60e6 ? 2 : span < 600e6 ? 1 : 0;
+  const digits = span < 2e4 ? 5 : span < 2e6 ? 3 : span < 60e6 ? 2 : span < 600e6 ? 1 : 0;
   return `${(us / 1e6).toFixed(digits)} s`;
 }
 
-/** A label of the time axis. */
+/** A label of the time axis. Below one second it has the digits of the step, so that no two labels are equal. */
 function clock(us, step) {
   const whole = Math.round(us / 1e6);
-  if (step < 1e6) return `${(us / 1e6).toFixed(step < 1e5 ? 2 : 1)} s`;
+  if (step < 1e6) return `${(us / 1e6).toFixed(Math.ceil(6 - Math.log10(Math.max(1, step))))} s`;
   if (whole < 120 && step < 60e6) return `${whole} s`;
   const two = (n) => String(n).padStart(2, "0");
   const [h, m, s] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
@@ -96,7 +96,9 @@ function scale(width, left) {
 
 /** Ticks of the time axis as [us, label]. */
 function timeTicks(wide) {
-  const step = niceTimeStep(view.to - view.from, Math.max(2, Math.floor(wide / 65)));
+  // Labels of less than 10 ms are longer.
+  const width = view.to - view.from < 1e5 ? 90 : 65;
+  const step = niceTimeStep(view.to - view.from, Math.max(2, Math.floor(wide / width)));
   const ticks = [];
   for (let at = Math.ceil(view.from / step) * step; at <= view.to + 1; at += step) {
     ticks.push([at, clock(at, step)]);
@@ -153,6 +155,11 @@ function segments(id, choose) {
   };
   for (const button of buttons) button.addEventListener("click", () => press(button.value));
   return press;
+}
+
+/** Whether a job has a text in its name, its state or its end: failed jobs are found as "failed" and "oom-killed". */
+function isFound(job, text) {
+  return [job.name, job.state, job.mark, job.ending].join(" ").toLowerCase().includes(text);
 }
 
 /** Calls back with the searched text. The fields of the timeline and of the table of jobs have one text. */

@@ -1,10 +1,10 @@
-// Load over time: one line per domain, or heat strips for many domains.
+// Load over time: one line per domain, or heat strips for many domains. A page without loads does not have this script.
 {
   const place = $("load");
   // One series is shown at a time: others have other domains or another unit.
   const legends = [...document.querySelectorAll(".load-legend")];
-  let series = data.loads[data.main_loads] ?? { unit: "", domains: [], times: [], ops: [], cpus: [] };
-  let legend = legends[data.main_loads] ?? null;
+  let series = data.loads[data.main_loads];
+  let legend = legends[data.main_loads];
   const many = () => legend.querySelector(".scale-most") !== null; // A scale of shades, or a legend of lines.
   let what = series.ops.some((row) => row.some((value) => value)) ? "ops" : "cpus";
   const unit = () => (what === "ops" ? series.unit : "CPUs busy with jobs");
@@ -170,18 +170,16 @@
     draw();
   }
 
-  if (legend !== null) {
-    segments("load-what", (value) => { what = value; draw(); });
-    $("load-what").querySelectorAll("button").forEach((button) => button.setAttribute("aria-pressed", String(button.value === what)));
-    const choice = $("load-series");
-    if (choice) {
-      choice.value = String(data.main_loads);
-      choice.addEventListener("change", () => choose(+choice.value));
-    }
-    view.listeners.push(draw);
-    let width = 0;
-    new ResizeObserver(() => { if (place.clientWidth !== width) { width = place.clientWidth; draw(); } }).observe(place);
-    selectable(place, left);
-    choose(data.main_loads);
+  segments("load-what", (value) => { what = value; draw(); });
+  $("load-what").querySelectorAll("button").forEach((button) => button.setAttribute("aria-pressed", String(button.value === what)));
+  const choice = $("load-series");
+  if (choice) {
+    choice.value = String(data.main_loads);
+    choice.addEventListener("change", () => choose(+choice.value));
   }
+  view.listeners.push(draw);
+  let width = 0;
+  new ResizeObserver(() => { if (place.clientWidth !== width) { width = place.clientWidth; draw(); } }).observe(place);
+  selectable(place, left);
+  choose(data.main_loads);
 }

@@ -21,13 +21,10 @@ use charts::{loads, timeline};
 use data::ChartData;
 
 /// Scripts of the page, in the order of their dependencies.
-const SCRIPTS: [&str; 5] = [
-    page::PAGE_SCRIPT,
-    include_str!("select.js"),
-    include_str!("timeline.js"),
-    include_str!("loads.js"),
-    page::TABLE_SCRIPT,
-];
+const SCRIPTS: [&str; 4] =
+    [page::PAGE_SCRIPT, include_str!("select.js"), include_str!("timeline.js"), page::TABLE_SCRIPT];
+/// Draws the loads; only in a page with loads.
+const LOADS_SCRIPT: &str = include_str!("loads.js");
 
 impl Report {
     /// Returns the page as one HTML document.
@@ -35,6 +32,8 @@ impl Report {
         let data = ChartData::new(self);
         let json = base::json::to_line(&data);
         let json = json.expect("numbers, strings and lists always have a JSON form");
+        let of_loads = (!self.loads.is_empty()).then_some(LOADS_SCRIPT);
+        let scripts: Vec<&str> = SCRIPTS.into_iter().chain(of_loads).collect();
         let mut links = links(&[
             ("timeline", "Timeline"),
             ("loads", "Load"),
@@ -48,7 +47,7 @@ impl Report {
         let (tool, run) = (escape(&self.tool), escape(&self.run.id));
         let document = Document {
             title: format!("{} under {}", self.run.workload, self.run.policy),
-            scripts: Some((&SCRIPTS, &json)),
+            scripts: Some((&scripts, &json)),
             links,
             sections: vec![
                 head::head(self),

@@ -4,7 +4,7 @@ use base::Nanos;
 use engine::Sink;
 use expect_test::expect_file;
 use journal::{Header, RunEnd, RunStatus};
-use report::{Report, ReportBuilder};
+use report::{JobStateName, Report, ReportBuilder};
 use sched::ExitStatus;
 
 use crate::journals::play;
@@ -115,6 +115,38 @@ fn the_page_is_self_contained() {
         assert!(found.iter().all(harmless), "{found:?}");
     }
     assert!(html.contains("default-src 'none'"));
+}
+
+/// Without loads the page has no element that the script of the loads needs.
+#[test]
+fn a_run_that_ended_before_the_first_sample_has_a_page_without_the_script_of_the_loads() {
+    let report = Report { loads: Vec::new(), ..from_fixture() };
+    let script = "place.addEventListener";
+    assert!(from_fixture().to_html().contains(script));
+    let html = report.to_html();
+    assert!(!html.contains(script) && html.contains("No load was recorded"));
+}
+
+#[test]
+fn the_page_begins_with_the_result_and_marks_each_job_that_failed_or_timed_out() {
+    let mut report = from_fixture();
+    let states = [JobStateName::OomKilled, JobStateName::TimedOut, JobStateName::Done];
+    for (job, state) in report.jobs.iter_mut().zip(states) {
+        job.state = state;
+    }
+    report.totals.n_oom_killed = 1;
+    let html = report.to_html();
+    let (_, result) = html.split_once("<p class=\"answer bad\">").expect("a result");
+    let (first, rest) = result.split_once("</p>").expect("one paragraph");
+    assert!(first.contains("1 of 6 jobs failed") && rest.contains("class=\"tiles\""), "{first}");
+    assert!(html.contains("1 failed (1 OOM-killed)"), "the tile of the jobs");
+    for job in [
+        "\"state\":\"oom-killed\",\"mark\":\"failed\"",
+        "\"state\":\"timed-out\",\"mark\":\"timed out\"",
+        "\"state\":\"done\",\"mark\":null",
+    ] {
+        assert!(html.contains(job), "{job}");
+    }
 }
 
 #[test]

@@ -195,6 +195,7 @@ fn the_printed_command_repeats_a_simulated_run_exactly() {
     };
     let one = read("one");
     let command = one["run"]["command"].as_str().expect("a command");
+    assert!(dir.read("one/report.html").contains(&format!("<code>{command}</code>")));
     let words: Vec<&str> = command.split(' ').skip(1).collect();
     dir.success(&[&words[..], &["-q", "--out", "two"]].concat());
     assert_eq!(one, read("two"));
@@ -270,6 +271,7 @@ fn identical_runs_of_all_seeds_have_no_verdict() {
         "{text}"
     );
     let repeated = comparison["setting"]["command"].as_str().expect("a command");
+    assert!(dir.read("out/compare.html").contains(&format!("<code>{repeated}</code>")));
     assert_eq!(
         repeated,
         "evenkeel compare --policies linux,dfs --seeds 10 --machine m.toml --variation off w.toml"

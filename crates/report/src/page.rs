@@ -126,6 +126,15 @@ pub(crate) fn callout(class: &str, head: &str, text: &str) -> String {
     format!("<div class=\"callout {class}\"><b>{head}</b><span>{text}</span></div>\n")
 }
 
+/// Returns the command that repeats the result of the page, if it is known.
+pub(crate) fn repeat_command(command: Option<&str>) -> String {
+    let line = |command| {
+        let command = escape(command);
+        format!("<p class=\"repeat\"><span>Repeat with</span> <code>{command}</code></p>\n")
+    };
+    command.map_or(String::new(), line)
+}
+
 /// Returns a list of labels with texts.
 pub(crate) fn facts<L: AsRef<str>, T: AsRef<str>>(facts: &[(L, T)]) -> String {
     let fact = |(label, text): &(L, T)| {

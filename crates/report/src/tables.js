@@ -27,7 +27,8 @@ onSearch((text) => {
   body.querySelectorAll("tr.detail").forEach((row) => row.remove());
   let shown = 0;
   for (const row of body.rows) {
-    const hit = row.textContent.toLowerCase().includes(text);
+    const job = data.jobs[+row.querySelector("button[data-job]").dataset.job];
+    const hit = row.textContent.toLowerCase().includes(text) || isFound(job, text);
     row.classList.toggle("hidden", !hit);
     shown += hit;
   }

@@ -326,7 +326,10 @@ fn publish(
         let none = WindowMeter::new(WindowPlan::default(), Sampling::default());
         let meter = traced.map_or(&none, |traced| &traced.meter);
         let (windows, pattern) = (meter.windows(), meter.access_pattern());
-        write(page, report::profile::page(profile, windows, pattern, &notes.notes))?;
+        let command = crate::repeat::command_line();
+        let html =
+            report::profile::page(profile, windows, pattern, &notes.notes, command.as_deref());
+        write(page, html)?;
     }
     let result = ProfileOutput { profile, traced, notes, output, page: page.as_deref() };
     let text = if args.json { result.json()? } else { result.text() };

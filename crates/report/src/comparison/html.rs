@@ -11,7 +11,7 @@ use crate::chart;
 use crate::format::{self, ABSENT, bytes, count, counted, fixed, four_digits, or_absent, percent};
 use crate::page::{
     Document, NO_DATA, PAGE_SCRIPT, TABLE_SCRIPT, callout, card, chip, escape, facts, hero, links,
-    verdict,
+    repeat_command, verdict,
 };
 use crate::table::Align::{Left, Right};
 use crate::table::{RecordColumn, ReportTable, TableCell};
@@ -102,7 +102,9 @@ fn head(all: &Comparison) -> String {
         counted(setting.seeds.len(), "seed")
     );
     let notes: String = all.notes.iter().map(|note| callout("warn", "Note", note)).collect();
-    hero("Comparison", &heading, &chips.concat(), &format!("{}\n{notes}", answer(all)))
+    let repeat = repeat_command(setting.command.as_deref());
+    let content = format!("{}\n{notes}{repeat}", answer(all));
+    hero("Comparison", &heading, &chips.concat(), &content)
 }
 
 /// Returns the answer, and below it the verdict on each policy over all workloads, the fastest first.

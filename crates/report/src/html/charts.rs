@@ -22,7 +22,8 @@ pub(super) fn timeline(report: &Report, data: &ChartData) -> String {
     let moved = if report.run.replay_of.is_some() { "requested move" } else { "moved by evenkeel" };
     let glyphs = format!(
         "<li><svg class=\"glyph\" viewBox=\"0 0 14 14\"><path class=\"mark-move\" d=\"M7 .500l6 6.500l-6 6.500l-6-6.500z\"/></svg>{moved}</li>\
-                  <li><svg class=\"glyph\" viewBox=\"0 0 14 14\"><path class=\"mark-bad\" d=\"M3 3l8 8m0-8l-8 8\"/></svg>failed</li>\
+                  <li><svg class=\"glyph\" viewBox=\"0 0 14 14\"><path class=\"mark-bad\" d=\"M3 3l8 8m0-8l-8 8\"/></svg>failed or OOM-killed</li>\
+                  <li><svg class=\"glyph\" viewBox=\"0 0 14 14\"><path class=\"mark-limit\" d=\"M1.500 1.500h11l-11 11h11z\"/></svg>timed out</li>\
                   <li><svg class=\"glyph\" viewBox=\"0 0 14 14\"><rect class=\"mark-stop\" x=\"2\" y=\"2\" width=\"10\" height=\"10\" rx=\"1.500\"/></svg>stopped by evenkeel</li>"
     );
     let n_jobs = counted(report.jobs.len(), "job");

@@ -7,7 +7,7 @@ use base::CpuSet;
 use serde::Serialize;
 
 use super::facts;
-use crate::model::{JobRow, LoadPoint, LoadSeries, MoveRow, Report};
+use crate::model::{JobRow, JobStateName, LoadPoint, LoadSeries, MoveRow, Report};
 use crate::text::reason_of_move;
 
 #[derive(Serialize)]
@@ -46,6 +46,8 @@ struct ChartCpuSet {
 struct ChartJob {
     name: String,
     state: &'static str,
+    /// Kind of the mark at the end of the job.
+    mark: Option<&'static str>,
     due: u64,
     ended: Option<u64>,
     ending: String,
@@ -180,6 +182,7 @@ fn job_of(job: &JobRow, moves: Vec<usize>, sets: &mut CpuSetTable) -> ChartJob {
     ChartJob {
         name: job.name.clone(),
         state: job.state.name(),
+        mark: end_mark(job.state),
         due: us(job.due_ns),
         ended: job.ended_ns.map(us),
         ending: facts::ending(job),
@@ -188,6 +191,19 @@ fn job_of(job: &JobRow, moves: Vec<usize>, sets: &mut CpuSetTable) -> ChartJob {
         segments: segments.collect(),
         moves,
         facts: facts::of_job(job),
+    }
+}
+
+/// Returns the kind of the mark of a job that did not end by itself with status 0.
+fn end_mark(state: JobStateName) -> Option<&'static str> {
+    match state {
+        JobStateName::Failed | JobStateName::OomKilled | JobStateName::NotStarted => Some("failed"),
+        JobStateName::TimedOut => Some("timed out"),
+        JobStateName::Stopped => Some("stopped"),
+        JobStateName::Waiting
+        | JobStateName::Running
+        | JobStateName::Done
+        | JobStateName::Detached => None,
     }
 }
 

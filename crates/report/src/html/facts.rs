@@ -13,7 +13,9 @@ pub(crate) fn ending(job: &JobRow) -> String {
         (JobStateName::NotStarted, ..) => {
             format!("could not be started: {}", job.error.as_deref().unwrap_or("unknown reason"))
         }
-        (JobStateName::Stopped, ..) => format!("ended by evenkeel{when}"),
+        (JobStateName::OomKilled, ..) => format!("OOM-killed{when}"),
+        (JobStateName::TimedOut, ..) => format!("timed out: stopped by the time limit{when}"),
+        (JobStateName::Stopped, ..) => format!("stopped by evenkeel{when}"),
         (state, ..) => format!("{}{when}", state.name()),
     }
 }

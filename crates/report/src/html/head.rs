@@ -3,32 +3,36 @@
 use super::tables::sentence;
 use crate::format::{bytes, count, counted, duration, percent, started};
 use crate::model::{Report, Run, RunStatusName};
-use crate::page::{callout, chip, escape, hero, tile};
-use crate::text::{machine_parts, spec};
+use crate::page::{callout, chip, escape, hero, repeat_command, tile};
+use crate::text::{counts_by_state, machine_parts, spec};
 
 pub(super) fn head(report: &Report) -> String {
     let run = &report.run;
+    let (class, status) = status(report);
     let chips = [
-        status_chip(report),
+        format!("<li class=\"chip {class}\">{status}</li>"),
         chip("policy", spec(run)),
         chip("seed", &run.seed.to_string()),
         chip("started", &started(run.started_unix_s)),
         chip("on", &machine_parts(report).join(", ")),
     ];
     let kind = if run.host == "watch" { "Processes managed by run" } else { "Run" };
-    let content = format!("{}\n{}", tiles(report), callouts(report));
+    let repeat = repeat_command(run.command.as_deref());
+    let result = escape(&sentence(&run.result));
+    let answer = format!("<p class=\"answer {class}\">{result}</p>");
+    let content = format!("{answer}\n{}\n{}{repeat}", tiles(report), callouts(report));
     hero(&format!("{kind} {}", run.id), &run.workload, &chips.concat(), &content)
 }
 
-fn status_chip(report: &Report) -> String {
-    let (class, text) = match report.run.status {
+/// Returns the class of the result in the styles, and the status of the run.
+fn status(report: &Report) -> (&'static str, &'static str) {
+    match report.run.status {
         Some(RunStatusName::Finished) if !report.all_well() => ("bad", "jobs failed"),
         Some(RunStatusName::Finished) => ("good", "finished"),
         Some(RunStatusName::Interrupted) => ("warn", "interrupted"),
         Some(RunStatusName::Failed) => ("bad", "failed"),
         None => ("warn", "end not recorded"),
-    };
-    format!("<li class=\"chip {class}\">{text}</li>")
+    }
 }
 
 /// Returns a value with its units in small type: `10 min 52 s`, `1 234`.
@@ -104,20 +108,16 @@ fn moves_tile(report: &Report) -> String {
 /// Draws the number of jobs per state, as a bar and as text.
 fn jobs_by_state(report: &Report) -> String {
     let totals = &report.totals;
-    let states = [
-        (totals.n_done, "done", "good"),
-        (totals.n_failed, "failed", "bad"),
-        (totals.n_timed_out, "timed out", "warn"),
-        (totals.n_stopped, "stopped", "warn"),
-        (totals.n_unfinished, "unfinished", "faint"),
-        (totals.n_attached(), "attached", "faint"),
-    ];
-    let present = states.into_iter().filter(|(n, ..)| *n != 0);
-    let bars: String = present
-        .clone()
-        .map(|(n, _, colour)| format!("<i style=\"flex:{n};background:var(--{colour})\"></i>"))
-        .collect();
-    let words: Vec<String> = present.map(|(n, word, _)| format!("{} {word}", count(n))).collect();
+    let states = counts_by_state(totals);
+    let bar = |(n, _, colour): &(u64, String, &str)| {
+        format!("<i style=\"flex:{n};background:var(--{colour})\"></i>")
+    };
+    let bars: String = states.iter().map(bar).collect();
+    let words: Vec<String> =
+        states.iter().map(|(n, word, _)| format!("{} {word}", count(*n))).collect();
+    if words.is_empty() {
+        return "the run has no job".to_owned();
+    }
     let concurrent = format!("{} concurrently", count(totals.n_running_max));
     format!("<span class=\"split\">{bars}</span>{}; at most {concurrent}", words.join(", "))
 }

@@ -35,9 +35,9 @@ pub(super) fn jobs(report: &Report) -> String {
 fn state_cell(job: &JobRow) -> TableCell {
     let class = match job.state {
         JobStateName::Done | JobStateName::Detached => "done",
-        JobStateName::Failed | JobStateName::OomKilled => "failed",
-        JobStateName::NotStarted => "not-started",
-        JobStateName::Stopped | JobStateName::TimedOut => "stopped",
+        JobStateName::Failed | JobStateName::OomKilled | JobStateName::NotStarted => "failed",
+        JobStateName::TimedOut => "timed-out",
+        JobStateName::Stopped => "stopped",
         JobStateName::Running => "running",
         JobStateName::Waiting => "waiting",
     };

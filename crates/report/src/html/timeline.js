@@ -32,16 +32,14 @@
   };
 
   /** The indexes of the jobs that match the search. */
-  const found = () => data.jobs.map((job, idx) => idx)
-    .filter((idx) => `${data.jobs[idx].name} ${data.jobs[idx].state}`.toLowerCase().includes(search));
+  const found = () => data.jobs.map((job, idx) => idx).filter((idx) => isFound(data.jobs[idx], search));
 
   const barsOf = (idx) => data.jobs[idx].segments.map(([from, to, set, bound]) => ({ from, to, set, bound, job: idx }));
   const domainColour = (set) => (set === null ? "var(--faint)" : colour(setDomains[set]));
 
+  /** A job that did not end by itself with status 0 has a mark at its end, or at its due time if it never started. */
   function endMarks(job, idx) {
-    if (job.state === "not-started") return [{ at: job.due, kind: "failed", job: idx }];
-    const isMarked = ["failed", "stopped"].includes(job.state) && job.ended !== null;
-    return isMarked ? [{ at: job.ended, kind: job.state, job: idx }] : [];
+    return job.mark ? [{ at: job.ended ?? job.due, kind: job.mark, job: idx }] : [];
   }
 
   /** A lane per job: its segments, and marks for moves and failures. */
@@ -183,6 +181,8 @@
     let shape;
     if (mark.kind === "move") {
       shape = svg("path", { class: "mark-move", d: `M${px} ${y - 6.5}l6 6.5l-6 6.5l-6-6.5z` });
+    } else if (mark.kind === "timed out") {
+      shape = svg("path", { class: "mark-limit", d: `M${px - 5.5} ${y - 5.5}h11l-11 11h11z` });
     } else if (mark.kind === "stopped") {
       shape = svg("rect", { class: "mark-stop", x: px - 5, y: y - 5, width: 10, height: 10, rx: 1.5 });
     } else {

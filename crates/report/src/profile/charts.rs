@@ -193,7 +193,13 @@ mod tests {
             phases,
             ..program::Profile::default()
         };
-        super::super::page(&profile, meter.windows(), meter.access_pattern(), &["<i>".to_owned()])
+        super::super::page(
+            &profile,
+            meter.windows(),
+            meter.access_pattern(),
+            &["<i>".to_owned()],
+            Some("profile -- '<i>'"),
+        )
     }
 
     #[test]

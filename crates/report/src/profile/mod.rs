@@ -14,21 +14,24 @@ use program::profile::{Phase, ProfileValue};
 
 use crate::chart;
 use crate::format::{ABSENT, fixed, or_absent, percent};
-use crate::page::{Document, callout, card, escape, hero, tile};
+use crate::page::{Document, callout, card, escape, hero, repeat_command, tile};
 use crate::table::{Align, ReportTable};
 
-/// Returns the page as one HTML document. `notes` are sentences that qualify the values.
+/// Returns the page as one HTML document. `notes` are sentences that qualify the values, `command` repeats the
+/// measurement.
 pub fn page(
     profile: &Profile,
     windows: &[Window],
     pattern: &AccessPattern,
     notes: &[String],
+    command: Option<&str>,
 ) -> String {
+    let repeat = repeat_command(command);
     let document = Document {
         title: format!("{} · profile", profile.name),
         styles: &[chart::CSS],
         sections: vec![
-            head(profile, windows, pattern, notes),
+            head(profile, windows, pattern, notes) + &repeat,
             card("misses", "Misses over cache size", MISSES_LEAD, &charts::misses(profile)),
             card("pattern", "Access pattern", &pattern_lead(pattern), &charts::pattern(pattern)),
             card("windows", "Lines by window", WINDOWS_LEAD, &charts::lines_by_window(windows)),

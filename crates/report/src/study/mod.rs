@@ -14,7 +14,9 @@ mod values;
 pub use model::*;
 
 use crate::chart;
-use crate::page::{Document, NO_DATA, PAGE_SCRIPT, callout, card, escape, facts, hero, verdict};
+use crate::page::{
+    Document, NO_DATA, PAGE_SCRIPT, callout, card, escape, facts, hero, repeat_command, verdict,
+};
 use crate::table::Align::{self, Left, Right};
 use crate::table::{ReportTable, TableCell};
 use base::counted_noun;
@@ -70,7 +72,6 @@ impl StudyResult {
             links: self.experiments.iter().map(link).collect(),
             sections: std::iter::once(self.head()).chain(experiments).collect(),
             footer: facts(&[
-                ("Command", self.command.clone()),
                 ("Version", format!("evenkeel {}", self.tool)),
                 ("Machines, simulated", self.machines.join(", ")),
             ]),
@@ -96,7 +97,8 @@ impl StudyResult {
         let rows: String = self.experiments.iter().map(verdict_counts).collect();
         let content = format!("{interrupted}<ul class=\"findings\">\n{rows}</ul>");
         let source = format!("<p class=\"lead\">{}</p>", escape(&self.source));
-        hero("Published and reproduced values", &self.study, &chips, &format!("{source}{content}"))
+        let content = format!("{source}{content}{}", repeat_command(Some(&self.command)));
+        hero("Published and reproduced values", &self.study, &chips, &content)
     }
 }
 
@@ -221,7 +223,7 @@ mod tests {
         );
         assert!(html.contains("wl&lt;1&gt;") && html.contains("it &lt;gains&gt;"));
         assert!(!html.contains("<gains>"));
-        assert!(html.contains("<dt>Command</dt><dd>evenkeel reproduce &lt;dfs&gt;</dd>"));
+        assert!(html.contains("<code>evenkeel reproduce &lt;dfs&gt;</code>"));
         assert!(html.contains("not run: fig-2"));
     }
 

@@ -8,7 +8,7 @@ mod sections;
 use base::counted_noun;
 
 use crate::format::{ABSENT, bytes, count, counted, duration, percent, seconds, started};
-use crate::model::{JobRow, JobStateName, NoteKind, NoteRow, Report, Run};
+use crate::model::{JobRow, JobStateName, NoteKind, NoteRow, Report, Run, Totals};
 use crate::table::{Align, ReportTable, fold, fold_command};
 use sections::{counters, memory, moves};
 pub(crate) use sections::{narrowed, reason_of_move, repetitions};
@@ -125,22 +125,35 @@ pub(crate) fn machine_parts(report: &Report) -> Vec<String> {
 
 fn job_counts(report: &Report) -> String {
     let totals = &report.totals;
+    let states: Vec<String> =
+        counts_by_state(totals).into_iter().map(|(n, state, _)| format!("{n} {state}")).collect();
+    match states.is_empty() {
+        true => "none".to_owned(),
+        false => format!(
+            "{}: {}; at most {} concurrently",
+            count(totals.n_jobs),
+            states.join(", "),
+            totals.n_running_max
+        ),
+    }
+}
+
+/// Returns the number of jobs in each state that occurs, with the name and the colour of the state.
+pub(crate) fn counts_by_state(totals: &Totals) -> Vec<(u64, String, &'static str)> {
     let failed = match totals.n_oom_killed {
         0 => "failed".to_owned(),
         n => format!("failed ({} OOM-killed)", count(n)),
     };
     let states = [
-        (totals.n_done, "done"),
-        (totals.n_failed, failed.as_str()),
-        (totals.n_timed_out, "timed out"),
-        (totals.n_stopped, "stopped"),
-        (totals.n_unfinished, "unfinished"),
-        (totals.n_attached(), "attached"),
+        (totals.n_done, "done", "good"),
+        (totals.n_failed, failed.as_str(), "bad"),
+        (totals.n_timed_out, "timed out", "warn"),
+        (totals.n_stopped, "stopped", "warn"),
+        (totals.n_unfinished, "unfinished", "faint"),
+        (totals.n_attached(), "attached", "faint"),
     ];
-    let states = states.into_iter().filter(|(n, _)| *n != 0);
-    let states: Vec<String> = states.map(|(n, state)| format!("{n} {state}")).collect();
-    let concurrent = format!("at most {} concurrently", totals.n_running_max);
-    format!("{}: {}; {concurrent}", count(totals.n_jobs), states.join(", "))
+    let present = states.into_iter().filter(|(n, ..)| *n != 0);
+    present.map(|(n, state, colour)| (n, state.to_owned(), colour)).collect()
 }
 
 fn move_counts(report: &Report) -> String {

@@ -277,3 +277,37 @@ fn identical_runs_of_all_seeds_have_no_verdict() {
         "evenkeel compare --policies linux,dfs --seeds 10 --machine m.toml --variation off w.toml"
     );
 }
+
+#[test]
+fn the_page_of_a_run_shows_the_run_of_the_same_command_under_linux() {
+    let dir = Dir::with(&FILES);
+    let run = |policy: &str, seed: &str, out: &str| {
+        let args = ["run", "w.toml", "--host=sim", "--machine", "m.toml", "-p", policy];
+        dir.success(&[&args[..], &["--seed", seed, "--out", out]].concat())
+    };
+    let read = |out: &str| -> Value {
+        serde_json::from_str(&dir.read(&format!("{out}/report.json"))).expect("JSON")
+    };
+    run("linux", "1", "other-seed");
+    assert_eq!(read("other-seed")["linux"], Value::Null, "a run under linux");
+    run("dino", "0", "alone");
+    assert_eq!(read("alone")["linux"], Value::Null, "the run under linux has another seed");
+    assert!(!dir.read("alone/report.html").contains("id=\"linux\""));
+
+    run("linux", "0", "a");
+    let text = run("dino", "0", "b");
+    let (a, b) = (read("a"), read("b"));
+    assert_eq!((&b["linux"]["path"], &b["linux"]["has_page"]), (&"../a".into(), &true.into()));
+    assert_eq!(b["linux"]["makespan_ns"], a["run"]["makespan_ns"]);
+    assert_eq!(b["jobs"][2]["linux_wall_ns"], a["jobs"][2]["wall_ns"]);
+    let page = dir.read("b/report.html");
+    let section = page.split("<section").find(|part| part.contains("id=\"linux\""));
+    let section = section.expect("a section");
+    assert!(section.contains("<a href=\"../a/report.html\">../a</a>"), "{section}");
+    assert_eq!(section.matches("class=\"bar plain\"").count(), 2, "two makespans");
+    assert_eq!(section.matches("<tr><th scope=\"row\"").count(), 2 + 6, "and a row per job");
+    assert!(on_one_line(&text).contains("; under linux "), "{text}");
+    let again: Value =
+        serde_json::from_str(&dir.success(&["report", "b", "--json"])).expect("JSON");
+    assert_eq!(again, b, "the report of the journal is the report of the run");
+}

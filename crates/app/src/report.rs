@@ -1,7 +1,7 @@
 //! `evenkeel report`: the report of a run, from its journal.
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use files::OutputDir;
 use report::Report;
@@ -28,10 +28,15 @@ pub struct Args {
 
 pub fn main(args: &Args) -> CommandResult {
     let recording = input::journal(&args.journal)?;
-    let report = report::from_journal(recording).or_usage_error()?;
-    if let Some(dir) = &args.out {
-        let dir = output::create_dir(dir, args.foreign).or_usage_error()?;
-        write_files(&report, &dir).or_usage_error()?;
+    let mut report = report::from_journal(recording).or_usage_error()?;
+    let run_dir = if args.journal.is_dir() { Some(&*args.journal) } else { args.journal.parent() };
+    let run_dir = run_dir.filter(|dir| *dir != Path::new("")).unwrap_or(Path::new("."));
+    let out = args.out.as_deref().map(|dir| output::create_dir(dir, args.foreign));
+    let out = out.transpose().or_usage_error()?;
+    let page_dir = out.as_ref().map_or(run_dir, OutputDir::path);
+    crate::linux_run::add(&mut report, run_dir, page_dir);
+    if let Some(dir) = &out {
+        write_files(&report, dir).or_usage_error()?;
     }
     let mut out = crate::print::stdout();
     match args.json {

@@ -9,6 +9,7 @@ record! {
         tool: String, "Version", Plain, "Version of evenkeel that ran the jobs.";
         run: Run, "Run", Plain, "The run as a whole.";
         totals: Totals, "Totals", Plain, "Sums over all jobs.";
+        linux: Option<LinuxRun>, "Under linux", Plain, "The newest run of the same command under the policy linux, if its directory is beside the directory of this run; absent in a report of a run under linux.";
         machine: MachineSummary, "Machine", Plain, "The machine at the start of the run.";
         jobs: Vec<JobRow>, "Jobs", Plain, "All jobs of the workload, in start order.";
         moves: Vec<MoveRow>, "Moves", Plain, "Moves of running jobs, in order; at most the last 4096. In a replay: the moves that the policy requested, none of which was carried out.";
@@ -30,6 +31,7 @@ record! {
         seed: u64, "Seed", Plain, "Seed of all random choices.";
         started_unix_s: u64, "Started", UnixSeconds, "Wall clock at the start; 0 in a simulated run.";
         wall_ns: u64, "Wall time", Nanos, "Time from the start to the end of the run, or to the last recorded turn.";
+        makespan_ns: Option<u64>, "Makespan", Nanos, "From the first start of a job to the last end of a job; absent if no job ended.";
         status: Option<RunStatusName>, "Status", Plain, "Status at the end of the run; absent if evenkeel was killed or still runs.";
         stopped_by: Option<StopCauseName>, "Stopped by", Plain, "Why the run stopped before all jobs had ended.";
         result: String, "Result", Plain, "The result of the run and of its jobs, in one sentence.";
@@ -92,6 +94,18 @@ record! {
 }
 
 record! {
+    /// The run of the same command under the policy linux. One run under each policy is one observation, without a
+    /// confidence interval.
+    LinuxRun {
+        path: String, "Directory", Plain, "Directory of the run, relative to the directory of this report if both are in the same directory.";
+        has_page: bool, "Page", Plain, "Whether the directory contains report.html.";
+        started_unix_s: u64, "Started", UnixSeconds, "Wall clock at the start; 0 in a simulated run.";
+        result: String, "Result", Plain, "The result of the run and of its jobs, in one sentence.";
+        makespan_ns: Option<u64>, "Makespan", Nanos, "Makespan of the run; absent if no job ended.";
+    }
+}
+
+record! {
     /// The machine at the start of the run.
     MachineSummary {
         name: String, "Machine", Plain, "Name of the machine.";
@@ -133,6 +147,7 @@ record! {
         started_ns: Option<u64>, "Start", Nanos, "Time of the first start.";
         ended_ns: Option<u64>, "End", Nanos, "Time of the last end.";
         wall_ns: Option<u64>, "Wall", Nanos, "From the exec of the program to its exit. `started_ns` and `ended_ns` are times of turns: the wall time of a short job is shorter than the difference of these times.";
+        linux_wall_ns: Option<u64>, "Wall under linux", Nanos, "Wall time of the job in the run under the policy linux; absent without such a run, and if the job failed or restarted in it.";
         user_ns: Option<u64>, "User", Nanos, "CPU time in user mode.";
         system_ns: Option<u64>, "System", Nanos, "CPU time in kernel mode.";
         wait_ns: Option<u64>, "Wait time", Nanos, "Wait time (runnable but not running) of the sampled tasks of the job, from their fork on.";

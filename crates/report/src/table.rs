@@ -390,7 +390,7 @@ pub fn fold_command(command: &str, width: usize, head: &str) -> String {
 }
 
 /// Divides a command at the spaces outside of single quotes.
-fn shell_words(command: &str) -> Vec<&str> {
+pub fn shell_words(command: &str) -> Vec<&str> {
     let (mut is_quoted, mut is_escaped) = (false, false);
     let is_end = |c: char| {
         let was_escaped = is_escaped;

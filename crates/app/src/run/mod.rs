@@ -197,7 +197,10 @@ pub fn main(args: &Args) -> CommandResult {
 /// Writes and prints the report, even after an error. A full disk does not prevent the printed report. The command
 /// fails with the first error.
 fn publish(args: &Args, run: RunResult, dir: Option<&RunDir>) -> CommandResult {
-    let RunResult { report, result, has_journal } = run;
+    let RunResult { mut report, result, has_journal } = run;
+    if let Some(dir) = dir {
+        crate::linux_run::add(&mut report, dir.dir.path(), dir.dir.path());
+    }
     let written = dir.map_or(Ok(()), |dir| write_files(&report, &dir.dir));
     let shown = show(args, &report, dir, written.is_ok());
     let exited = exit_status(&report).filter(|_| args.passes_files());

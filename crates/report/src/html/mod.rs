@@ -12,8 +12,10 @@ mod charts;
 mod data;
 mod facts;
 mod head;
+mod linux_run;
 mod tables;
 
+use crate::chart;
 use crate::format::{bytes, count};
 use crate::model::Report;
 use crate::page::{self, Document, card, card_with_header, count_badge, empty, escape, links};
@@ -40,6 +42,9 @@ impl Report {
             ("moves", "Moves"),
             ("jobs", "Jobs"),
         ]);
+        if self.linux.is_some() {
+            links.insert(0, ("linux".to_owned(), "Under linux".to_owned()));
+        }
         if !self.rejections.is_empty() {
             links.push(("rejections".to_owned(), "Rejections".to_owned()));
         }
@@ -47,10 +52,12 @@ impl Report {
         let (tool, run) = (escape(&self.tool), escape(&self.run.id));
         let document = Document {
             title: format!("{} under {}", self.run.workload, self.run.policy),
+            styles: &[chart::CSS],
             scripts: Some((&scripts, &json)),
             links,
             sections: vec![
                 head::head(self),
+                linux_run::section(self),
                 timeline(self, &data),
                 loads(self),
                 moves(self),

@@ -8,7 +8,7 @@ mod sections;
 use base::counted_noun;
 
 use crate::format::{ABSENT, bytes, count, counted, duration, percent, seconds, started};
-use crate::model::{JobRow, JobStateName, NoteKind, NoteRow, Report, Run, Totals};
+use crate::model::{JobRow, JobStateName, LinuxRun, NoteKind, NoteRow, Report, Run, Totals};
 use crate::table::{Align, ReportTable, fold, fold_command};
 use sections::{counters, memory, moves};
 pub(crate) use sections::{narrowed, reason_of_move, repetitions};
@@ -69,6 +69,9 @@ fn head(report: &Report, width: usize) -> String {
         ("jobs", job_counts(report)),
         ("moves", move_counts(report)),
     ];
+    if let Some((makespan, linux)) = run.makespan_ns.zip(report.linux.as_ref()) {
+        lines.push(("makespan", under_linux(makespan, linux)));
+    }
     if let Some(text) = &run.signal_tier_text {
         let tier = run.signal_tier.as_deref().unwrap_or(ABSENT);
         lines.push(("loads", format!("{tier}: {text}")));
@@ -91,6 +94,13 @@ fn head(report: &Report, width: usize) -> String {
     let head: String = lines.into_iter().map(line).collect();
     let repeat = run.command.as_ref().map(|command| fold_command(command, width, "repeat    "));
     head + &repeat.unwrap_or_default()
+}
+
+/// Returns the makespan with that of the run under linux.
+fn under_linux(makespan: u64, linux: &LinuxRun) -> String {
+    let of_linux = linux.makespan_ns.map_or(linux.result.clone(), duration);
+    let (own, path) = (duration(makespan), &linux.path);
+    format!("{own}; under linux {of_linux} ({path}); one run each, so without an interval")
 }
 
 /// Returns the policy with its parameters, or only its name if the parameters are unknown.

@@ -28,7 +28,8 @@ pub(super) fn report(builder: &ReportBuilder, end: Option<&RunEnd>) -> Report {
     Report {
         format: crate::FORMAT,
         tool: header.tool.clone(),
-        run: Run { result, ..run },
+        run: Run { result, makespan_ns: makespan(&jobs), ..run },
+        linux: None,
         totals,
         machine: machine(&header.machine),
         jobs,
@@ -77,6 +78,7 @@ fn run(builder: &ReportBuilder, end: Option<&RunEnd>) -> Run {
         seed: header.seed,
         started_unix_s: header.started_unix_s,
         wall_ns: wall.0,
+        makespan_ns: None,
         status: end.map(|end| status_word(end.status)),
         stopped_by: end.and_then(|end| end.stopped_by).map(stop_cause),
         result: String::new(),
@@ -94,6 +96,13 @@ fn run(builder: &ReportBuilder, end: Option<&RunEnd>) -> Run {
         own_max_resident_bytes: end.and_then(|end| end.own_max_resident).map(|size| size.0),
         n_journal_parts_missing: builder.n_parts_missing,
     }
+}
+
+/// Returns the time from the first start to the last end of a job.
+fn makespan(jobs: &[JobRow]) -> Option<u64> {
+    let first = jobs.iter().filter_map(|job| job.started_ns).min()?;
+    let last = jobs.iter().filter_map(|job| job.ended_ns).max()?;
+    Some(last.saturating_sub(first))
 }
 
 /// Returns the signal tiers of events: `counters: cycles, instructions; counters and declared: llc-misses`. `None`: no

@@ -266,10 +266,17 @@ fn identical_runs_of_all_seeds_have_no_verdict() {
     for field in ["p", "p_holm", "verdict", "ratio_ci95", "ci95_s"] {
         assert_eq!(row[field], Value::Null, "{field}");
     }
-    assert!(
-        text.contains("identical runs") && on_one_line(&text).contains("one observation"),
-        "{text}"
-    );
+    let answer = "No verdict: the runs of all seeds are identical, so they are one observation.";
+    assert!(on_one_line(&text).starts_with(answer), "{text}");
+    assert!(text.contains("identical runs"), "{text}");
+    assert!(dir.read("out/compare.html").contains(answer));
+    let csv = dir.read("out/summary.csv");
+    let column = |line: usize| {
+        let names = csv.lines().next().expect("a header").split(',');
+        let idx = names.into_iter().position(|name| name == "is_identical").expect("a column");
+        csv.lines().nth(line).and_then(|line| line.split(',').nth(idx))
+    };
+    assert_eq!((column(1), column(2)), (Some("false"), Some("true")), "{csv}");
     let repeated = comparison["setting"]["command"].as_str().expect("a command");
     assert!(dir.read("out/compare.html").contains(&format!("<code>{repeated}</code>")));
     assert_eq!(

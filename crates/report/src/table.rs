@@ -40,7 +40,14 @@ pub struct ReportTable {
     has_row_heads: bool,
     /// Number of spaces before each line, in text.
     indent: usize,
-    folds_last: bool,
+    /// The folded column in text: the first or the last.
+    folded: Option<FoldedColumn>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FoldedColumn {
+    First,
+    Last,
 }
 
 #[derive(Debug)]
@@ -71,6 +78,10 @@ impl TableCell {
     #[must_use]
     pub fn class(self, class: &'static str) -> Self {
         TableCell { class, ..self }
+    }
+
+    fn is_absent(&self) -> bool {
+        self.html.is_none() && (self.text.is_empty() || self.text == ABSENT)
     }
 
     fn to_html(&self, tag: &str, align: Align, head: &str) -> String {
@@ -114,7 +125,7 @@ impl ReportTable {
             ColumnHeader { label, align, tooltip }
         };
         let heads = heads.into_iter().map(head).collect();
-        ReportTable { heads, rows: Vec::new(), has_row_heads: false, indent: 0, folds_last: false }
+        ReportTable { heads, rows: Vec::new(), has_row_heads: false, indent: 0, folded: None }
     }
 
     /// Returns one row per record. The headers are the labels of the fields, with their meanings as tooltips.
@@ -139,7 +150,7 @@ impl ReportTable {
             rows: records.into_iter().map(row).collect(),
             has_row_heads: false,
             indent: 0,
-            folds_last: false,
+            folded: None,
         }
     }
 
@@ -158,7 +169,38 @@ impl ReportTable {
     /// Folds the last column in text instead of truncating it. A line feed in a cell of this column starts a line.
     #[must_use]
     pub fn with_folded_column(self) -> Self {
-        ReportTable { folds_last: true, ..self }
+        ReportTable { folded: Some(FoldedColumn::Last), ..self }
+    }
+
+    /// Folds the first column in text instead of truncating a column.
+    #[must_use]
+    pub fn with_folded_names(self) -> Self {
+        ReportTable { folded: Some(FoldedColumn::First), ..self }
+    }
+
+    /// Replaces the header of the first column.
+    #[must_use]
+    pub(crate) fn with_first_head(mut self, label: &str) -> Self {
+        self.heads.iter_mut().take(1).for_each(|head| label.clone_into(&mut head.label));
+        self
+    }
+
+    /// Omits the columns in which every cell is absent or empty.
+    #[must_use]
+    pub(crate) fn without_absent_columns(mut self) -> Self {
+        let has_value = |idx: usize| self.rows.iter().any(|cells| !cells[idx].is_absent());
+        let is_kept: Vec<bool> = (0..self.heads.len()).map(has_value).collect();
+        let mut kept = is_kept.iter();
+        self.heads.retain(|_| kept.next() == Some(&true));
+        for cells in &mut self.rows {
+            let mut kept = is_kept.iter();
+            cells.retain(|_| kept.next() == Some(&true));
+        }
+        self
+    }
+
+    pub(crate) fn n_columns(&self) -> usize {
+        self.heads.len()
     }
 
     /// Appends a row with one cell per header.
@@ -213,15 +255,18 @@ impl ReportTable {
         let gaps = self.indent + GAP * (widths.len().saturating_sub(1));
         let too_long =
             |widths: &[usize]| (widths.iter().sum::<usize>() + gaps).saturating_sub(width);
-        if let Some((last, head)) =
-            self.heads.iter().enumerate().next_back().filter(|(_, head)| head.align == Align::Left)
-        {
-            let words = lines.iter().filter(|_| self.folds_last).filter_map(|cells| cells.last());
+        let is_folded = |column| self.folded == Some(column);
+        let last = self.heads.iter().enumerate().next_back();
+        let is_narrowed =
+            |head: &ColumnHeader| head.align == Align::Left && !is_folded(FoldedColumn::First);
+        if let Some((last, head)) = last.filter(|(_, head)| is_narrowed(head)) {
+            let is_last = is_folded(FoldedColumn::Last);
+            let words = lines.iter().filter(|_| is_last).filter_map(|cells| cells.last());
             let longest_word = words.flat_map(|cell| cell.split_whitespace()).map(length).max();
             let min = length(&head.label).max(longest_word.unwrap_or(0));
             widths[last] -= too_long(&widths).min(widths[last].saturating_sub(min));
         }
-        if !self.folds_last {
+        if !is_folded(FoldedColumn::Last) {
             widths[0] -= too_long(&widths).min(widths[0].saturating_sub(FIRST_COLUMN_MIN));
         }
         let has_heads = self.heads.iter().any(|head| !head.label.is_empty());
@@ -285,7 +330,9 @@ impl ReportTable {
     /// Returns the headers and the rows, without control characters.
     fn printable_lines(&self) -> Vec<Vec<String>> {
         let last = self.heads.len().saturating_sub(1);
-        let cell = |(idx, cell): (usize, &TableCell)| match self.folds_last && idx == last {
+        let cell = |(idx, cell): (usize, &TableCell)| match self.folded == Some(FoldedColumn::Last)
+            && idx == last
+        {
             true => cell.text.split('\n').map(printable).collect::<Vec<String>>().join("\n"),
             false => printable(&cell.text),
         };
@@ -296,18 +343,23 @@ impl ReportTable {
 
     fn folded_line(&self, cells: &[String], widths: &[usize]) -> String {
         let columns: Vec<usize> = (0..widths.len()).collect();
-        let (Some((last, first)), true) = (cells.split_last(), self.folds_last) else {
-            return self.line(cells, &columns, widths);
+        let folded = match self.folded {
+            Some(FoldedColumn::First) => 0,
+            Some(FoldedColumn::Last) => cells.len().saturating_sub(1),
+            None => return self.line(cells, &columns, widths),
         };
-        let folded: String =
-            last.split('\n').map(|line| fold(line, widths[first.len()], "", 0)).collect();
-        let line = |(idx, part): (usize, &str)| {
-            let first =
-                first.iter().map(|cell| if idx == 0 { cell.clone() } else { String::new() });
-            let cells: Vec<String> = first.chain([part.to_owned()]).collect();
+        let text = cells.get(folded).map_or("", String::as_str);
+        let text: String = text.split('\n').map(|line| fold(line, widths[folded], "", 0)).collect();
+        let line = |(nr, part): (usize, &str)| {
+            let cell = |(idx, cell): (usize, &String)| match idx == folded {
+                true => part.to_owned(),
+                false if nr == 0 => cell.clone(),
+                false => String::new(),
+            };
+            let cells: Vec<String> = cells.iter().enumerate().map(cell).collect();
             self.line(&cells, &columns, widths)
         };
-        folded.lines().enumerate().map(line).collect()
+        text.lines().enumerate().map(line).collect()
     }
 
     /// Returns one line with the cells of these columns.
@@ -450,6 +502,29 @@ mod tests {
             ReportTable::new([("", Align::Left), ("", Align::Left)]).with_folded_column();
         list.row(["a", "one two three"]);
         assert_eq!(list.to_text(10), "a  one two\n   three\n");
+    }
+
+    #[test]
+    fn folded_names_use_several_lines_and_the_other_columns_are_complete() {
+        let heads = [("command", Align::Left), ("mean s", Align::Right), ("verdict", Align::Left)];
+        let mut table = ReportTable::new(heads).with_folded_names();
+        table.row(["sort -u a.txt", "1.000", "inconclusive"]);
+        expect_test::expect![[r#"
+            command   mean s  verdict
+            sort -u    1.000  inconclusive
+            a.txt
+        "#]]
+        .assert_eq(&table.to_text(30));
+    }
+
+    #[test]
+    fn columns_without_a_value_are_omitted() {
+        let heads = ["name", "slowdown", "moves"].map(|head| (head, Align::Left));
+        let mut table = ReportTable::new(heads);
+        table.row(["a", "-", "0"]);
+        table.row(["b", "-", "-"]);
+        let text = table.without_absent_columns().to_text(80);
+        assert_eq!(text, "name  moves\na     0\nb     -\n");
     }
 
     #[test]

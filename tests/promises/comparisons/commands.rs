@@ -71,3 +71,43 @@ fn a_comparison_is_exported_as_csv_and_markdown() {
     assert!(lines[3].starts_with(r#"| sh -c "true \| true" | command |"#), "{markdown}");
     assert_eq!(dir.read("runs.csv").lines().count(), 3);
 }
+
+#[test]
+fn failed_commands_are_in_the_answer_and_their_cells_say_so() {
+    let dir = Comparisons::new();
+    let words = ["compare", "--runs", "2", "--time-limit", "500ms", "--out", "out", "--"];
+    let commands = ["true", "false", "sh -c \"exit 2\"", "sleep 9"];
+    let output = dir.run(&[&words[..], &commands].concat());
+    assert_eq!(output.status.code(), Some(1), "{}", tool::text(&output.stderr));
+    let text = tool::text(&output.stdout);
+    let one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(
+        one_line.starts_with(
+            "No verdict: 2 runs of each command cannot show a difference from true; \
+             at least 7 are needed. Of 8 runs: 4 failed, 2 at time limit."
+        ),
+        "{text}"
+    );
+    let row = |name: &str| text.lines().find(|line| line.starts_with(name)).expect(name);
+    assert!(row("false ").contains("2 failed"), "{text}");
+    assert!(row("sleep 9").contains("2 at time limit"), "{text}");
+    assert!(one_line.contains("the first is run 1 of false: exit status 1 (job 0)"), "{text}");
+    assert!(!text.contains("slowdown") && !one_line.contains(" seed"), "{text}");
+    let page = dir.read("out/compare.html");
+    assert!(page.contains("<li class=\"chip bad\">runs: 4 failed, 2 at time limit</li>"));
+    assert!(!page.contains(">complete</li>") && !page.contains("id=\"slowdowns\""));
+
+    let all = ["compare", "--runs", "1", "--out", "all", "--", "false", "sh -c \"exit 2\""];
+    let text = tool::text(&dir.run(&all).stdout);
+    assert!(text.starts_with("No run finished, so there is no time to compare."), "{text}");
+}
+
+#[test]
+fn the_table_of_commands_under_several_policies_has_the_whole_verdict() {
+    let dir = Comparisons::new();
+    let commands = ["sh -c \"true && true && true\"", "sh -c \"true || true || true\""];
+    let output = compare(&dir, "-p linux,spread --runs 9 --out out", &commands);
+    let text = tool::text(&output.stdout);
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
+    assert!(!text.contains('…'), "{text}");
+}

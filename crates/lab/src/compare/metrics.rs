@@ -137,7 +137,7 @@ impl MetricsRecorder {
         self.metrics.n_migrations += end.n_migrations.unwrap_or(0);
         let job_end = end.end();
         if job_end.is_failure() {
-            self.record_failure(&format!("job {}: {job_end}", job.0));
+            self.record_failure(&format!("{job_end} (job {})", job.0));
         }
         if let Some(times) = self.metrics.jobs.get_mut(job.index()) {
             times.end = Some(at);

@@ -56,11 +56,12 @@ pub fn summarize(
     let cells = Cells { plan, done };
     let summary = rows::summary(&cells, about);
     let policies = policies(&cells, &summary);
+    let setting = setting(plan, done.len(), about);
     Comparison {
         format: FORMAT,
         tool: env!("CARGO_PKG_VERSION").to_owned(),
-        setting: setting(plan, done.len(), about),
-        notes: notes(&cells, &summary, about),
+        notes: notes(&cells, &summary, (&setting, about)),
+        setting,
         runs: rows::runs(&cells, about),
         policies,
         summary,
@@ -180,11 +181,15 @@ impl<'a> Cells<'a> {
 }
 
 /// Returns notes that restrict the interpretation of the metrics.
-fn notes(cells: &Cells<'_>, summary: &[SummaryRow], about: &SummaryContext<'_>) -> Vec<String> {
+fn notes(
+    cells: &Cells<'_>,
+    summary: &[SummaryRow],
+    (setting, about): (&Setting, &SummaryContext<'_>),
+) -> Vec<String> {
     let parts = [
-        unfinished(cells),
-        too_few_seeds(cells, summary),
-        failed(cells),
+        interrupted(cells),
+        too_few_seeds(cells, summary, setting.compared),
+        unfinished_runs(cells, setting.compared),
         identical(summary),
         no_slowdowns(cells, about),
         oracle_searches(cells),
@@ -192,37 +197,44 @@ fn notes(cells: &Cells<'_>, summary: &[SummaryRow], about: &SummaryContext<'_>) 
     parts.into_iter().flatten().collect()
 }
 
-fn unfinished(cells: &Cells<'_>) -> Option<String> {
+fn interrupted(cells: &Cells<'_>) -> Option<String> {
     let (n, n_done) = (cells.plan.n_runs(), cells.runs().count());
     (n_done < n).then(|| {
         format!("Interrupted: {n_done} of {n} runs are done; the same command with the same directory resumes the comparison.")
     })
 }
 
-fn too_few_seeds(cells: &Cells<'_>, summary: &[SummaryRow]) -> Option<String> {
+fn too_few_seeds(cells: &Cells<'_>, summary: &[SummaryRow], compared: Compared) -> Option<String> {
     let n_compared = cells.plan.columns.len() - 1;
     let (needed, n_seeds) = (pairs_needed(n_compared), cells.plan.seeds.len());
     let is_tested = summary.iter().any(|row| row.p.is_some()); // More identical runs would not help.
     (n_seeds < needed && is_tested).then(|| {
-        let policies = match n_compared {
-            1 => "one policy".to_owned(),
-            n => format!("{n} policies"),
+        let others = match n_compared {
+            1 => format!("one {}", compared.noun()),
+            n => base::counted_noun(n, compared.noun()),
         };
+        let (repetition, verb) =
+            (compared.repetition(), if n_seeds == 1 { " is" } else { "s are" });
         format!(
-            "{n_seeds} {} too few for a verdict: all differences can have the same sign by chance. With {policies} besides the baseline use {needed} or more.",
-            if n_seeds == 1 { "seed is" } else { "seeds are" }
+            "{n_seeds} {repetition}{verb} too few for a verdict: all differences can have the same sign by chance. With {others} besides the baseline use {needed} or more."
         )
     })
 }
 
-fn failed(cells: &Cells<'_>) -> Option<String> {
-    let mut failed = cells.runs().filter(|(_, run)| run.status != Completion::Finished);
-    let (RunKey { policy, workload, seed }, run) = failed.next()?;
-    let n = 1 + failed.count();
+/// Returns a note about the runs that did not finish, with the cause of the first.
+fn unfinished_runs(cells: &Cells<'_>, compared: Compared) -> Option<String> {
+    let mut unfinished = cells.runs().filter(|(_, run)| run.status != Completion::Finished);
+    let (RunKey { policy, workload, seed }, run) = unfinished.next()?;
+    let runs = base::counted_noun(1 + unfinished.count(), "run");
+    let (noun, cause) = (compared.noun(), run.cause());
+    let (on, first) = match compared {
+        Compared::Policies => {
+            (" on the workload", format!("{policy} on {workload} with seed {seed}"))
+        }
+        Compared::Commands => ("", format!("run {seed} of {policy}")),
+    };
     Some(format!(
-        "{n} {} not finish. Means and costs omit such runs, the test ranks them as slowest, and their policy has no ratio on the workload; the first is {policy} on {workload} with seed {seed}: {}.",
-        if n == 1 { "run did" } else { "runs did" },
-        run.cause(),
+        "{runs} did not finish. Means and costs omit such runs, the test ranks them as slowest, and their {noun} has no ratio{on}; the first is {first}: {cause}."
     ))
 }
 

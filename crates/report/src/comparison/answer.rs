@@ -1,16 +1,27 @@
-//! The answer of a comparison in one sentence: whether any policy is faster than the baseline.
+//! The answer of a comparison in a few sentences: whether any policy or command takes less time than the baseline.
 
 use base::counted_noun;
 
-use super::{Comparison, ComparisonVerdict, PolicyRow};
+use super::ratio::{Ratio, unfinished_phrase};
+use super::{Compared, Comparison, ComparisonVerdict, PolicyRow, RunCompletion};
 use crate::format::{self, percent};
 
 impl Comparison {
-    /// Returns whether a policy is faster than the baseline, and by how much, as one or two sentences.
+    /// Returns whether a policy or command takes less time than the baseline, and how much less; then the runs that did
+    /// not finish.
     pub fn answer(&self) -> String {
+        let sentences = [self.verdicts(), self.unfinished_runs().unwrap_or_default()];
+        let present = sentences.iter().map(|text| text.trim()).filter(|text| !text.is_empty());
+        present.collect::<Vec<_>>().join(" ")
+    }
+
+    fn verdicts(&self) -> String {
         let rows = self.by_ratio();
         let baseline = &self.setting.baseline;
-        if let Some(sentence) = self.too_few_seeds() {
+        if self.runs.iter().all(|run| run.status != RunCompletion::Finished) {
+            return "No run finished, so there is no time to compare.".to_owned();
+        }
+        if let Some(sentence) = self.identical(&rows).or_else(|| self.too_few_seeds()) {
             return sentence;
         }
         let Some(best) = rows.iter().find(|row| row.verdict == Some(ComparisonVerdict::Better))
@@ -24,11 +35,10 @@ impl Comparison {
                 return format!("{} {}.", only.policy, only.to_text(baseline));
             }
             let noun = self.setting.compared.noun();
-            return format!("No {noun} is faster than {baseline} {answer}. {others}");
+            return format!("No {noun} takes less time than {baseline} {answer}. {others}");
         };
         let others = self.others(&rows, Some(&best.policy));
-        let answer = format!("{} {}. {others}", best.policy, best.to_text(baseline));
-        answer.trim_end().to_owned()
+        format!("{} {}. {others}", best.policy, best.to_text(baseline))
     }
 
     /// Returns the verdict that the answer has: better if any policy is better.
@@ -47,40 +57,93 @@ impl Comparison {
         rows
     }
 
-    /// Returns the policy that is faster on the largest number of workloads, as a clause.
+    /// Returns the policy that takes less time on the largest number of workloads, as a clause.
     fn partial(&self, rows: &[&PolicyRow]) -> Option<String> {
         let n_workloads = self.setting.workloads.len();
         // Of equal policies the first has the smallest ratio.
         let best = rows.iter().rev().max_by_key(|row| row.n_better)?;
         (best.n_better != 0 && 1 < n_workloads)
-            .then(|| format!("{} is faster on {} of {n_workloads}", best.policy, best.n_better))
+            .then(|| format!("{} does on {} of {n_workloads}", best.policy, best.n_better))
     }
 
     /// Returns the policies with each verdict, without the best policy.
     fn others(&self, rows: &[&PolicyRow], best: Option<&str>) -> String {
-        let groups = [
-            ("Also faster", Some(ComparisonVerdict::Better)),
-            ("Slower", Some(ComparisonVerdict::Worse)),
-            ("No significant difference", Some(ComparisonVerdict::Inconclusive)),
-            ("Not tested", None),
+        let group_of = |row: &PolicyRow| match row.verdict {
+            Some(ComparisonVerdict::Better) => "Also less time",
+            Some(ComparisonVerdict::Worse) => "More time",
+            Some(ComparisonVerdict::Inconclusive) => "No significant difference",
+            None if row.is_identical => "Identical runs, so no verdict",
+            None => "Not tested",
+        };
+        let heads = [
+            "Also less time",
+            "More time",
+            "No significant difference",
+            "Identical runs, so no verdict",
+            "Not tested",
         ];
-        let sentence = |(head, verdict): (&str, Option<ComparisonVerdict>)| {
+        let sentence = |head: &str| {
             let of_group =
-                |row: &&&PolicyRow| Some(row.policy.as_str()) != best && row.verdict == verdict;
+                |row: &&&PolicyRow| Some(row.policy.as_str()) != best && group_of(row) == head;
             let names: Vec<&str> =
                 rows.iter().filter(of_group).map(|row| row.policy.as_str()).collect();
             (!names.is_empty()).then(|| format!("{head}: {}.", names.join(", ")))
         };
-        groups.into_iter().filter_map(sentence).collect::<Vec<_>>().join(" ")
+        heads.into_iter().filter_map(sentence).collect::<Vec<_>>().join(" ")
+    }
+
+    /// Returns the answer if the seeds do not vary any run: the runs are one observation.
+    fn identical(&self, rows: &[&PolicyRow]) -> Option<String> {
+        let is_one = !rows.is_empty() && rows.iter().all(|row| row.is_identical);
+        let baseline = &self.setting.baseline;
+        let observed = |row: &&PolicyRow| {
+            let ratio = row.ratio_to_baseline?;
+            Some(format!("{} takes {} {baseline}", row.policy, time_than(ratio)))
+        };
+        let observed: Vec<String> = rows.iter().filter_map(observed).collect();
+        (is_one && !observed.is_empty()).then(|| {
+            let repetitions = self.setting.compared.repetition();
+            format!(
+                "No verdict: the runs of all {repetitions}s are identical, so they are one observation. In it {}.",
+                observed.join("; ")
+            )
+        })
     }
 
     /// Returns a sentence if no verdict is possible with this number of seeds.
     fn too_few_seeds(&self) -> Option<String> {
         let (n, needed) = (self.setting.seeds.len() as u64, self.setting.n_pairs_needed);
         (n < needed).then(|| {
-            let seeds = counted_noun(n, "seed");
-            format!("No verdict: {seeds} cannot show a difference from {}; at least {needed} are needed.", self.setting.baseline)
+            let repetitions = match self.setting.compared {
+                Compared::Policies => counted_noun(n, "seed"),
+                Compared::Commands => format!("{} of each command", counted_noun(n, "run")),
+            };
+            format!("No verdict: {repetitions} cannot show a difference from {}; at least {needed} are needed.", self.setting.baseline)
         })
+    }
+
+    /// Returns the number of runs that failed, and that the time limit stopped.
+    pub(super) fn unfinished_counts(&self) -> (u64, u64) {
+        let count = |status| self.runs.iter().filter(|run| run.status == status).count() as u64;
+        (count(RunCompletion::Failed), count(RunCompletion::Stopped))
+    }
+
+    /// Returns a sentence about the runs that failed or that the time limit stopped.
+    fn unfinished_runs(&self) -> Option<String> {
+        let (n_failed, n_stopped) = self.unfinished_counts();
+        let runs = counted_noun(self.runs.len(), "run");
+        (0 < n_failed + n_stopped)
+            .then(|| format!("Of {runs}: {}.", unfinished_phrase(n_failed, n_stopped)))
+    }
+}
+
+/// Returns the difference of a time to that of the baseline: `5.20 % less time than`.
+fn time_than(ratio: f64) -> String {
+    match ratio {
+        1.0 => "as long as".to_owned(),
+        2.0.. => format!("{} times as long as", format::ratio(ratio)),
+        1.0.. => format!("{} more time than", percent(ratio - 1.0)),
+        _ => format!("{} less time than", percent(1.0 - ratio)),
     }
 }
 
@@ -91,39 +154,29 @@ impl PolicyRow {
             return "has no run that can be paired with the baseline".to_owned();
         };
         let text = match self.verdict {
-            Some(ComparisonVerdict::Better) => format!("is faster than {baseline}"),
-            Some(ComparisonVerdict::Worse) => format!("is slower than {baseline}"),
+            Some(ComparisonVerdict::Better) => format!("ranks better than {baseline}"),
+            Some(ComparisonVerdict::Worse) => format!("ranks worse than {baseline}"),
             _ => format!("shows no significant difference from {baseline}"),
         };
         format!("{text} (no ratio: {reason})")
     }
 
-    /// Returns the verdict as a phrase: `is 5.20 % faster than linux (ratio …)`.
+    /// Returns the verdict as a phrase: `takes 5.20 % less time than linux (ratio …)`.
     pub(super) fn to_text(&self, baseline: &str) -> String {
-        let Some(ratio) = self.ratio_to_baseline else { return self.without_ratio(baseline) };
-        let difference = percent((ratio - 1.0).abs());
+        let Some(value) = self.ratio_to_baseline else { return self.without_ratio(baseline) };
+        let difference = format!("takes {} {baseline}", time_than(value));
         if self.is_identical {
-            let word = if ratio < 1.0 { "faster" } else { "slower" };
-            let text = format!("is {difference} {word} than {baseline}");
-            let text = if ratio == 1.0 { format!("takes as long as {baseline}") } else { text };
             return format!(
-                "{text}, but the runs of all seeds are identical: one observation, no interval"
+                "{difference}, but the runs of all seeds are identical: one observation, no interval"
             );
         }
-        let text = match self.verdict {
-            Some(ComparisonVerdict::Better) if ratio <= 0.5 => {
-                format!("is {} times as fast as {baseline}", format::ratio(1.0 / ratio))
-            }
-            Some(ComparisonVerdict::Better) => format!("is {difference} faster than {baseline}"),
-            Some(ComparisonVerdict::Worse) if 2.0 <= ratio => {
-                format!("takes {} times as long as {baseline}", format::ratio(ratio))
-            }
-            Some(ComparisonVerdict::Worse) => format!("is {difference} slower than {baseline}"),
-            _ => format!("shows no significant difference from {baseline}"),
+        let ratio = Ratio::of_all(self);
+        let text = match ratio.is_significant() {
+            true => difference,
+            false => format!("shows no significant difference from {baseline}"),
         };
-        let ci95 = format::ci(self.ratio_ci95.as_deref(), 3, "–");
-        text + &ci95.map_or(String::new(), |ends| {
-            format!(" (ratio {}, 95 % confidence interval {ends})", format::ratio(ratio))
+        text + &ratio.interval("–").map_or(String::new(), |ends| {
+            format!(" (ratio {}, 95 % confidence interval {ends})", ratio.text())
         })
     }
 }

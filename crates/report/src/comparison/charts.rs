@@ -9,38 +9,11 @@
 //!   nodes        a panel per workload, a row per policy, a circle per node
 //! ```
 
-use base::counted_noun;
-
-use super::{
-    Comparison, ComparisonVerdict, ControllerRow, PolicyRow, RunCompletion, RunRow, SummaryRow,
-};
+use super::ratio::{BASELINE, Ratio};
+use super::{Comparison, ControllerRow, PolicyRow, RunCompletion, RunRow, SummaryRow};
 use crate::chart::{Axis, ChartRow, Marks, RowChart, Shape, heat, heat_table, panels};
-use crate::format::{self, bytes, fixed, four_digits, signed_percent};
-use crate::page::{empty, escape, legend};
-
-/// Returns the sign of a verdict, so that no colour is needed.
-pub(super) fn sign(verdict: Option<ComparisonVerdict>) -> &'static str {
-    match verdict {
-        Some(ComparisonVerdict::Better) => "✓",
-        Some(ComparisonVerdict::Worse) => "✕",
-        Some(ComparisonVerdict::Inconclusive) => "~",
-        None => "",
-    }
-}
-
-/// Returns the class of a verdict in the styles.
-pub(super) fn class(verdict: Option<ComparisonVerdict>) -> &'static str {
-    verdict.map_or("none", ComparisonVerdict::name)
-}
-
-fn is_significant(verdict: Option<ComparisonVerdict>) -> bool {
-    verdict.is_some_and(|word| word != ComparisonVerdict::Inconclusive)
-}
-
-/// Returns the two ends of a confidence interval as text.
-pub(super) fn ends(ci95: Option<&[f64]>, digits: usize) -> Option<String> {
-    format::ci(ci95, digits, "–")
-}
+use crate::format::{self, ABSENT, bytes, fixed, four_digits, signed_percent};
+use crate::page::{escape, legend};
 
 /// Middle of a row.
 const MIDDLE: f64 = 0.5;
@@ -60,61 +33,31 @@ fn finished(all: &Comparison) -> impl Iterator<Item = &RunRow> {
     all.runs.iter().filter(|run| run.status == RunCompletion::Finished)
 }
 
-/// A ratio to the baseline with its interval and its verdict.
-struct Ratio<'a> {
-    ratio: Option<f64>,
-    ci95: Option<&'a [f64]>,
-    verdict: Option<ComparisonVerdict>,
-    /// The source of the ratio.
-    source: String,
-}
-
-impl<'a> Ratio<'a> {
-    fn of_workload(row: &'a SummaryRow) -> Self {
-        let SummaryRow { policy, workload, .. } = row;
-        let source = row.mean_s.map_or("no finished run".to_owned(), |mean| {
-            let (mean, runs) = (four_digits(mean), counted_noun(row.n_runs, "run"));
-            format!("{policy} on {workload}: mean {mean} s of {runs}")
-        });
-        let (ratio, ci95) = (row.ratio_to_baseline, row.ratio_ci95.as_deref());
-        Ratio { ratio, ci95, verdict: row.verdict, source }
-    }
-
-    fn of_all(row: &'a PolicyRow) -> Self {
-        let seeds = counted_noun(row.n_seeds, "seed");
-        let source = format!("{} over all workloads: geometric mean, {seeds}", row.policy);
-        let (ratio, ci95) = (row.ratio_to_baseline, row.ratio_ci95.as_deref());
-        Ratio { ratio, ci95, verdict: row.verdict, source }
-    }
-
+impl Ratio<'_> {
     /// Returns the ratio, its sign and its interval.
-    fn to_html(&self, digits: usize) -> String {
-        let Some(ratio) = self.ratio else { return "–".to_owned() };
-        format!(
-            "<b>{} <i>{}</i></b><small>{}</small>",
-            format::ratio(ratio),
-            sign(self.verdict),
-            ends(self.ci95, digits).unwrap_or_default()
-        )
+    fn to_html(&self) -> String {
+        let (text, interval) = (self.text(), self.interval("–").unwrap_or_default());
+        let text = if text == ABSENT { "–".to_owned() } else { escape(&text) };
+        format!("<b>{text} <i>{}</i></b><small>{interval}</small>", self.sign())
     }
 
     /// Returns a cell of the heat map. Only a significant ratio has a colour.
-    fn to_cell(&self, is_baseline: bool) -> String {
+    fn to_cell(&self) -> String {
         /// Distance of a ratio from 1 that has the full colour.
         const FULL: f64 = 0.3;
-        let (source, class) = (escape(&self.source), class(self.verdict));
-        if is_baseline {
+        let (source, class) = (escape(&self.source), self.class());
+        if self.verdict_word() == BASELINE {
             return format!(
-                "<td class=\"base\" title=\"{source}\"><b>1</b><small>baseline</small></td>"
+                "<td class=\"base\" title=\"{source}\"><b>1</b><small>{BASELINE}</small></td>"
             );
         }
         let style = match self.ratio {
-            Some(ratio) if is_significant(self.verdict) => {
+            Some(ratio) if self.is_significant() => {
                 format!(" style=\"{}\"", heat((ratio - 1.0).abs() / FULL, ratio < 1.0))
             }
             _ => String::new(),
         };
-        format!("<td class=\"{class}\"{style} title=\"{source}\">{}</td>", self.to_html(2))
+        format!("<td class=\"{class}\"{style} title=\"{source}\">{}</td>", self.to_html())
     }
 
     fn marks(&self, axis: &Axis, shape: Shape) -> Marks {
@@ -123,7 +66,7 @@ impl<'a> Ratio<'a> {
             whisker(&mut marks, axis, [*low, *high]);
         }
         if let Some(ratio) = self.ratio {
-            let class = if is_significant(self.verdict) { "full" } else { "open" };
+            let class = if self.is_significant() { "full" } else { "open" };
             marks.mark(class, shape, (axis.share(ratio), MIDDLE), &self.source);
         }
         marks
@@ -143,13 +86,14 @@ pub(super) fn heat_map(all: &Comparison) -> String {
         let workloads = setting.workloads.iter();
         let workloads = workloads.filter_map(|name| summary_of(all, policy, name));
         let total = all.policies.iter().find(|row| has_total && row.policy == *policy);
-        let ratios = workloads.map(Ratio::of_workload).chain(total.map(Ratio::of_all));
-        ratios.map(|ratio| ratio.to_cell(*policy == setting.baseline)).collect()
+        let ratios =
+            workloads.map(|row| Ratio::of_workload(all, row)).chain(total.map(Ratio::of_all));
+        ratios.map(|ratio| ratio.to_cell()).collect()
     };
     let legend = legend(
         ["✓ better", "✕ worse", "~ inconclusive: no significant difference"].map(str::to_owned),
     );
-    let heads = std::iter::once("Policy").chain(heads);
+    let heads = std::iter::once(setting.compared.head()).chain(heads);
     let rows = setting.policies.iter().map(|policy| (policy.as_str(), row(policy)));
     legend + &heat_table("heat", "Verdicts", heads, rows)
 }
@@ -171,7 +115,7 @@ pub(super) fn ratios(all: &Comparison) -> String {
     let values = charts.iter().flat_map(|(_, rows)| rows).flat_map(|(_, ratio, _)| ratio.values());
     let title = format!("ratio to {} (below 1 is faster)", setting.baseline);
     let axis = Axis::covering(title, values, Some(1.0));
-    let name = if setting.workloads.len() == 1 { "Policy" } else { "Workload" };
+    let name = if setting.workloads.len() == 1 { setting.compared.head() } else { "Workload" };
     panels(charts.into_iter().map(|(caption, rows)| {
         let chart = RowChart {
             label: &format!("Ratios of {caption} with 95 % confidence intervals"),
@@ -183,7 +127,7 @@ pub(super) fn ratios(all: &Comparison) -> String {
         let row = |(name, ratio, shape): (&str, Ratio<'_>, Shape)| ChartRow {
             name: name.to_owned(),
             marks: ratio.marks(&axis, shape),
-            value: ratio.to_html(3),
+            value: ratio.to_html(),
         };
         (caption.to_owned(), chart.to_html(rows.into_iter().map(row)))
     }))
@@ -197,7 +141,7 @@ fn ratio_rows<'a>(
 ) -> Vec<(&'a str, Ratio<'a>, Shape)> {
     let of_workload = all.summary.iter().filter(|row| row.policy == policy).map(|row| {
         let name = if by_workload { &row.workload } else { policy };
-        (name, Ratio::of_workload(row), Shape::Circle)
+        (name, Ratio::of_workload(all, row), Shape::Circle)
     });
     let total = all.policies.iter().filter(|row| by_workload && row.policy == policy);
     let total = total.map(|row| ("all workloads", Ratio::of_all(row), Shape::Diamond));
@@ -272,7 +216,7 @@ pub(super) fn gain_and_cost(all: &Comparison) -> String {
         let values = all.policies.iter().filter_map(column.value);
         let axis = Axis::covering(column.title, values, Some(0.0));
         let rows = all.policies.iter().map(|row| bar_row(column, row, &axis));
-        policy_panel(column.caption, &axis, Some(0.0), ("Policy", "Value"), rows)
+        policy_panel(column.caption, &axis, Some(0.0), (all.setting.compared.head(), "Value"), rows)
     }))
 }
 
@@ -291,7 +235,7 @@ fn bar_row<'a>(column: &BarColumn, row: &'a PolicyRow, axis: &Axis) -> (&'a str,
     (&row.policy, marks, text)
 }
 
-/// Draws slowdowns of jobs and unfairness of runs: two panels of box plots.
+/// Draws slowdowns of jobs and unfairness of runs: two panels of box plots. Empty if no job was measured alone.
 pub(super) fn slowdowns(all: &Comparison) -> String {
     let policies = &all.setting.policies;
     let runs = |policy: &'_ str| -> Vec<&RunRow> {
@@ -309,7 +253,7 @@ pub(super) fn slowdowns(all: &Comparison) -> String {
         ("Unfairness of runs", "unfairness", policies.iter().map(unfairness).collect()),
     ];
     if columns[0].2.iter().all(Vec::is_empty) {
-        return empty("No job was measured alone, so slowdowns are unknown.");
+        return String::new();
     }
     panels(columns.into_iter().map(|(caption, title, values)| {
         let axis = Axis::covering(title, values.iter().flatten().copied(), Some(1.0));
@@ -317,7 +261,7 @@ pub(super) fn slowdowns(all: &Comparison) -> String {
             let (marks, median) = box_plot(values, &axis);
             (policy.as_str(), marks, median)
         });
-        policy_panel(caption, &axis, Some(1.0), ("Policy", "Median"), rows)
+        policy_panel(caption, &axis, Some(1.0), (all.setting.compared.head(), "Median"), rows)
     }))
 }
 
@@ -362,7 +306,7 @@ fn makespan_panel(all: &Comparison, workload: &str) -> (String, String) {
         let (marks, mean) = makespan_row(&of_policy, &axis);
         (policy.as_str(), marks, mean)
     });
-    policy_panel(workload, &axis, None, ("Policy", "Mean"), rows)
+    policy_panel(workload, &axis, None, (all.setting.compared.head(), "Mean"), rows)
 }
 
 fn makespan_row(runs: &[&RunRow], axis: &Axis) -> (Marks, String) {
@@ -403,7 +347,7 @@ fn controller_panel(all: &Comparison, workload: &str) -> (String, String) {
         let (marks, highest) = controller_row(rows_of(policy), &axis);
         (policy.as_str(), marks, highest)
     });
-    policy_panel(workload, &axis, None, ("Policy", "Highest"), rows)
+    policy_panel(workload, &axis, None, (all.setting.compared.head(), "Highest"), rows)
 }
 
 fn gb_per_s(row: &ControllerRow) -> f64 {
@@ -429,6 +373,7 @@ fn controller_row(rows: &[ControllerRow], axis: &Axis) -> (Marks, String) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::comparison::ComparisonVerdict;
 
     #[test]
     fn a_box_plot_has_the_quartiles() {
@@ -440,8 +385,9 @@ mod tests {
     #[test]
     fn only_a_significant_ratio_has_a_colour() {
         let cell = |verdict| {
-            let ci95 = Some(&[0.7, 0.9][..]);
-            Ratio { ratio: Some(0.8), ci95, verdict, source: String::new() }.to_cell(false)
+            let mut ratio = crate::comparison::ratio::tests::ratio(0.8, &[0.7, 0.9]);
+            ratio.verdict = verdict;
+            ratio.to_cell()
         };
         assert!(cell(Some(ComparisonVerdict::Better)).contains("var(--good)"));
         assert!(!cell(Some(ComparisonVerdict::Inconclusive)).contains("style"));

@@ -37,6 +37,7 @@ impl DataValue {
     fn of_json(value: &Value) -> Self {
         match value {
             Value::String(text) => DataValue::Text(text.clone()),
+            Value::Bool(flag) => DataValue::Text(flag.to_string()),
             Value::Number(number) => match (number.as_u64(), number.as_f64()) {
                 (Some(whole), _) => DataValue::Whole(whole),
                 (None, Some(number)) => DataValue::Number(number),

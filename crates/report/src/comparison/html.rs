@@ -5,49 +5,55 @@
 
 use base::gb_per_s;
 
-use super::charts::{class, ends, sign};
-use super::{Comparison, ComparisonVerdict, ControllerRow, PolicyRow, SummaryRow, charts};
-use crate::chart;
+use super::ratio::{Ratio, class, sign, unfinished_phrase};
+use super::{Compared, Comparison, ControllerRow, PolicyRow, SummaryRow, charts};
 use crate::format::{self, ABSENT, bytes, count, counted, fixed, four_digits, or_absent, percent};
 use crate::page::{
-    Document, NO_DATA, PAGE_SCRIPT, TABLE_SCRIPT, callout, card, chip, escape, facts, hero, links,
+    Document, NO_DATA, PAGE_SCRIPT, TABLE_SCRIPT, callout, card, chip, escape, facts, hero,
     repeat_command, verdict,
 };
 use crate::table::Align::{Left, Right};
 use crate::table::{RecordColumn, ReportTable, TableCell};
+use crate::{chart, page};
 
 impl Comparison {
     /// Returns the page as one HTML document.
     pub fn to_html(&self) -> String {
         let sections = [
-            head(self),
-            card("ratios", "Ratios to the baseline", RATIOS_LEAD, &charts::ratios(self)),
-            card("verdicts", "Verdicts", VERDICTS_LEAD, &charts::heat_map(self)),
-            card("cost", "Gain and cost", COST_LEAD, &charts::gain_and_cost(self)),
-            card("slowdowns", "Slowdowns and unfairness", SLOWDOWNS_LEAD, &charts::slowdowns(self)),
-            card("runs", "Makespans of all runs", RUNS_LEAD, &charts::makespans(self)),
-            charts::controllers(self).map_or(String::new(), |panels| {
-                card("controllers", "Load of memory controllers", CONTROLLERS_LEAD, &panels)
-            }),
-            card("values", "All values", VALUES_LEAD, &summary_table(self)),
-            card("jobs", "Jobs", JOBS_LEAD, &job_tables(self)),
-            card("method", "Method", &escape(&method(self)), &setting(self)),
+            ("ratios", "Ratios to the baseline", "Ratios", RATIOS_LEAD, charts::ratios(self)),
+            ("verdicts", "Verdicts", "Verdicts", VERDICTS_LEAD, charts::heat_map(self)),
+            ("cost", "Gain and cost", "Cost", COST_LEAD, charts::gain_and_cost(self)),
+            (
+                "slowdowns",
+                "Slowdowns and unfairness",
+                "Slowdowns",
+                SLOWDOWNS_LEAD,
+                charts::slowdowns(self),
+            ),
+            ("runs", "Makespans of all runs", "Runs", RUNS_LEAD, charts::makespans(self)),
+            (
+                "controllers",
+                "Load of memory controllers",
+                "Controllers",
+                CONTROLLERS_LEAD,
+                charts::controllers(self).unwrap_or_default(),
+            ),
+            ("values", "All values", "Values", VALUES_LEAD, summary_table(self)),
+            ("jobs", "Jobs", "Jobs", JOBS_LEAD, job_tables(self)),
         ];
-        let links = links(&[
-            ("ratios", "Ratios"),
-            ("verdicts", "Verdicts"),
-            ("cost", "Cost"),
-            ("slowdowns", "Slowdowns"),
-            ("runs", "Runs"),
-            ("values", "Values"),
-            ("method", "Method"),
-        ]);
+        let present = || sections.iter().filter(|(.., content)| !content.is_empty());
+        let method_link = ("method", "Method");
+        let links = present().map(|(id, _, short, ..)| (*id, *short)).chain([method_link]);
+        let links = page::links(&links.collect::<Vec<_>>());
+        let cards =
+            present().map(|(id, heading, _, lead, content)| card(id, heading, lead, content));
+        let method = card("method", "Method", &escape(&method(self)), &setting(self));
         let document = Document {
             title: format!("Comparison of {}", policies(self)),
             styles: &[chart::CSS],
             scripts: Some((&[PAGE_SCRIPT, TABLE_SCRIPT], NO_DATA)),
             links,
-            sections: sections.to_vec(),
+            sections: std::iter::once(head(self)).chain(cards).chain([method]).collect(),
             footer: format!(
                 "<span>evenkeel {}</span><span>compare.json in the same directory has all values with their units; \
                  runs.csv and summary.csv are for other programs</span>",
@@ -79,15 +85,18 @@ const JOBS_LEAD: &str =
 fn policies(all: &Comparison) -> String {
     match all.setting.policies.as_slice() {
         [one, other] => format!("{one} and {other}"),
-        more => counted(more.len(), "policy"),
+        more => counted(more.len(), all.setting.compared.noun()),
     }
 }
 
 fn head(all: &Comparison) -> String {
     let setting = &all.setting;
-    let (class, word) = match setting.n_runs_done < setting.n_runs {
-        true => ("warn", "interrupted"),
-        false => ("good", "complete"),
+    let (class, word) = match all.unfinished_counts() {
+        _ if setting.n_runs_done < setting.n_runs => ("warn", "interrupted".to_owned()),
+        (0, 0) => ("good", "complete".to_owned()),
+        (n_failed, n_stopped) => {
+            ("bad", format!("runs: {}", unfinished_phrase(n_failed, n_stopped)))
+        }
     };
     let chips = [
         format!("<li class=\"chip {class}\">{word}</li>"),
@@ -95,12 +104,7 @@ fn head(all: &Comparison) -> String {
         chip("runs", &format!("{} of {}", count(setting.n_runs_done), count(setting.n_runs))),
         chip(if setting.host == "sim" { "simulated" } else { "live on" }, &setting.machine),
     ];
-    let heading = format!(
-        "{} on {}, {}",
-        policies(all),
-        counted(setting.workloads.len(), "workload"),
-        counted(setting.seeds.len(), "seed")
-    );
+    let heading = format!("{}: {}", policies(all), setting.repetitions());
     let notes: String = all.notes.iter().map(|note| callout("warn", "Note", note)).collect();
     let repeat = repeat_command(setting.command.as_deref());
     let content = format!("{}\n{notes}{repeat}", answer(all));
@@ -137,15 +141,25 @@ fn findings(all: &Comparison) -> String {
 /// Returns the text about the computation of the verdicts.
 fn method(all: &Comparison) -> String {
     let setting = &all.setting;
+    let noun = setting.compared.noun();
+    let pairs = match setting.compared {
+        Compared::Policies => {
+            "Every policy runs on every workload with the same seeds, and runs with the same seed are paired."
+        }
+        Compared::Commands => {
+            "The commands alternate, and the first runs of all commands are paired, then the second runs, and so on."
+        }
+    };
     format!(
-        "Every policy runs on every workload with the same seeds, and runs with the same seed are paired. The \
-         ratio is the ratio of the mean makespans of the paired seeds; its confidence interval is a bootstrap over the pairs. \
-         A verdict is better or worse if the interval excludes 1 and the signed-rank test of the pairs, with Holm's \
-         correction for the number of policies, gives p below 0.05. A run that did not finish is the slowest in the test and \
+        "{pairs} The ratio is the ratio of the mean makespans of the pairs; its confidence interval is a bootstrap over the \
+         pairs. A verdict is better or worse if the interval excludes 1 and the signed-rank test of the pairs, with Holm's \
+         correction for the number of {}, gives p below 0.05. A run that did not finish is the slowest in the test and \
          removes the ratio; the verdict is then that of the test. Every other verdict is inconclusive, which does not \
-         mean equal. With {} in addition to the baseline, fewer than {} seeds are always inconclusive.",
-        counted(setting.policies.len() - 1, "policy"),
-        setting.n_pairs_needed
+         mean equal. With {} in addition to the baseline, fewer than {} {}s are always inconclusive.",
+        base::noun(false, noun),
+        counted(setting.policies.len() - 1, noun),
+        setting.n_pairs_needed,
+        setting.compared.repetition(),
     )
 }
 
@@ -157,7 +171,7 @@ fn setting(all: &Comparison) -> String {
     let mut list = vec![
         ("Machine", format!("{} ({nodes}, {cpus})", setting.machine)),
         ("Workloads", setting.workloads.join(", ")),
-        ("Seeds", seeds.join(", ")),
+        (if setting.compared == Compared::Policies { "Seeds" } else { "Runs" }, seeds.join(", ")),
     ];
     let options = setting.options.iter();
     list.extend(options.map(|option| (option.name.as_str(), option.value.clone())));
@@ -165,37 +179,15 @@ fn setting(all: &Comparison) -> String {
     facts(&list)
 }
 
-fn interval(ci95: Option<&[f64]>) -> TableCell {
-    let low = ci95.and_then(|ends| ends.first().copied());
-    TableCell::number(low, |_| ends(ci95, 3).unwrap_or(ABSENT.to_owned()))
+/// Returns the two ends of an interval, sorted by the lower one.
+fn interval(ci95: &Option<Vec<f64>>, text: Option<String>) -> TableCell {
+    let low = ci95.as_ref().and_then(|ends| ends.first().copied());
+    TableCell::number(low, |_| text.unwrap_or_else(|| ABSENT.to_owned()))
 }
 
 fn number(value: Option<f64>, digits: usize) -> TableCell {
     TableCell::number(value, |value| fixed(value, digits))
 }
-
-const COLUMNS: [RecordColumn<SummaryRow>; 18] = [
-    ("policy", Left, policy_cell),
-    ("workload", Left, |row| TableCell::from(&*row.workload)),
-    ("n_runs", Right, |row| TableCell::number(Some(row.n_runs), count)),
-    ("mean_s", Right, |row| TableCell::number(row.mean_s, four_digits)),
-    ("median_s", Right, |row| TableCell::number(row.median_s, four_digits)),
-    ("ci95_s", Right, |row| interval(row.ci95_s.as_deref())),
-    ("variation", Right, |row| TableCell::number(row.variation, percent)),
-    ("ratio_to_baseline", Right, ratio_cell),
-    ("ratio_ci95", Right, |row| interval(row.ratio_ci95.as_deref())),
-    ("p_holm", Right, |row| number(row.p_holm, 4)),
-    ("verdict", Left, verdict_cell),
-    ("oracle_gap", Right, |row| TableCell::number(row.oracle_gap, format::signed_percent)),
-    ("slowdown", Right, |row| TableCell::number(row.slowdown, format::ratio)),
-    ("unfairness", Right, |row| TableCell::number(row.unfairness, format::ratio)),
-    ("n_migrations", Right, |row| number(row.n_migrations, 1)),
-    ("n_moves", Right, |row| number(row.n_moves, 1)),
-    ("pages_moved_bytes", Right, |row| {
-        TableCell::number(row.pages_moved_bytes, |n| bytes(n as u64))
-    }),
-    ("controllers", Right, controllers_cell),
-];
 
 /// Returns the policy, with a link to the report of its run with the median makespan.
 fn policy_cell(row: &SummaryRow) -> TableCell {
@@ -207,18 +199,25 @@ fn policy_cell(row: &SummaryRow) -> TableCell {
     TableCell::html(&row.policy, format!("<a href=\"{path}\" title=\"{title}\">{policy}</a>"))
 }
 
-/// Returns the ratio, or why it is absent.
-fn ratio_cell(row: &SummaryRow) -> TableCell {
-    match (row.ratio_to_baseline, &row.ratio_absent_because) {
-        (None, Some(reason)) => TableCell::from(reason.as_str()),
-        (ratio, _) => TableCell::number(ratio, format::ratio),
+/// Returns the mean makespan, or why it is absent.
+fn mean_cell(row: &SummaryRow) -> TableCell {
+    match row.mean_s {
+        Some(_) => TableCell::number(row.mean_s, four_digits),
+        None => TableCell::from(row.mean_text(0)),
     }
 }
 
-fn verdict_cell(row: &SummaryRow) -> TableCell {
-    let absent = if row.is_identical { "identical runs" } else { "baseline" };
-    let word = row.verdict.map_or(absent, ComparisonVerdict::name);
-    TableCell::html(word, verdict((sign(row.verdict), class(row.verdict)), word))
+/// Returns the ratio, or why it is absent.
+fn ratio_cell(ratio: &Ratio<'_>) -> TableCell {
+    match ratio.ratio {
+        Some(_) => TableCell::number(ratio.ratio, |_| ratio.text()),
+        None => TableCell::from(ratio.text()),
+    }
+}
+
+fn verdict_cell(ratio: &Ratio<'_>) -> TableCell {
+    let word = ratio.verdict_word();
+    TableCell::html(word, verdict((ratio.sign(), ratio.class()), word))
 }
 
 /// Returns the load of each node, sorted by the largest.
@@ -229,10 +228,37 @@ fn controllers_cell(row: &SummaryRow) -> TableCell {
     TableCell::number(highest, |_| format!("{} GB/s", loads.join(" · ")))
 }
 
-/// Returns the table of each policy on each workload.
+/// Returns the table of each policy on each workload. The verdict is next to the ratio, so that it is visible without
+/// scrolling; columns without any value are omitted.
 fn summary_table(all: &Comparison) -> String {
-    let table =
-        ReportTable::of_records(SummaryRow::FIELDS, &COLUMNS, &all.summary).with_row_heads();
+    let columns: [RecordColumn<(&SummaryRow, Ratio<'_>)>; 18] = [
+        ("policy", Left, |(row, _)| policy_cell(row)),
+        ("workload", Left, |(row, _)| TableCell::from(&*row.workload)),
+        ("n_runs", Right, |(row, _)| TableCell::number(Some(row.n_runs), count)),
+        ("mean_s", Right, |(row, _)| mean_cell(row)),
+        ("ratio_to_baseline", Right, |(_, ratio)| ratio_cell(ratio)),
+        ("ratio_ci95", Right, |(row, ratio)| interval(&row.ratio_ci95, ratio.interval("–"))),
+        ("verdict", Left, |(_, ratio)| verdict_cell(ratio)),
+        ("p_holm", Right, |(row, _)| number(row.p_holm, 4)),
+        ("median_s", Right, |(row, _)| TableCell::number(row.median_s, four_digits)),
+        ("ci95_s", Right, |(row, _)| {
+            interval(&row.ci95_s, format::ci(row.ci95_s.as_deref(), 3, "–"))
+        }),
+        ("variation", Right, |(row, _)| TableCell::number(row.variation, percent)),
+        ("oracle_gap", Right, |(row, _)| TableCell::number(row.oracle_gap, format::signed_percent)),
+        ("slowdown", Right, |(row, _)| TableCell::number(row.slowdown, format::ratio)),
+        ("unfairness", Right, |(row, _)| TableCell::number(row.unfairness, format::ratio)),
+        ("n_migrations", Right, |(row, _)| number(row.n_migrations, 1)),
+        ("n_moves", Right, |(row, _)| number(row.n_moves, 1)),
+        ("pages_moved_bytes", Right, |(row, _)| {
+            TableCell::number(row.pages_moved_bytes, |n| bytes(n as u64))
+        }),
+        ("controllers", Right, |(row, _)| controllers_cell(row)),
+    ];
+    let rows: Vec<(&SummaryRow, Ratio<'_>)> =
+        all.summary.iter().map(|row| (row, Ratio::of_workload(all, row))).collect();
+    let table = ReportTable::of_records(SummaryRow::FIELDS, &columns, &rows).with_row_heads();
+    let table = table.with_first_head(all.setting.compared.head()).without_absent_columns();
     table.to_html("summary-table", "data sortable", "All values")
 }
 

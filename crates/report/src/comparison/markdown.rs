@@ -1,7 +1,8 @@
 //! The summary of a comparison as a Markdown table, for issues and pull requests.
 
+use super::ratio::Ratio;
 use super::{Comparison, SummaryRow};
-use crate::format::{self, ABSENT, ci, fixed, n_decimals, or_absent};
+use crate::format::{ABSENT, ci, fixed, n_decimals, or_absent};
 
 impl Comparison {
     /// Returns one table with a row per policy (or command) and workload.
@@ -21,24 +22,19 @@ impl Comparison {
     fn markdown_cells(&self, row: &SummaryRow) -> [String; 10] {
         let digits = row.mean_s.map_or(0, n_decimals);
         let seconds = |value: Option<f64>| or_absent(value, |value| fixed(value, digits));
-        let interval = |ends: Option<&[f64]>, digits| {
-            ci(ends, digits, "–").unwrap_or_else(|| ABSENT.to_owned())
-        };
-        let is_baseline = row.policy == self.setting.baseline;
-        let absent = if row.is_identical { "identical runs" } else { ABSENT };
-        let verdict = row.verdict.map_or(absent, |verdict| verdict.name());
-        let no_ratio = row.ratio_absent_because.as_deref().unwrap_or(ABSENT);
+        let interval = ci(row.ci95_s.as_deref(), digits, "–");
+        let ratio = Ratio::of_workload(self, row);
         [
             row.policy.clone(),
             row.workload.clone(),
             row.n_runs.to_string(),
-            seconds(row.mean_s),
-            interval(row.ci95_s.as_deref(), digits),
+            row.mean_text(digits),
+            interval.unwrap_or_else(|| ABSENT.to_owned()),
             seconds(row.min_s),
             seconds(row.max_s),
-            row.ratio_to_baseline.map_or(no_ratio.to_owned(), format::ratio),
-            if is_baseline { String::new() } else { interval(row.ratio_ci95.as_deref(), 3) },
-            if is_baseline { "baseline" } else { verdict }.to_owned(),
+            ratio.text(),
+            ratio.interval_cell("–"),
+            ratio.verdict_word().to_owned(),
         ]
     }
 }

@@ -12,10 +12,12 @@ mod data_table;
 mod html;
 mod markdown;
 mod model;
+mod ratio;
 mod text;
 
 pub use data_table::{DataTable, DataValue};
 pub use model::*;
+pub use ratio::unfinished_phrase;
 
 /// Version of `compare.json`. The version increases if a field is renamed, removed or changes its meaning.
 pub const FORMAT: u32 = 2;

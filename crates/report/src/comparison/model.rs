@@ -82,6 +82,7 @@ record! {
         workload: String, "Workload", Plain, "The workload.";
         n_runs: u64, "Runs", Count, "Number of finished runs. Makespans, slowdowns and costs are those of these runs.";
         n_failed: u64, "Failed", Count, "Number of runs that did not finish: a job failed, the time limit was reached, or the policy aborted. The test ranks them as slowest.";
+        n_time_limit: u64, "Time limit", Count, "Number of the runs in `n_failed` that the time limit stopped.";
         mean_s: Option<f64>, "Mean", Seconds, "Mean makespan.";
         median_s: Option<f64>, "Median", Seconds, "Median makespan.";
         ci95_s: Option<Vec<f64>>, "95 % interval of the mean", Seconds, "95 % confidence interval of the mean makespan: two ends. Absent with fewer than two runs, and if all runs are identical.";
@@ -196,6 +197,37 @@ impl Compared {
         match self {
             Compared::Policies => "policy",
             Compared::Commands => "command",
+        }
+    }
+
+    /// Returns the noun as the header of a column.
+    pub(super) fn head(self) -> &'static str {
+        match self {
+            Compared::Policies => "Policy",
+            Compared::Commands => "Command",
+        }
+    }
+
+    /// Returns the noun for one repetition. Commands have no random choice of their own that a seed sets.
+    pub fn repetition(self) -> &'static str {
+        match self {
+            Compared::Policies => "seed",
+            Compared::Commands => "run",
+        }
+    }
+}
+
+impl Setting {
+    /// Returns the size of the comparison: `2 workloads, 10 seeds`, `10 runs of each`.
+    pub(super) fn repetitions(&self) -> String {
+        let n = self.seeds.len();
+        match self.compared {
+            Compared::Policies => format!(
+                "{}, {}",
+                base::counted_noun(self.workloads.len(), "workload"),
+                base::counted_noun(n, "seed")
+            ),
+            Compared::Commands => format!("{} of each", base::counted_noun(n, "run")),
         }
     }
 }

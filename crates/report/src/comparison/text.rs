@@ -2,7 +2,8 @@
 //!
 //! The text fits eighty columns and needs no colour.
 
-use super::{Comparison, ComparisonVerdict};
+use super::ratio::Ratio;
+use super::{Compared, Comparison};
 use crate::format::{
     self, ABSENT, bytes, ci, counted, fixed, n_decimals, or_absent, signed_percent,
 };
@@ -36,10 +37,9 @@ impl Comparison {
 fn head(comparison: &Comparison, width: usize) -> String {
     let setting = &comparison.setting;
     let text = format!(
-        "{}, {}, {} on {} ({}, {}): {} of {} runs done",
+        "{}, {} on {} ({}, {}): {} of {} runs done",
         counted(setting.policies.len(), setting.compared.noun()),
-        base::counted_noun(setting.workloads.len(), "workload"),
-        base::counted_noun(setting.seeds.len(), "seed"),
+        setting.repetitions(),
         if setting.machine.is_empty() { "a machine without name" } else { &setting.machine },
         if setting.host == "sim" { "simulated" } else { "live" },
         base::counted_noun(setting.n_cpus, "CPU"),
@@ -53,35 +53,12 @@ fn head(comparison: &Comparison, width: usize) -> String {
         + &repeat.unwrap_or_default()
 }
 
-/// Ratio to the baseline with its interval and verdict.
-struct Ratio<'a> {
-    ratio: Option<f64>,
-    absent_because: Option<&'a str>,
-    within: Option<&'a [f64]>,
-    verdict: Option<ComparisonVerdict>,
-    is_identical: bool,
-}
-
-impl Ratio<'_> {
-    /// Returns the ratio, the confidence interval and the verdict; the baseline has no interval and no verdict.
-    fn cells(&self, is_baseline: bool) -> [String; 3] {
-        if is_baseline {
-            return ["1".to_owned(), String::new(), "baseline".to_owned()];
-        }
-        let ratio = match (self.ratio, self.absent_because) {
-            (None, Some(reason)) => reason.to_owned(),
-            (ratio, _) => or_absent(ratio, format::ratio),
-        };
-        let verdict = match self.verdict {
-            None if self.is_identical => "identical runs",
-            verdict => verdict.map_or(ABSENT, ComparisonVerdict::name),
-        };
-        [ratio, interval(self.within, 3), verdict.to_owned()]
-    }
-}
-
 fn interval(ends: Option<&[f64]>, digits: usize) -> String {
     ci(ends, digits, "-").unwrap_or_else(|| ABSENT.to_owned())
+}
+
+fn ratio_cells(ratio: &Ratio<'_>) -> [String; 3] {
+    [ratio.text(), ratio.interval_cell("-"), ratio.verdict_word().to_owned()]
 }
 
 fn makespans(comparison: &Comparison, workload: &str, width: usize) -> String {
@@ -103,25 +80,18 @@ fn makespans(comparison: &Comparison, workload: &str, width: usize) -> String {
     let mut table = ReportTable::new(heads);
     for row in rows() {
         let digits = row.mean_s.map_or(0, n_decimals);
-        let is_baseline = row.policy == comparison.setting.baseline;
         let mut cells = vec![row.policy.clone()];
         cells.extend(has_other_n.then(|| row.n_runs.to_string()));
-        cells.extend([
-            or_absent(row.mean_s, |mean| fixed(mean, digits)),
-            interval(row.ci95_s.as_deref(), digits),
-        ]);
-        let ratio = Ratio {
-            ratio: row.ratio_to_baseline,
-            absent_because: row.ratio_absent_because.as_deref(),
-            within: row.ratio_ci95.as_deref(),
-            verdict: row.verdict,
-            is_identical: row.is_identical,
-        };
-        cells.extend(ratio.cells(is_baseline));
+        cells.extend([row.mean_text(digits), interval(row.ci95_s.as_deref(), digits)]);
+        cells.extend(ratio_cells(&Ratio::of_workload(comparison, row)));
         cells.extend(has_gaps.then(|| or_absent(row.oracle_gap, signed_percent)));
         table.row(cells);
     }
-    fold(workload, width, "workload: ", 10) + &table.to_text(width)
+    let head = match comparison.setting.compared {
+        Compared::Policies => fold(workload, width, "workload: ", 10),
+        Compared::Commands => String::new(),
+    };
+    head + &table.with_folded_names().to_text(width)
 }
 
 /// Returns the table over all workloads.
@@ -137,19 +107,13 @@ fn overall(comparison: &Comparison, width: usize) -> String {
     ]);
     for row in &comparison.policies {
         let count = |n: u64| if row.is_baseline { String::new() } else { n.to_string() };
-        let ratio = Ratio {
-            ratio: row.ratio_to_baseline,
-            absent_because: row.ratio_absent_because.as_deref(),
-            within: row.ratio_ci95.as_deref(),
-            verdict: row.verdict,
-            is_identical: row.is_identical,
-        };
         let mut cells = vec![row.policy.clone()];
-        cells.extend(ratio.cells(row.is_baseline));
+        cells.extend(ratio_cells(&Ratio::of_all(row)));
         cells.extend([row.n_better, row.n_worse, row.n_inconclusive].map(count));
         table.row(cells);
     }
-    "all workloads; number of workloads with each verdict\n".to_owned() + &table.to_text(width)
+    "all workloads; number of workloads with each verdict\n".to_owned()
+        + &table.with_folded_names().to_text(width)
 }
 
 /// Returns the table of slowdown, unfairness, migrations and moves.
@@ -172,5 +136,7 @@ fn costs(comparison: &Comparison, width: usize) -> String {
             or_absent(row.pages_moved_bytes, |n| bytes(n as u64)),
         ]);
     }
-    "mean per run\n".to_owned() + &table.to_text(width)
+    let table = table.without_absent_columns().with_folded_names();
+    let has_values = 1 < table.n_columns();
+    if has_values { "mean per run\n".to_owned() + &table.to_text(width) } else { String::new() }
 }

@@ -16,14 +16,19 @@
 
 use std::cmp::Ordering;
 
+use report::comparison::unfinished_phrase;
+
 use crate::compare::{Completion, RunMetrics};
 use crate::stats::{ConfidenceInterval, PairedVerdict, interval, mean, signed_rank};
 
-/// Makespans of a policy and of the baseline with one seed, in nanoseconds; `None` for a run that did not finish.
+/// Makespan of a run in nanoseconds, or the status of a run that did not finish.
+type Makespan = Result<f64, Completion>;
+
+/// Makespans of a policy and of the baseline with one seed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct RunPair {
-    own: Option<f64>,
-    base: Option<f64>,
+    own: Makespan,
+    base: Makespan,
 }
 
 /// The pairs of each seed, with one pair for each workload.
@@ -32,14 +37,15 @@ pub(super) struct PairedRuns(Vec<Vec<RunPair>>);
 
 impl RunPair {
     pub fn new(own: &RunMetrics, base: &RunMetrics) -> Self {
-        let time = |run: &RunMetrics| {
-            (run.status == Completion::Finished).then_some(run.makespan.0 as f64)
+        let time = |run: &RunMetrics| match run.status {
+            Completion::Finished => Ok(run.makespan.0 as f64),
+            status => Err(status),
         };
         RunPair { own: time(own), base: time(base) }
     }
 
     fn is_finished(&self) -> bool {
-        self.own.is_some() && self.base.is_some()
+        self.own.is_ok() && self.base.is_ok()
     }
 }
 
@@ -59,15 +65,18 @@ impl PairedRuns {
 
     /// Returns whether several seeds have the same makespans.
     pub fn is_identical(&self) -> bool {
-        let has_makespan = self.0.iter().flatten().any(|pair| pair.own.or(pair.base).is_some());
+        let has_makespan = self.0.iter().flatten().any(|pair| pair.own.or(pair.base).is_ok());
         has_makespan && 1 < self.0.len() && self.0.windows(2).all(|seeds| seeds[0] == seeds[1])
     }
 
-    /// Returns the number of runs that did not finish: of the policy, and of the baseline.
-    fn n_unfinished(&self) -> (usize, usize) {
-        let pairs = || self.0.iter().flatten();
-        let own = pairs().filter(|pair| pair.own.is_none()).count();
-        (own, pairs().filter(|pair| pair.base.is_none()).count())
+    /// Returns the runs of one side that did not finish, as a phrase; `None` if all finished.
+    fn unfinished(&self, side: fn(&RunPair) -> Makespan) -> Option<String> {
+        let count = |status| {
+            let runs = self.0.iter().flatten().filter(|pair| side(pair) == Err(status));
+            runs.count() as u64
+        };
+        let (n_failed, n_stopped) = (count(Completion::Failed), count(Completion::Stopped));
+        (0 < n_failed + n_stopped).then(|| unfinished_phrase(n_failed, n_stopped))
     }
 
     /// Returns the geometric mean over the workloads of the ratios of mean makespans.
@@ -82,12 +91,11 @@ impl PairedRuns {
 
     /// Returns why the ratio is absent.
     pub fn ratio_absent_because(&self) -> Option<String> {
-        match self.n_unfinished() {
-            _ if self.0.is_empty() => Some("no pairs".to_owned()),
-            (0, 0) => None,
-            (0, n) => Some(format!("baseline: {n} failed")),
-            (n, _) => Some(format!("{n} failed")),
+        if self.0.is_empty() {
+            return Some("no pairs".to_owned());
         }
+        let of_baseline = || Some(format!("baseline: {}", self.unfinished(|pair| pair.base)?));
+        self.unfinished(|pair| pair.own).or_else(of_baseline)
     }
 
     pub fn interval(&self) -> Option<ConfidenceInterval> {
@@ -113,8 +121,8 @@ impl PairedRuns {
     /// seed did not finish, the side with more of them is slower.
     fn differences(&self) -> Vec<f64> {
         let difference = |pairs: &Vec<RunPair>| {
-            let n_own = pairs.iter().filter(|pair| pair.own.is_none()).count();
-            let n_base = pairs.iter().filter(|pair| pair.base.is_none()).count();
+            let n_own = pairs.iter().filter(|pair| pair.own.is_err()).count();
+            let n_base = pairs.iter().filter(|pair| pair.base.is_err()).count();
             match n_own.cmp(&n_base) {
                 Ordering::Less => f64::NEG_INFINITY,
                 Ordering::Greater => f64::INFINITY,
@@ -127,8 +135,8 @@ impl PairedRuns {
 
     fn ratio_of(&self, seeds: &[usize]) -> f64 {
         let n_workloads = self.0.first().map_or(0, Vec::len);
-        let mean_of = |workload: usize, side: fn(&RunPair) -> Option<f64>| {
-            let times = seeds.iter().filter_map(|seed| side(&self.0[*seed][workload]));
+        let mean_of = |workload: usize, side: fn(&RunPair) -> Makespan| {
+            let times = seeds.iter().filter_map(|seed| side(&self.0[*seed][workload]).ok());
             mean(&times.collect::<Vec<f64>>())
         };
         let log_ratio = |workload: usize| {
@@ -142,6 +150,6 @@ impl PairedRuns {
 }
 
 fn log_ratios(pairs: &[RunPair]) -> Vec<f64> {
-    let ratio = |pair: &RunPair| Some(libm::log(pair.own? / pair.base?));
+    let ratio = |pair: &RunPair| Some(libm::log(pair.own.ok()? / pair.base.ok()?));
     pairs.iter().filter_map(ratio).collect()
 }

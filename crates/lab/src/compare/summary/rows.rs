@@ -168,6 +168,10 @@ fn row(
         workload: plan.workloads[workload].clone(),
         n_runs: times.len() as u64,
         n_failed: series.unfinished_runs().count() as u64,
+        n_time_limit: series
+            .unfinished_runs()
+            .filter(|(_, run)| run.status == Completion::Stopped)
+            .count() as u64,
         mean_s: has_any.then(|| mean(&times)),
         median_s: has_any.then(|| median(&times)),
         ci95_s: interval(times.len(), of_mean).filter(|_| !is_one_observation).map(ends),

@@ -196,6 +196,24 @@ fn identical_runs_are_one_observation_without_verdict() {
 }
 
 #[test]
+fn the_answer_of_identical_or_failed_runs_is_no_verdict() {
+    let answer = |lines: &str| summary_of(lines).answer();
+    let line = |name: &str, word: &str| format!("{name} {}\n", [word; 10].join(" "));
+    assert_eq!(
+        answer(&(line("linux", "10") + &line("test", "8") + &line("same", "10"))),
+        "No verdict: the runs of all seeds are identical, so they are one observation. \
+         In it test takes 20 % less time than linux; same takes as long as linux."
+    );
+    assert_eq!(
+        answer(&(line("linux", "x") + &line("test", "x"))),
+        "No run finished, so there is no time to compare. Of 20 runs: 20 failed."
+    );
+    let some = "linux 10.0 10.1 10.2 10.3 10.4 10.5\ntest 9.0 9.1 9.2 9.3 9.4 x\n";
+    expect!["test shows no significant difference from linux (no ratio: 1 failed). Of 12 runs: 1 failed."]
+        .assert_eq(&answer(some));
+}
+
+#[test]
 fn holm_correction_removes_a_verdict_that_one_policy_alone_would_get() {
     let line = |name: &str, times: &str| format!("{name} {times}\n");
     let (linux, test) = ("10 10 10 10 10 10", "9 9.1 9.2 9.3 9.4 9.5");

@@ -65,6 +65,7 @@ names! {
         TimeLimit "time-limit" "The time limit (--time-limit) was reached.";
         FailedJob "failed-job" "A job failed, with --fail-fast.";
         Error "error" "The policy aborted, or a file could not be written.";
+        Reload "reload" "SIGHUP: the watch ended, and another watch started with the new configuration.";
     }
 }
 
@@ -207,7 +208,7 @@ names! {
         Running "running" "Running.";
         Done "done" "Exited with status 0.";
         Failed "failed" "Exited with another status or killed by a signal.";
-        OomKilled "oom-killed" "Killed by the kernel because memory was short: the job ended by SIGKILL that evenkeel did not send, and the kernel counted an OOM kill.";
+        OomKilled "oom-killed" "Killed by the kernel because memory was short: the job ended by SIGKILL that evenkeel did not send, or exited with status 137, and the kernel counted an OOM kill.";
         TimedOut "timed-out" "Stopped by the time limit of the run.";
         Stopped "stopped" "Stopped by evenkeel, because the workload declares it or because the run was stopped.";
         NotStarted "not-started" "Could not be started.";

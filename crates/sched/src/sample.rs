@@ -143,6 +143,8 @@ named_enum! {
         FailedJob "failed-job",
         /// The policy aborted the run, or a sink failed.
         Error "error",
+        /// SIGHUP: a watch ends, and another watch starts with the new configuration.
+        Reload "reload",
     }
 }
 

@@ -106,8 +106,11 @@ fn sighup_with_another_policy_restarts_the_watch_in_its_process_with_a_new_journ
     let (stderr, code) = watch.end();
     assert_eq!((code, busy.mask()), (Some(0), all), "{stderr}");
     assert!(watch.dir.read("w-2.jsonl").contains("gain=off"), "{stderr}");
-    for journal in ["w.jsonl", "w-2.jsonl"] {
+    for (journal, stopped_by) in [("w.jsonl", "reload"), ("w-2.jsonl", "signal")] {
         tool::success(&["explain", &watch.dir.arg(journal)]);
+        let report = tool::success(&["report", &watch.dir.arg(journal), "--json"]);
+        let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
+        assert_eq!(report["run"]["stopped_by"], stopped_by, "{journal}");
     }
 }
 

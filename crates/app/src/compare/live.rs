@@ -16,7 +16,7 @@ use lab::compare::{
 };
 use linux::cgroup::CgroupMode;
 use program::{Ending, Job, MemoryPolicy, Workload};
-use report::RunStatusName;
+use report::StopCauseName;
 use topology::Machine;
 
 use super::progress::Progress;
@@ -222,12 +222,11 @@ impl LiveSeries<'_> {
             run::run_live(&options, checked, Some(&dir), Some(&mut listener))?;
         let mut metrics = listener.recorder.into_metrics();
         crate::report::write_files(&report, &dir.dir)?;
-        let was_limited = self.args.time_limit.is_some_and(|limit| limit.0 <= report.run.wall_ns);
-        match (report.run.status, ended) {
-            (Some(RunStatusName::Interrupted), _) if !was_limited => return Ok(None),
-            (Some(RunStatusName::Interrupted), _) => metrics.status = Completion::Stopped,
+        match (report.run.stopped_by, ended) {
             (_, Err(CommandError::Failed(error))) => return Err(CommandError::Failed(error)),
-            _ => {}
+            (Some(StopCauseName::TimeLimit), _) => metrics.status = Completion::Stopped,
+            (Some(_), _) => return Ok(None),
+            (None, _) => {}
         }
         Ok(Some(metrics))
     }

@@ -157,8 +157,7 @@ pub fn main(args: &Args) -> CommandResult {
 struct WatchEnd {
     /// The next configuration, if the watch must restart.
     next: Option<WatchConfig>,
-    /// Whether a signal stopped the watch.
-    was_stopped: bool,
+    stopped_by: Option<StopCause>,
 }
 
 /// A started watch.
@@ -245,21 +244,21 @@ impl Watch {
         if next.is_none() {
             notify(&[NotifyState::Stopping]);
         }
-        let was_stopped = self.host.was_stopped();
+        let stopped_by = self.host.stopped_by();
         match (self.finish(result), next) {
             // The watch continues without the journal that could not be written.
             (Err(CommandError::Reported), Some(next)) => {
-                Ok(WatchEnd { next: Some(next), was_stopped })
+                Ok(WatchEnd { next: Some(next), stopped_by })
             }
-            (finished, next) => finished.map(|()| WatchEnd { next, was_stopped }),
+            (finished, next) => finished.map(|()| WatchEnd { next, stopped_by }),
         }
     }
 
     fn finish(mut self, result: anyhow::Result<engine::RunSummary>) -> CommandResult {
-        let status = crate::run::run_status(result.is_err(), self.host.was_stopped());
+        let stopped_by = self.host.stopped_by();
+        let status = crate::run::run_status(result.is_err(), stopped_by.is_some());
         let error = result.as_ref().err().map(|error| format!("{error:#}"));
         let (own_cpu, own_max_resident) = crate::run::own_use();
-        let stopped_by = self.host.was_stopped().then_some(StopCause::Signal);
         let wall = self.host.now();
         let end = RunEnd { status, stopped_by, error, wall, own_cpu, own_max_resident };
         print_unusual_signal(self.host.unusual_stop_signal());

@@ -8,7 +8,6 @@
 
 use std::path::{Path, PathBuf};
 
-use engine::Host;
 use host_live::{AttachError, AttachHost};
 
 use super::config::WatchConfig;
@@ -56,7 +55,7 @@ impl Reload {
                 return (Priority::Error, text);
             }
             Ok((_, next)) if next.needs_restart(&self.current) => {
-                host.stop();
+                host.stop_to_reload();
                 *restart = Some(next);
                 format!("{file}: restarting with the new configuration")
             }

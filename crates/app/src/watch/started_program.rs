@@ -29,7 +29,7 @@ pub(super) fn watch(args: &Args) -> CommandResult {
         }
         watch.run()
     });
-    if !matches!(ended, Ok(ref end) if !end.was_stopped) {
+    if !matches!(ended, Ok(ref end) if end.stopped_by.is_none()) {
         program.terminate();
     }
     let status = program.wait();

@@ -43,7 +43,7 @@ use linux::{affinity, system};
 use program::Class;
 use sched::{
     Action, Cause, CauseAndDetail, DetachCause, JobEvent, Outcome, OutcomeResult, RejectCause,
-    Sample, Target, Turn,
+    Sample, StopCause, Target, Turn,
 };
 use topology::Machine;
 
@@ -85,7 +85,7 @@ pub struct AttachHost {
     tracker: Tracker,
     interval_ends: IntervalEnds,
     end: WatchEnd,
-    was_stopped: bool,
+    stopped_by: Option<StopCause>,
     reload_requested: bool,
     status: Rc<RefCell<WatchStatus>>,
     status_at: Nanos,
@@ -183,7 +183,7 @@ impl AttachHost {
             },
             interval_ends: IntervalEnds::new(options.interval),
             end: WatchEnd::No,
-            was_stopped: false,
+            stopped_by: None,
             reload_requested: false,
             status: Rc::default(),
             status_at: Nanos::ZERO,
@@ -223,9 +223,20 @@ impl AttachHost {
         self.session.undo.remaining()
     }
 
-    /// Returns whether a signal or [`Host::stop`] ended the watch.
-    pub fn was_stopped(&self) -> bool {
-        self.was_stopped
+    /// Returns why the watch stopped; `None` if it runs, or ended by itself: at its time limit, or because the processes
+    /// have exited.
+    pub fn stopped_by(&self) -> Option<StopCause> {
+        self.stopped_by
+    }
+
+    /// Ends the watch, so that another watch can start with a new configuration.
+    pub fn stop_to_reload(&mut self) {
+        self.stop_because(StopCause::Reload);
+    }
+
+    fn stop_because(&mut self, cause: StopCause) {
+        self.stopped_by.get_or_insert(cause);
+        self.request_stop();
     }
 
     /// Returns whether SIGHUP requested a new configuration, and clears the request. [`Host::wait`] returns `None` for
@@ -281,10 +292,7 @@ impl AttachHost {
     fn take_wakeups(&mut self, woken: Vec<Wakeup>) {
         for wakeup in &woken {
             match *wakeup {
-                Wakeup::Stop | Wakeup::ImmediateStop => {
-                    self.was_stopped = true;
-                    self.request_stop();
-                }
+                Wakeup::Stop | Wakeup::ImmediateStop => self.stop_because(StopCause::Signal),
                 Wakeup::Reload => self.reload_requested = true,
                 Wakeup::Exited(pid) => {
                     // Events are handled first: they may contain forks of this process before its exit.
@@ -537,8 +545,7 @@ impl Host for AttachHost {
     }
 
     fn stop(&mut self) {
-        self.was_stopped = true;
-        self.request_stop();
+        self.stop_because(StopCause::Error);
     }
 }
 

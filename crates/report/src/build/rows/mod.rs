@@ -134,6 +134,7 @@ fn stop_cause(cause: StopCause) -> StopCauseName {
         StopCause::TimeLimit => StopCauseName::TimeLimit,
         StopCause::FailedJob => StopCauseName::FailedJob,
         StopCause::Error => StopCauseName::Error,
+        StopCause::Reload => StopCauseName::Reload,
     }
 }
 

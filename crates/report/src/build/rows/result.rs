@@ -41,6 +41,7 @@ fn cause(stopped_by: Option<StopCause>) -> &'static str {
         Some(StopCause::TimeLimit) => "at the time limit",
         Some(StopCause::FailedJob) => "because a job failed",
         Some(StopCause::Error) => "because of an error",
+        Some(StopCause::Reload) => "for a new configuration",
         None => "early",
     }
 }

@@ -29,6 +29,7 @@ fn status(report: &Report) -> (&'static str, &'static str) {
     match report.run.status {
         Some(RunStatusName::Finished) if !report.all_well() => ("bad", "jobs failed"),
         Some(RunStatusName::Finished) => ("good", "finished"),
+        Some(RunStatusName::Interrupted) if report.totals.n_failed != 0 => ("bad", "interrupted"),
         Some(RunStatusName::Interrupted) => ("warn", "interrupted"),
         Some(RunStatusName::Failed) => ("bad", "failed"),
         None => ("warn", "end not recorded"),

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Output;
 
 use expect_test::expect;
-use program::{Command, Ending, Workload};
+use program::{Command, Workload};
 use tests::dir::Dir;
 use tests::tool;
 

@@ -32,11 +32,17 @@ fn one_command_uses_the_standard_files_of_evenkeel_and_leaves_no_file() {
 }
 
 #[test]
-fn with_quiet_only_the_output_of_the_command_is_printed_also_if_it_fails() {
+fn with_quiet_the_output_of_the_command_and_one_line_about_a_failure_are_printed() {
     let args = ["run", "--quiet", "--policy", "linux", "--", "sh", "-c", "echo a; exit 3"];
     let output = run_with_input(&args, "");
     assert_eq!(output.status.code(), Some(3));
-    assert_eq!((tool::text(&output.stdout), tool::text(&output.stderr)), ("a\n".into(), "".into()));
+    assert_eq!(tool::text(&output.stdout), "a\n");
+    let errors = tool::text(&output.stderr);
+    assert!(
+        errors.starts_with("evenkeel: 1 of 1 job failed (sh: exit status 3) after "),
+        "{errors}"
+    );
+    assert_eq!(errors.lines().count(), 1, "{errors}");
 }
 
 #[test]

@@ -264,7 +264,11 @@ fn fields_of_list(list: &str) -> Vec<String> {
 fn the_jq_examples_of_the_page_of_reports_use_fields_that_exist() {
     let page = std::fs::read_to_string(tool::root().join("docs/reports.md")).expect("a page");
     let mut n_examples = 0;
-    for filter in page.lines().filter_map(|line| Some(line.split_once("| jq")?.1)) {
+    let filters = page.lines().filter_map(|line| {
+        let line = line.trim_start();
+        line.strip_prefix("jq ").or_else(|| Some(line.split_once("| jq ")?.1))
+    });
+    for filter in filters {
         let (list, rest) = filter.split_once("[] | ").expect("a list of the report");
         let list = list.rsplit('.').next().expect("a name");
         let fields = fields_of_list(list);

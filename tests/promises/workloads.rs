@@ -35,7 +35,7 @@ fn read(path: &Path) -> Workload {
 fn every_shipped_workload_is_valid_and_equal_after_writing() {
     let paths = shipped();
     let names: Vec<_> = paths.iter().filter_map(|path| path.file_stem()?.to_str()).collect();
-    for expected in ["debian", "demo", "mix", "numa-demo", "synthetic"] {
+    for expected in ["debian", "demo", "mix", "numa-demo", "server", "synthetic"] {
         assert!(names.contains(&expected), "{expected} is missing among {names:?}");
     }
     for path in paths {
@@ -43,7 +43,8 @@ fn every_shipped_workload_is_valid_and_equal_after_writing() {
         let text = program::to_toml(&workload).expect("its paths are text");
         let reparsed = program::parse_toml(&text, &path).expect("evenkeel wrote it");
         assert_eq!(reparsed.jobs.len(), workload.jobs.len(), "{}", path.display());
-        assert!(workload.jobs.iter().any(|job| job.class.is_some()), "{}", path.display());
+        let is_characterized = |job: &program::Job| job.class.is_some() || job.profile.is_some();
+        assert!(workload.jobs.iter().any(is_characterized), "{}", path.display());
     }
 }
 

@@ -326,7 +326,7 @@ mod tests {
         assert_eq!(machine_or_error("xeon-2x4").map(|machine| machine.cpus().len()), Ok(8));
         assert_eq!(
             machine_or_error("xeon-2x5").expect_err("there is no such machine"),
-            "there is no file xeon-2x5, and there is no shipped machine \"xeon-2x5\"; did you mean \"xeon-2x4\"?"
+            "there is no file xeon-2x5, and there is no shipped machine \"xeon-2x5\"; did you mean \"xeon-2x4\" or \"xeon-2s\"?"
         );
         let missing = machine_or_error("xeon-2x4.toml").expect_err("that names a file");
         assert!(missing.starts_with("cannot read the machine file xeon-2x4.toml"), "{missing}");

@@ -19,6 +19,7 @@ mod parsers;
 mod predict;
 mod profiles;
 mod record;
+mod repeat;
 mod reports;
 mod reproduce;
 mod restoring;

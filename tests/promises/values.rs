@@ -185,23 +185,6 @@ fn jobs_that_reach_the_time_limit_are_timed_out() {
     assert_eq!(report["run"]["stopped_by"], "time-limit");
 }
 
-#[test]
-fn the_printed_command_repeats_a_simulated_run_exactly() {
-    let dir = Dir::with(&FILES);
-    let args = ["run", "w.toml", "--host=sim", "--machine", "m.toml", "-p", "dfs", "--seed", "7"];
-    dir.success(&[&args[..], &["-q", "--out", "one"]].concat());
-    let read = |out: &str| -> Value {
-        serde_json::from_str(&dir.read(&format!("{out}/report.json"))).expect("JSON")
-    };
-    let one = read("one");
-    let command = one["run"]["command"].as_str().expect("a command");
-    assert!(dir.read("one/report.html").contains(&format!("<code>{command}</code>")));
-    let words: Vec<&str> = command.split(' ').skip(1).collect();
-    dir.success(&[&words[..], &["-q", "--out", "two"]].concat());
-    assert_eq!(one, read("two"));
-    assert_eq!(dir.read("one/journal.jsonl"), dir.read("two/journal.jsonl"));
-}
-
 /// Changes the workload to 300 jobs, and the machine to enough memory for all of them.
 fn run_many_copies(dir: &Dir) {
     dir.write("w.toml", dir.read("w.toml").replace("copies = 6", "copies = 300"));
@@ -277,12 +260,9 @@ fn identical_runs_of_all_seeds_have_no_verdict() {
         csv.lines().nth(line).and_then(|line| line.split(',').nth(idx))
     };
     assert_eq!((column(1), column(2)), (Some("false"), Some("true")), "{csv}");
-    let repeated = comparison["setting"]["command"].as_str().expect("a command");
-    assert!(dir.read("out/compare.html").contains(&format!("<code>{repeated}</code>")));
-    assert_eq!(
-        repeated,
-        "evenkeel compare --policies linux,dfs --seeds 10 --machine m.toml --variation off w.toml"
-    );
+    let command = comparison["setting"]["command"].as_str().expect("a command");
+    let command = format!("<code>{}</code>", command.replace('&', "&amp;"));
+    assert!(dir.read("out/compare.html").contains(&command));
 }
 
 #[test]

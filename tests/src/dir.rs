@@ -88,6 +88,17 @@ impl Dir {
         command
     }
 
+    /// Runs a command line by a POSIX shell in this directory, with evenkeel in `PATH`.
+    pub fn shell(&self, command: &str) -> Output {
+        let tools = tool::path().parent().expect("a directory").display().to_string();
+        let path = format!("{tools}:{}", std::env::var("PATH").expect("a path"));
+        let mut shell = Command::new("dash");
+        shell.args(["-c", command]).current_dir(self.root()).env("PATH", path);
+        shell.env("XDG_DATA_HOME", "/proc/nonexistent");
+        shell.env(linux::undo::STATE_VARIABLE, self.path("state"));
+        shell.output().expect("dash starts")
+    }
+
     /// Runs evenkeel to completion.
     pub fn run(&self, args: &[&str]) -> Output {
         self.command(args).output().expect("evenkeel starts")

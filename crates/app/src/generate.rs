@@ -7,12 +7,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
-use base::{Bytes, Nanos};
+use base::{Bytes, Nanos, shell};
 use program::{Command, GeneratorOptions, ProgramList, Workload};
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::input;
-use crate::print::shell_word;
 
 /// Default program list.
 const BUILT_IN: &str = include_str!("../../../workloads/programs/built-in.toml");
@@ -150,7 +149,7 @@ fn first_line(args: &Args) -> String {
     line = line.replace("000000000ns", "s");
     for (option, path) in [("--list", &args.list), ("--out", &args.out)] {
         if let Some(path) = path {
-            line.push_str(&format!(" {option} {}", shell_word(path)));
+            line.push_str(&format!(" {option} {}", shell::quote(path)));
         }
     }
     if let Some(format) = args.format {

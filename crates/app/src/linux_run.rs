@@ -14,7 +14,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use report::table::shell_words;
 use report::{LinuxRun, Report};
 
 use crate::stored_report::StoredReport;
@@ -78,7 +77,7 @@ fn is_same_run(stored: &StoredReport, command: &str, report: &Report) -> bool {
 
 /// Returns a command without its first option `--policy`; `None` if it has no such option.
 fn without_policy(command: &str) -> Option<String> {
-    let mut words = shell_words(command);
+    let mut words = base::shell::words(command);
     let option = words.iter().position(|word| *word == "--policy")?;
     words.drain(option..words.len().min(option + 2));
     Some(words.join(" "))

@@ -8,9 +8,7 @@
 
 use std::io::{self, Write};
 use std::os::fd::AsFd;
-use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// Priority of a line in syslog and journald.
@@ -140,33 +138,9 @@ pub fn is_journal() -> bool {
     })
 }
 
-/// Quotes a path as one word for bash, for commands in messages and comments.
-pub fn shell_word(path: &Path) -> String {
-    let bytes = path.as_os_str().as_bytes();
-    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"_-./=:,+@%".contains(byte);
-    match std::str::from_utf8(bytes) {
-        Ok(text) if !text.is_empty() && bytes.iter().all(is_plain) => text.to_owned(),
-        Ok(text) if text.chars().all(base::is_printable) => {
-            format!("'{}'", text.replace('\'', "'\\''"))
-        }
-        _ => {
-            format!("$'{}'", bytes.iter().map(|byte| format!("\\x{byte:02x}")).collect::<String>())
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn paths_are_quoted_as_one_shell_word() {
-        assert_eq!(shell_word(Path::new("a/b-1.toml")), "a/b-1.toml");
-        assert_eq!(shell_word(Path::new("a b")), "'a b'");
-        assert_eq!(shell_word(Path::new("it's")), r"'it'\''s'");
-        assert_eq!(shell_word(Path::new("a\nb")), r"$'\x61\x0a\x62'");
-        assert_eq!(shell_word(Path::new("a\u{202e}")), r"$'\x61\xe2\x80\xae'");
-    }
 
     #[test]
     fn every_line_for_the_journal_has_its_priority() {

@@ -16,12 +16,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context, anyhow, bail};
+use base::shell;
 use object::Object;
 use program::profile::{self, Fit, ProfileFile, SUFFIX};
 use program::{Command, Job, Profile, Workload};
 
 use crate::input;
-use crate::print::shell_word;
 
 /// Reads the build id of an ELF file, in hexadecimal. Returns `None` for other files.
 pub fn build_id(path: &Path) -> Option<String> {
@@ -151,7 +151,7 @@ impl ProfileSearch {
             let tried: Vec<String> = tried.collect();
             bail!(
                 "{origin}: job {name:?}: there is no profile {requested:?}; create it with evenkeel profile --name {} -- PROGRAM …, or remove the key (searched {}; {not_shipped})",
-                shell_word(requested.as_ref()),
+                shell::quote(requested),
                 tried.join(", ")
             );
         };

@@ -2,29 +2,39 @@
 //!
 //! The command has the options of the command line in the order of the help, and the policy and the seeds also if they
 //! are defaults, which may change between versions. Options of the output (`--out`, `--quiet`, `--json`) are omitted.
-//! A relative path is relative to the directory in which the command ran.
+//! The command begins with `cd DIR &&` if its result depends on the current directory: it names a program, or a file by
+//! a relative path.
 
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use base::shell;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory};
 
-use crate::print::shell_word;
-
 /// Options that do not change the result. `jobs` is the number of parallel runs.
-const OMITTED: [&str; 8] =
-    ["out", "force_foreign_output", "lines", "quiet", "json", "csv", "markdown", "jobs"];
+const OMITTED: [&str; 9] =
+    ["out", "force_foreign_output", "lines", "quiet", "json", "csv", "markdown", "parquet", "jobs"];
 /// Options that are printed with their default values.
 const WITH_DEFAULT: [&str; 4] = ["policy", "policies", "seed", "seeds"];
 
 /// Returns the command that repeats the result of this process, quoted for a shell.
 pub fn command_line() -> Option<String> {
-    normalized(crate::Cli::command(), std::env::args_os())
+    let Repeated { words, needs_dir } = normalized(crate::Cli::command(), std::env::args_os())?;
+    let command = shell::join(words);
+    let dir = std::env::current_dir().ok().filter(|_| needs_dir);
+    Some(dir.map_or(String::new(), |dir| format!("cd {} && ", shell::quote(dir))) + &command)
+}
+
+/// A normalized command line.
+struct Repeated {
+    words: Vec<OsString>,
+    /// Whether the result depends on the current directory.
+    needs_dir: bool,
 }
 
 /// Returns the normalized command line; `None` if it is invalid.
-fn normalized(cli: Command, args: impl IntoIterator<Item = OsString>) -> Option<String> {
+fn normalized(cli: Command, args: impl IntoIterator<Item = OsString>) -> Option<Repeated> {
     let mut words = vec![OsString::from(cli.get_name())];
     let matches = cli.clone().try_get_matches_from(args).ok()?;
     let (mut command, mut matches) = (&cli, &matches);
@@ -35,10 +45,21 @@ fn normalized(cli: Command, args: impl IntoIterator<Item = OsString>) -> Option<
     let is_repeated = |arg: &&Arg| is_repeated(arg, matches);
     let (positional, options): (Vec<&Arg>, Vec<&Arg>) =
         command.get_arguments().filter(is_repeated).partition(|arg| arg.is_positional());
+    let needs_dir = options.iter().chain(&positional).any(|arg| needs_dir(arg, matches));
     options.into_iter().for_each(|arg| add_option(&mut words, arg, matches));
     positional.into_iter().for_each(|arg| add_positional(&mut words, arg, matches));
-    let words: Vec<String> = words.iter().map(|word| shell_word(Path::new(word))).collect();
-    Some(words.join(" "))
+    Some(Repeated { words, needs_dir })
+}
+
+/// Returns whether an argument is a program, or the relative path of a file.
+fn needs_dir(arg: &Arg, matches: &ArgMatches) -> bool {
+    let is_program = is_program(arg) || arg.get_id() == "job";
+    let is_file = |value: &OsStr| Path::new(value).is_relative() && Path::new(value).exists();
+    is_program || values(arg, matches).any(is_file)
+}
+
+fn is_program(arg: &Arg) -> bool {
+    arg.is_last_set() || arg.is_trailing_var_arg_set()
 }
 
 fn is_repeated(arg: &Arg, matches: &ArgMatches) -> bool {
@@ -74,8 +95,7 @@ fn add_option(words: &mut Vec<OsString>, arg: &Arg, matches: &ArgMatches) {
 }
 
 fn add_positional(words: &mut Vec<OsString>, arg: &Arg, matches: &ArgMatches) {
-    let is_after_dashes = arg.is_last_set()
-        || arg.is_trailing_var_arg_set()
+    let is_after_dashes = is_program(arg)
         || values(arg, matches).any(|value| value.as_encoded_bytes().starts_with(b"-"));
     if is_after_dashes {
         words.push("--".into());
@@ -88,7 +108,8 @@ mod tests {
     use super::*;
 
     fn of(args: &[&str]) -> Option<String> {
-        normalized(crate::Cli::command(), args.iter().map(OsString::from))
+        let repeated = normalized(crate::Cli::command(), args.iter().map(OsString::from));
+        Some(shell::join(repeated?.words))
     }
 
     #[test]
@@ -108,17 +129,16 @@ mod tests {
     }
 
     #[test]
-    fn the_normalized_command_of_a_normalized_command_is_the_same() {
-        for args in [
-            &["evenkeel", "compare", "w", "v", "--policies", "linux,dfs", "-o", "d"][..],
-            &["evenkeel", "predict", "--machine", "m", "--programs", "a,b", "--", "-x", "y"],
-            &["evenkeel", "profile", "--", "sleep", "-x", "it's"],
-        ] {
-            let Some(once) = of(args) else { continue };
-            let words: Vec<String> = once.split(' ').map(|word| word.replace('\'', "")).collect();
-            let again = of(&words.iter().map(String::as_str).collect::<Vec<_>>());
-            assert!(again.is_some(), "{once}");
-        }
-        assert_eq!(of(&["evenkeel", "no-such-command"]), None);
+    fn only_programs_and_relative_files_depend_on_the_directory() {
+        let needs_dir = |args: &[&str]| {
+            let args = ["evenkeel"].iter().chain(args).map(OsString::from);
+            normalized(crate::Cli::command(), args).map(|repeated| repeated.needs_dir)
+        };
+        assert_eq!(needs_dir(&["run", "--", "true"]), Some(true));
+        assert_eq!(needs_dir(&["run", "--job", "true"]), Some(true));
+        assert_eq!(needs_dir(&["run", "Cargo.toml"]), Some(true)); // A file of this crate.
+        let machine = ["run", "/w", "--host", "sim", "--machine", "xeon-2x4", "--out", "src"];
+        assert_eq!(needs_dir(&machine), Some(false));
+        assert_eq!(needs_dir(&["no-such-command"]), None);
     }
 }

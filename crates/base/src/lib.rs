@@ -9,6 +9,7 @@ pub mod json;
 mod key_values;
 mod printable;
 mod rng;
+pub mod shell;
 mod stop_flag;
 pub mod suggest;
 pub mod toml_reader;

@@ -35,7 +35,7 @@ record! {
         status: Option<RunStatusName>, "Status", Plain, "Status at the end of the run; absent if evenkeel was killed or still runs.";
         stopped_by: Option<StopCauseName>, "Stopped by", Plain, "Why the run stopped before all jobs had ended.";
         result: String, "Result", Plain, "The result of the run and of its jobs, in one sentence.";
-        command: Option<String>, "Repeat with", Plain, "The command that repeats the run, quoted for a shell, without options of the output; absent if it is unknown.";
+        command: Option<String>, "Repeat with", Plain, "The command that repeats the run, quoted for a POSIX shell, without options of the output; absent if it is unknown.";
         error: Option<String>, "Error", Plain, "The error of a failed run.";
         n_turns: u64, "Turns", Count, "Number of turns.";
         signal_tier: Option<String>, "Signal tier", Plain, "Signal tier that the loads had for the largest part of the run: counters, bandwidth, declared or none.";

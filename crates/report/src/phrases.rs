@@ -1,6 +1,8 @@
 //! Actions, results and commands as phrases of a sentence.
 
-use base::{Bytes, CpuSet, NodeId, NodeSet, counted_noun};
+use std::ffi::OsStr;
+
+use base::{Bytes, CpuSet, NodeId, NodeSet, counted_noun, shell};
 use program::{Command, MemoryPolicy};
 use sched::{
     Action, CompletedPageMigration, DetachCause, ExitStatus, JobExit, PageMigrationEnd, SignalTier,
@@ -185,23 +187,14 @@ pub fn usage_phrase(exit: &JobExit) -> String {
 pub fn command_line(command: &Command) -> String {
     match command {
         Command::Program { program, args } => {
-            let program = program.to_string_lossy().into_owned();
-            let arguments: Vec<String> =
-                std::iter::once(program).chain(args.iter().cloned()).map(quoted).collect();
-            arguments.join(" ")
+            let args = args.iter().map(OsStr::new);
+            shell::join(std::iter::once(program.as_os_str()).chain(args))
         }
         Command::Shell(line) => line.clone(),
         Command::Load(args) => {
-            let arguments: Vec<String> = args.iter().cloned().map(quoted).collect();
-            format!("evenkeel load {}", arguments.join(" "))
+            shell::join(["evenkeel", "load"].into_iter().chain(args.iter().map(String::as_str)))
         }
     }
-}
-
-fn quoted(argument: String) -> String {
-    let is_special = |c: char| c.is_whitespace() || "'\"$`\\*?;&|<>()".contains(c);
-    let plain = !argument.is_empty() && !argument.chars().any(is_special);
-    if plain { argument } else { format!("'{}'", argument.replace('\'', r"'\''")) }
 }
 
 #[cfg(test)]

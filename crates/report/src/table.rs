@@ -425,7 +425,7 @@ pub fn fold_command(command: &str, width: usize, head: &str) -> String {
     let indent = length(head);
     let mut folded = head.to_owned();
     let mut column = indent;
-    for word in shell_words(&printable(command)) {
+    for word in base::shell::words(&printable(command)) {
         if indent < column && width < column + 1 + length(word) + 2 {
             folded.push_str(" \\\n");
             folded.push_str(&" ".repeat(indent));
@@ -439,18 +439,6 @@ pub fn fold_command(command: &str, width: usize, head: &str) -> String {
         column += length(word);
     }
     folded + "\n"
-}
-
-/// Divides a command at the spaces outside of single quotes.
-pub fn shell_words(command: &str) -> Vec<&str> {
-    let (mut is_quoted, mut is_escaped) = (false, false);
-    let is_end = |c: char| {
-        let was_escaped = is_escaped;
-        is_escaped = c == '\\' && !is_quoted && !was_escaped;
-        is_quoted ^= c == '\'' && !was_escaped;
-        c == ' ' && !is_quoted && !was_escaped
-    };
-    command.split(is_end).collect()
 }
 
 #[cfg(test)]

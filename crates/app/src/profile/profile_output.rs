@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
+use base::shell;
 use linux::child_exit::ChildStatus;
 use profiler::measure::MeasuredProgram;
 use profiler::measure::assemble::WholeRun;
@@ -16,7 +17,6 @@ use report::table::{fold, fold_command};
 use serde_json::{Value, json};
 
 use super::text_charts;
-use crate::print::shell_word;
 use crate::profiles::workload_line;
 
 /// Notes about a measurement.
@@ -177,7 +177,7 @@ impl ProfileOutput<'_> {
             Some((line, Some(dir))) => format!(
                 "{line}, in a workload in {} or with --profiles {}",
                 dir.display(),
-                shell_word(&dir)
+                shell::quote(&dir)
             ),
             None => format!("no workload can name this file: its name must end in {SUFFIX}"),
         }

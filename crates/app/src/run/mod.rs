@@ -16,7 +16,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context;
-use base::{Bytes, Nanos};
+use base::{Bytes, Nanos, shell};
 use linux::cgroup::{CgroupMode, HierarchyVersion};
 use program::Workload;
 use report::Report;
@@ -26,7 +26,6 @@ use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::help::{LIMITS, MEASUREMENT, MEMORY, OUTPUT, POLICY};
 use crate::output::JOURNAL;
 pub(crate) use crate::output::{ForeignArg, RunDir};
-use crate::print::shell_word;
 use crate::report::write_files;
 use crate::tier_override::SignalArgs;
 use crate::view::ViewArgs;
@@ -230,7 +229,7 @@ fn failure_text(report: &Report, dir: Option<&RunDir>) -> String {
     let result = &report.run.result;
     match dir {
         Some(dir) => {
-            format!("{result}; evenkeel report {} prints the details", shell_word(&dir.file("")))
+            format!("{result}; evenkeel report {} prints the details", shell::quote(&dir.file("")))
         }
         None => format!("{result}; the report without --quiet has the details"),
     }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use expect_test::expect_file;
 
+use tests::dir::Dir;
 use tests::tool;
 
 /// All commands, including the programs of `load`.
@@ -81,6 +82,29 @@ fn the_help_of_every_command_has_two_examples() {
         let is_example =
             |line: &&str| ["  evenkeel ", "  sudo "].iter().any(|it| line.starts_with(it));
         assert!(2 <= examples.lines().filter(is_example).count(), "{command:?}: {examples}");
+    }
+}
+
+/// Returns the examples of a command from its page.
+fn examples(command: &str) -> Vec<String> {
+    let page = tool::root().join(format!("docs/commands/{command}.md"));
+    let page = std::fs::read_to_string(page).expect("a page");
+    let (_, below) = page.split_once("\n## Examples\n").expect("examples");
+    let block = below.split("```").nth(1).expect("a block").trim_start_matches("sh\n");
+    block.replace("\\\n", "").lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn the_examples_need_only_the_executable() {
+    let dir = Dir::new();
+    for command in ["generate", "machine", "policies", "predict", "calibrate", "run", "compare"] {
+        let needs_no_program = |line: &&String| {
+            !["run", "compare"].contains(&command) || line.contains(" sim ") || line.contains("wl1")
+        };
+        for example in examples(command).iter().filter(needs_no_program) {
+            let output = dir.shell(example);
+            assert!(output.status.success(), "{example}: {}", tool::text(&output.stderr));
+        }
     }
 }
 

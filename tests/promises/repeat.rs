@@ -35,8 +35,6 @@ fn report(output: &Output) -> String {
 fn run_twice(dir: &Dir, args: &[&str]) -> [String; 2] {
     let first = dir.command_with_state(args).output().expect("it starts");
     let command = printed(&report(&first));
-    let escaped = command.replace('&', "&amp;").replace('\'', "&#39;");
-    assert!(dir.read("one/report.html").contains(&format!("<code>{escaped}</code>")));
     let second = dir.shell(&format!("cd / && {command}"));
     assert_eq!(first.status, second.status, "{command}: {}", report(&second));
     [report(&first), report(&second)]
@@ -55,6 +53,8 @@ fn the_printed_command_of_a_simulated_result_has_the_same_result() {
     };
     let one = read("one");
     let command = one["run"]["command"].as_str().expect("a command");
+    let escaped = command.replace('&', "&amp;").replace('\'', "&#39;");
+    assert!(dir.read("one/report.html").contains(&format!("<code>{escaped}</code>")));
     let second = dir.shell(&format!("cd / && {command} --quiet --out two"));
     assert!(second.status.success(), "{command}: {}", report(&second));
     assert_eq!(one, read("two"));

@@ -32,7 +32,8 @@ pub struct Args {
     /// LLC references
     #[arg(value_name = "RUN", required = true)]
     runs: Vec<PathBuf>,
-    /// Print JSON: the thresholds, the adjacent values, and each program (docs/report-fields.md)
+    /// Print JSON: the thresholds, the adjacent values, and each program (page Report fields of the
+    /// documentation)
     #[arg(long)]
     json: bool,
 }

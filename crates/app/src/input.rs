@@ -7,9 +7,10 @@ use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use base::{Bytes, Nanos};
 use journal::{JournalError, LineError, Recording};
+use lab::shipped::ShippedKind;
 
 use crate::command_result::{CommandError, OrUsageError};
 
@@ -28,9 +29,30 @@ pub fn bytes(kind: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// Reads a file like [`bytes`]. If the file does not exist and the name has neither `/` nor `.`, returns the shipped file
+/// of that name.
+pub fn bytes_or_shipped(kind: ShippedKind, noun: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
+    match path.to_str() {
+        Some(name) if !path.exists() && !name.contains(['/', '.']) => {
+            let none = |not_shipped| anyhow!("there is no file {name}, and {not_shipped}");
+            lab::shipped::text(kind, name).map(|text| text.as_bytes().to_vec()).map_err(none)
+        }
+        _ => bytes(noun, path),
+    }
+}
+
 /// Reads a text file.
 pub fn text(kind: &str, path: &Path) -> anyhow::Result<String> {
-    match String::from_utf8(bytes(kind, path)?) {
+    utf8(bytes(kind, path)?, path)
+}
+
+/// Reads a text file like [`bytes_or_shipped`].
+pub fn text_or_shipped(kind: ShippedKind, noun: &str, path: &Path) -> anyhow::Result<String> {
+    utf8(bytes_or_shipped(kind, noun, path)?, path)
+}
+
+fn utf8(bytes: Vec<u8>, path: &Path) -> anyhow::Result<String> {
+    match String::from_utf8(bytes) {
         Ok(text) => Ok(text),
         Err(error) => {
             let valid =

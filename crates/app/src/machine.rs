@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use base::Nanos;
 use base::toml_reader::{SourceText, serde_fault};
+use lab::shipped::ShippedKind;
 use linux::cgroup::{self, CgroupChoice, CgroupMode};
 use linux::signal_sources::{self, Availability, EventMapping, SignalSource};
 use report::table::Align::Left;
@@ -90,22 +91,10 @@ fn machine(args: &Args) -> Result<(Machine, Vec<SignalSource>), CommandError> {
     }
 }
 
-/// Reads a machine file. If the file does not exist and the name has neither `/` nor `.`, returns the shipped machine
-/// of that name.
+/// Reads a machine file in TOML or in the JSON of this command, or returns the shipped machine of this name.
 pub fn file_or_shipped(path: &Path) -> anyhow::Result<Machine> {
-    match path.to_str() {
-        Some(name) if !path.exists() && !name.contains(['/', '.']) => {
-            let none = |not_shipped| anyhow!("there is no file {name}, and {not_shipped}");
-            lab::shipped::machine(name).map_err(none)
-        }
-        _ => from_file(path),
-    }
-}
-
-/// Reads a machine file in TOML, or in the JSON of this command.
-pub fn from_file(path: &Path) -> anyhow::Result<Machine> {
     let name = path.display().to_string();
-    let text = input::text("machine file", path)?;
+    let text = input::text_or_shipped(ShippedKind::Machine, "machine file", path)?;
     if !text.trim_start().starts_with('{') {
         return Ok(parse_toml(&text, &name)?);
     }

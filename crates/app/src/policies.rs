@@ -17,7 +17,7 @@ use crate::command_result::{CommandResult, OrUsageError};
 pub struct Args {
     /// Print only this policy
     name: Option<String>,
-    /// Print JSON (fields: docs/commands/policies.md)
+    /// Print JSON (fields: evenkeel-policies(1))
     #[arg(long)]
     json: bool,
 }

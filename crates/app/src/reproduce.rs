@@ -38,7 +38,7 @@ pub struct Args {
     /// Print no progress
     #[arg(long, short)]
     quiet: bool,
-    /// Print JSON instead of text: every value with its unit (docs/report-fields.md)
+    /// Print JSON instead of text: every value with its unit (page Report fields of the documentation)
     #[arg(long)]
     json: bool,
     /// Also write an HTML page with charts to this file

@@ -20,6 +20,7 @@ use host_sim::predict::{
     LlcDomain, PlaceableProgram, Prediction, PredictionSetup, ProgramPlacement, ProgramSet,
     best_placement, llc_domains, predict_together,
 };
+use lab::shipped::ShippedKind;
 use program::is_toml;
 use program::profile::parse_profile;
 
@@ -33,8 +34,8 @@ pub struct Args {
     /// memory, or a shipped machine such as xeon-2x4
     #[arg(long, value_name = "FILE|NAME")]
     machine: PathBuf,
-    /// Read measurements of each program alone from these files: profiles (.toml), or tables with the columns of
-    /// workloads/data/corun/solo.csv; may be repeated
+    /// Read measurements of each program alone from these files: profiles (.toml), or tables (.csv) with the columns that
+    /// the documentation of predict lists; or from the shipped table corun; may be repeated
     #[arg(long, value_name = "FILE[,FILE…]", value_delimiter = ',', required = true)]
     programs: Vec<PathBuf>,
     /// Predict these programs together, each on its own core, without running them; a name may be repeated
@@ -99,7 +100,7 @@ fn predict(args: &Args) -> anyhow::Result<PredictOutput<'_>> {
 /// Reads a profile or a table. The extension of the file selects the format.
 fn read(path: &Path, set: &mut ProgramSet) -> anyhow::Result<()> {
     let file = path.display().to_string();
-    let text = input::text("programs file", path)?;
+    let text = input::text_or_shipped(ShippedKind::SoloTable, "programs file", path)?;
     match is_toml(path) {
         true => set.add_profile(parse_profile(&text, path)?, &file)?,
         false => set.add_table(&text, &file)?,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use base::JobId;
+use lab::shipped::ShippedKind;
 use program::{Class, Command, Job, Workload};
 
 use crate::command_result::{CommandError, OrUsageError};
@@ -13,7 +14,8 @@ use crate::input;
 /// A workload file, or commands on the command line.
 #[derive(Clone, Debug, clap::Args)]
 pub struct WorkloadArgs {
-    /// Run this workload: a .toml file, or the classic format (one job per line)
+    /// Run this workload: a .toml file, a file in the classic format (one job per line), or a shipped workload such as
+    /// synthetic
     #[arg(value_name = "WORKLOAD", conflicts_with_all = ["command", "job"])]
     workload: Option<PathBuf>,
     /// Run this command without a workload file. It uses the standard streams of evenkeel, and evenkeel exits with its
@@ -91,10 +93,16 @@ impl WorkloadArgs {
 
 /// Reads a workload file.
 pub fn from_file(path: &Path) -> anyhow::Result<Workload> {
-    let bytes = input::bytes("workload", path).map_err(|error| match is_program_name(path) {
-        true => anyhow!("{error:#}; to run the program {}, write -- before it", path.display()),
+    let bytes = input::bytes_or_shipped(ShippedKind::Workload, "workload", path);
+    let bytes = bytes.map_err(|error| match is_program_name(path) {
+        true => {
+            let name = path.display();
+            anyhow!("there is no workload {name}; to run the program {name}, write -- before it")
+        }
         false => error,
     })?;
+    let is_shipped = !path.exists() && path.extension().is_none();
+    let path = if is_shipped { &path.with_extension("toml") } else { path };
     Ok(program::parse_bytes(&bytes, path)?)
 }
 

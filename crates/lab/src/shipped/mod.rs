@@ -24,7 +24,7 @@ use program::Profile;
 
 pub use alone::{SoloRates, alone, class_on};
 use build_profile::build_profile;
-pub use files::{machine, machines, workload, workloads};
+pub use files::{ShippedKind, machine, machines, text, workload, workloads};
 pub use program_values::ProfileDraw;
 use program_values::{HOG, drawn, full_name};
 pub use tables::{Range, ranges};

@@ -76,12 +76,21 @@ pub(crate) fn print_remaining(remaining: Option<&Restored>) {
 /// Prints the settings of killed runs that were restored at the start. With `quiet` only incomplete restores are
 /// printed.
 pub(crate) fn print_restored(restored: &Restored, quiet: bool) {
+    if let Some((priority, text)) = restored_text(restored, quiet) {
+        crate::print::lines(priority, &text);
+    }
+}
+
+fn restored_text(restored: &Restored, quiet: bool) -> Option<(Priority, String)> {
     let is_kept = |file: &FileReport| file.verdict == RestoreVerdict::Kept;
     let is_incomplete = restored.files.iter().any(is_kept);
-    if !restored.files.is_empty() && (is_incomplete || !quiet) {
-        let priority = if is_incomplete { Priority::Warning } else { Priority::Notice };
-        crate::print::lines(priority, &text::to_text(restored, false));
-    }
+    let priority = if is_incomplete { Priority::Warning } else { Priority::Notice };
+    // Other active runs do not concern this run.
+    let is_in_use = |file: &FileReport| file.verdict == RestoreVerdict::InUse;
+    let files = restored.files.iter().filter(|file| !is_in_use(file)).cloned().collect();
+    let restored = Restored { files, ..restored.clone() };
+    let is_printed = !restored.files.is_empty() && (is_incomplete || !quiet);
+    is_printed.then(|| (priority, text::to_text(&restored, false)))
 }
 
 /// Prints the signal that ended a run or a watch, if it is not a usual stop signal.

@@ -80,6 +80,15 @@ fn each_restore_action_is_a_sentence() {
 }
 
 #[test]
+fn a_run_does_not_print_the_records_of_other_active_runs() {
+    let mut restored = restored();
+    let printed = |restored: &Restored| super::restored_text(restored, false);
+    assert!(printed(&restored).is_some_and(|(_, text)| !text.contains("is active")));
+    restored.files.retain(|file| file.verdict == RestoreVerdict::InUse);
+    assert_eq!(printed(&restored), None);
+}
+
+#[test]
 fn equal_results_of_several_processes_are_one_line_in_text_and_separate_in_json() {
     let mut restored = restored();
     let file = &mut restored.files[0];

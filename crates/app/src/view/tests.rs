@@ -282,8 +282,13 @@ fn a_watch_shows_managed_processes_with_wide_and_escaped_names() {
     ));
     let header =
         Header { host: "watch".to_owned(), workload: hostile.to_owned(), ..header(Vec::new()) };
-    let mut state = state_after(&header, &[attached, detached]);
+    let mut noted = TurnBuilder::at(3000);
+    let note = "auto uses policy linux and binds no job: the usable CPUs have one node and one last-level cache, so \
+                there is no second domain to place jobs on";
+    noted.sample.degraded.push(note.to_owned());
+    let mut state = state_after(&header, &[attached, detached, noted]);
     expect_file!["frames/watch_80x24.txt"].assert_eq(&frame_text(&state, (80, 24)));
+    expect_file!["frames/watch_200x50.txt"].assert_eq(&frame_text(&state, (200, 50)));
     press(&mut state, b"je");
     let text = frame_text(&state, (80, 24));
     assert!(text.chars().all(|c| c == '\n' || base::is_printable(c)), "{text:?}");

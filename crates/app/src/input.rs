@@ -88,6 +88,16 @@ pub fn journal_path(path: &Path) -> PathBuf {
     if path.is_dir() { path.join("journal.jsonl") } else { path.to_owned() }
 }
 
+/// Checks that the program of a command is not an option.
+pub fn check_program(command: &[String]) -> anyhow::Result<()> {
+    match command.first() {
+        Some(option) if option.starts_with('-') => bail!(
+            "the program {option} looks like an option: options must precede --, and the program follows it"
+        ),
+        _ => Ok(()),
+    }
+}
+
 /// Parses a duration of at most 366 days.
 pub fn time(text: &str) -> Result<Nanos, String> {
     program::parse_time(text).map_err(|fault| fault.to_string())

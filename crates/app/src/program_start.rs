@@ -16,6 +16,7 @@ use linux::spawn::{SpawnBatch, SpawnRequest};
 /// foreground it reads the terminal and receives Ctrl-C; else its input is `/dev/null` in place of a terminal, and only
 /// evenkeel receives Ctrl-C. Returns its PID.
 pub fn start(command: &[String], is_foreground: bool) -> anyhow::Result<u32> {
+    crate::input::check_program(command)?;
     let (name, _) = command.split_first().context("no program given")?;
     let dir = std::env::current_dir().context("cannot read the current directory")?;
     let search = std::env::var_os("PATH").unwrap_or_default();

@@ -15,6 +15,7 @@ pub(super) const NAME: &str = "command";
 pub(super) fn workloads(
     commands: &[CommandText],
 ) -> impl Iterator<Item = anyhow::Result<Workload>> {
+    commands.iter().filter_map(CommandText::operator_note).for_each(crate::print::note);
     commands.iter().zip(1..).map(move |(command, number)| {
         let defaults = Job::new(JobId(0), "", Command::Shell(String::new()));
         let workload = program::from_commands(vec![command.words.clone()], &defaults, None);

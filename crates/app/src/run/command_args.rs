@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
-use base::JobId;
+use base::{JobId, shell};
 use lab::shipped::ShippedKind;
 use program::{Class, Command, Job, Workload};
 
@@ -52,7 +52,23 @@ pub struct CommandText {
 impl CommandText {
     pub fn parse(text: &str) -> Result<Self, String> {
         let words = program::split_command(text).map_err(|error| error.to_string())?;
+        input::check_program(&words).map_err(|error| error.to_string())?;
         Ok(CommandText { text: text.trim().to_owned(), words })
+    }
+
+    /// Returns a note if an argument looks like an operator of a shell.
+    pub fn operator_note(&self) -> Option<String> {
+        let is_operator = |word: &&String| {
+            let word = word.trim_start_matches(|c: char| c.is_ascii_digit());
+            ["|", "||", "&", "&&", ";"].contains(&word) || word.starts_with(['>', '<'])
+        };
+        let operator = self.words.iter().skip(1).find(is_operator)?;
+        let program = shell::quote(&self.words[0]);
+        let script = shell::quote(&self.text);
+        Some(format!(
+            "{operator} is an argument of {program}, because no shell interprets the command; to use a shell, \
+             write: sh -c {script}"
+        ))
     }
 }
 
@@ -76,6 +92,8 @@ impl WorkloadArgs {
     }
 
     fn command_workload(&self) -> anyhow::Result<Workload> {
+        input::check_program(&self.command)?;
+        self.job.iter().filter_map(CommandText::operator_note).for_each(crate::print::note);
         let jobs = self.job.iter().map(|job| job.words.clone());
         let last = (!self.command.is_empty()).then(|| self.command.clone());
         let commands: Vec<Vec<String>> = jobs.chain(last).collect();
@@ -111,4 +129,28 @@ fn is_program_name(path: &Path) -> bool {
     let search: OsString = std::env::var_os("PATH").unwrap_or_default();
     let is_name = path.components().count() == 1 && !path.exists();
     is_name && host_live::find_program(path, Path::new(""), &search).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn operators_of_a_shell_have_a_note_that_names_the_shell() {
+        let note = |text: &str| CommandText::parse(text).expect("a command").operator_note();
+        for text in ["sort a | uniq", "sort a >b", "sort a 2> b", "true && false", "a &"] {
+            assert!(note(text).is_some(), "{text}");
+        }
+        for text in ["sort a", "sh -c 'sort a | uniq'", "awk '$1 > 2' a", "find . -name 'a;b'"] {
+            assert_eq!(note(text), None, "{text}");
+        }
+        let note = note("sort a | uniq").expect("a note");
+        assert!(note.ends_with("write: sh -c 'sort a | uniq'"), "{note}");
+    }
+
+    #[test]
+    fn an_option_after_the_dashes_is_no_program() {
+        let error = CommandText::parse("--runs 3").expect_err("an option");
+        assert!(error.contains("options must precede --"), "{error}");
+    }
 }

@@ -9,6 +9,7 @@ mod foreign_output;
 mod guests;
 mod help;
 mod hostile_names;
+mod install;
 mod journal_sentences;
 mod journals;
 mod live;

@@ -16,7 +16,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
 use base::toml_reader::{
@@ -202,7 +202,13 @@ fn option_values(
 ) -> Result<Vec<(usize, OsString)>, TomlFault> {
     let long = arg.get_long().unwrap_or_default();
     let offset = value.span().start;
+    let is_path = arg.get_value_parser().type_id() == std::any::TypeId::of::<PathBuf>();
     let option = |value: &Spanned<Value<'_>>, expected| {
+        if let Value::Integer(_) = value.get_ref()
+            && is_path
+        {
+            return Err(wrong_type(key, "a path in quotation marks", value.get_ref()));
+        }
         let text = scalar(key, value.get_ref(), expected)?;
         Ok((value.span().start, OsString::from(format!("--{long}={text}"))))
     };

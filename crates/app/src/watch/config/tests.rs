@@ -29,6 +29,10 @@ fn errors_have_the_position_of_the_value() {
     );
     check("\nidle_after = '0'", "watch.toml:2:14: idle_after: it must be longer than 0");
     check("act = 'yes'", "watch.toml:1:7: \"act\" must be true or false, not a string");
+    check(
+        "journal = 5",
+        "watch.toml:1:11: \"journal\" must be a path in quotation marks, not an integer",
+    );
     check("cgroup = '/x'", "watch.toml:1:10: \"cgroup\" must be an array, not a string");
     check(
         "user = ['0', 'evk-no-such-user']",
@@ -98,7 +102,11 @@ const INTRODUCTION: &str = "\
 #
 # Each key is an option of evenkeel watch with _ in place of -; evenkeel-watch(1) describes them. With these values
 # the watch reports its actions in the journal of systemd (journalctl -u evenkeel-watch) and changes nothing. With
-# act = true it performs them.
+# act = true it performs them. The default policy, auto, requests no action if the machine has one domain only or counts
+# no instructions and cache misses, and keeps an action only after it measured a gain.
+
+# Version of the keys in this file; 1 is the only version
+#version = 1
 ";
 
 fn template() -> String {

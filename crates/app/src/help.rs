@@ -21,10 +21,21 @@ pub fn examples(page: &str) -> String {
     format!("Examples:{}", lines.collect::<String>())
 }
 
+/// Returns those lines of [`examples`] that contain a command.
+pub fn examples_with(examples: &str, command: &str) -> String {
+    let is_kept = |line: &&str| !line.starts_with(' ') || line.contains(command);
+    examples.lines().filter(is_kept).collect::<Vec<_>>().join("\n")
+}
+
 /// Returns the examples of the page of a command.
 macro_rules! examples_of {
     ($command:literal) => {
-        crate::help::examples(include_str!(concat!("../../../docs/commands/", $command, ".md")))
+        crate::help::examples(include_str!(concat!(
+            env!("CARGO_MANIFEST_DIR"),
+            "/../../docs/commands/",
+            $command,
+            ".md"
+        )))
     };
 }
 

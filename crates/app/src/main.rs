@@ -140,7 +140,7 @@ fn main() -> ExitCode {
         CliCommand::Report(args) => report::main(&args),
         CliCommand::Reproduce(args) => reproduce::main(&args),
         CliCommand::Restore(args) => check_state().and_then(|()| restore::main(&args)),
-        CliCommand::Completions(args) => completions::main(&args, Cli::command()),
+        CliCommand::Completions(args) => completions::main(&args, &Cli::command()),
         CliCommand::ManPages(args) => manual::main(&args, Cli::command()),
         CliCommand::SuperviseJobs { run } => {
             host_live::supervise(&run, std::io::stdin().lock());

@@ -37,6 +37,7 @@ use report::format::fixed;
 use serde_json::{Map, Value};
 
 use crate::command_result::CommandResult;
+use crate::help::{examples_of, examples_with};
 
 /// Run a built-in synthetic program
 #[derive(Debug, clap::Args)]
@@ -48,19 +49,30 @@ pub struct Args {
 #[derive(Debug, Subcommand)]
 enum LoadProgram {
     /// Access random lines of a large buffer; nearly every access misses all caches
+    #[command(after_help = examples_of_kind("hog"))]
     Hog(hog::Args),
     /// Compute in registers, without memory accesses
+    #[command(after_help = examples_of_kind("compute"))]
     Compute(compute::Args),
     /// Read a two-dimensional array row by row
+    #[command(after_help = examples_of_kind("rows"))]
     Rows(array::Args),
     /// Read a two-dimensional array column by column
+    #[command(after_help = examples_of_kind("columns"))]
     Columns(array::Args),
     /// Sleep, then exit with a status
+    #[command(after_help = examples_of_kind("sleep"))]
     Sleep(processes::SleepArgs),
     /// Start children that compute
+    #[command(after_help = examples_of_kind("fork"))]
     Fork(processes::ForkArgs),
     /// Run phases of compute, hog and sleep
+    #[command(after_help = examples_of_kind("phases"))]
     Phases(phases::Args),
+}
+
+fn examples_of_kind(kind: &str) -> String {
+    examples_with(&examples_of!("load"), &format!("evenkeel load {kind} "))
 }
 
 pub fn main(args: &Args) -> CommandResult {

@@ -35,6 +35,8 @@ struct Converter {
     /// Text of the current paragraph, heading or table cell.
     inlines: Vec<Inline>,
     emphasis: Emphasis,
+    /// The file or address of the current link, unless it is the page of a command.
+    link_target: Option<String>,
     /// Whether the first paragraph of a list item or the first cell of a row has a tag before it.
     follows_tag: bool,
     code: Option<String>,
@@ -95,8 +97,10 @@ impl Converter {
 
     fn link(&mut self, target: &str) {
         let file = target.split('#').next().unwrap_or_default();
-        if let Some(name) = file.strip_suffix(".md").filter(|name| !name.contains('/')) {
-            self.linked_commands.insert(name.to_owned());
+        match file.strip_suffix(".md").filter(|name| !name.contains('/')) {
+            Some(name) => drop(self.linked_commands.insert(name.to_owned())),
+            None if file.is_empty() => {} // A section of this page.
+            None => self.link_target = Some(file.trim_start_matches("../").to_owned()),
         }
     }
 
@@ -109,6 +113,10 @@ impl Converter {
             TagEnd::TableCell => self.cell(),
             TagEnd::TableRow => self.flush(),
             TagEnd::Emphasis | TagEnd::Strong => self.emphasis = Emphasis::None,
+            TagEnd::Link => {
+                let target = self.link_target.take().map(|target| format!(" ({target})"));
+                self.inlines.extend(target.map(roman));
+            }
             _ => {}
         }
     }

@@ -5,6 +5,8 @@
 //!   docs/commands/NAME.md      DESCRIPTION, EXAMPLES, FILES, EXIT STATUS, …; links to other commands become SEE ALSO
 //! ```
 //!
+//! A link to another page of the documentation is followed by the name of its file: make install copies these pages.
+//!
 //! The book and the manual pages have the same source. `make install` runs this command.
 
 mod markdown;
@@ -64,12 +66,13 @@ fn write_page(args: &Args, command: &clap::Command, doc: &str) -> anyhow::Result
     let command = command.clone().after_help("").after_long_help("");
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
     let has_subcommands = command.get_subcommands().any(is_documented);
+    let usage = command.clone().render_usage().to_string();
     let man = Man::new(command).title(name.to_uppercase()).date(&args.date);
     let man = man.source(version).manual("evenkeel");
     let mut page = Vec::new();
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;
-    man.render_synopsis_section(&mut page)?;
+    synopsis(&name.replace('-', " "), &usage).to_writer(&mut page)?;
     let doc = markdown::ManualText::new(doc);
     let mut description = Roff::new();
     description.control("SH", ["DESCRIPTION"]);
@@ -89,6 +92,20 @@ fn write_page(args: &Args, command: &clap::Command, doc: &str) -> anyhow::Result
     std::fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))
 }
 
+/// Returns the usage lines of the help text, with the command in bold.
+fn synopsis(command: &str, usage: &str) -> Roff {
+    let mut roff = Roff::new();
+    roff.control("SH", ["SYNOPSIS"]);
+    for (idx, line) in usage.trim_start_matches("Usage:").lines().map(str::trim).enumerate() {
+        if 0 < idx {
+            roff.control("br", []);
+        }
+        let arguments = line.strip_prefix(command).unwrap_or(line);
+        roff.text([bold(command), roman(arguments)]);
+    }
+    roff
+}
+
 /// Removes breaks at which formatters warn: a paragraph after a heading, and line breaks beside blank lines.
 fn without_redundant_breaks(page: &str) -> String {
     let lines = page.lines().map(|line| if line.is_empty() { ".sp" } else { line });
@@ -106,6 +123,9 @@ fn without_redundant_breaks(page: &str) -> String {
     kept.map(|idx| format!("{}\n", lines[idx])).collect()
 }
 
+/// Directory of the other pages of the documentation, below the prefix of the installation.
+const PAGES: &str = "share/doc/evenkeel/docs";
+
 fn see_also(name: &str, commands: &BTreeSet<String>) -> Roff {
     let mut roff = Roff::new();
     let others = commands.iter().map(|command| format!("evenkeel-{command}"));
@@ -117,8 +137,11 @@ fn see_also(name: &str, commands: &BTreeSet<String>) -> Roff {
         }
         inlines.extend([bold(page), roman("(1)")]);
     }
+    roff.control("SH", ["SEE ALSO"]);
     if !inlines.is_empty() {
-        roff.control("SH", ["SEE ALSO"]).text(inlines);
+        roff.text(inlines).control("PP", []);
     }
+    roff.text([roman("Other pages of the documentation are in the directory "), bold(PAGES)]);
+    roff.text([roman("of the installation.")]);
     roff
 }

@@ -40,6 +40,13 @@ pub struct CsvError {
     problem: String,
 }
 
+impl CsvError {
+    /// Cells of the file in the message are escaped.
+    fn new(position: String, problem: &str) -> Self {
+        CsvError { position, problem: base::printable(problem) }
+    }
+}
+
 impl<'a> CsvTable<'a> {
     /// Parses a table. `file` is used only in errors.
     ///
@@ -49,7 +56,7 @@ impl<'a> CsvTable<'a> {
     pub fn read(text: &'a str, file: &'a str) -> Result<Self, CsvError> {
         let mut reader = csv::ReaderBuilder::new().flexible(true).from_reader(text.as_bytes());
         let error_at =
-            |line: u64, problem: String| CsvError { position: format!("{file}:{line}:1"), problem };
+            |line: u64, problem: String| CsvError::new(format!("{file}:{line}:1"), &problem);
         let header = reader.headers().map_err(|error| error_at(1, error.to_string()))?;
         let header: Vec<String> = header.iter().map(|cell| cell.trim().to_owned()).collect();
         if header.iter().all(String::is_empty) {
@@ -95,7 +102,7 @@ impl<'a> CsvTable<'a> {
         if !columns.iter().any(|column| self.has_column(column)) {
             // The file is not such a table, and the error does not quote its content.
             let problem = format!("this is not a table with the columns {}", columns.join(", "));
-            return Err(CsvError { position: format!("{}:1:1", self.file), problem });
+            return Err(CsvError::new(format!("{}:1:1", self.file), &problem));
         }
         columns.iter().try_for_each(|column| self.column(column).map(|_| ()))
     }
@@ -104,7 +111,7 @@ impl<'a> CsvTable<'a> {
         self.header.iter().position(|cell| cell == column).ok_or_else(|| {
             let columns = self.header.join(", ");
             let problem = format!("there is no column \"{column}\"; the columns are {columns}");
-            CsvError { position: format!("{}:1:1", self.file), problem }
+            CsvError::new(format!("{}:1:1", self.file), &problem)
         })
     }
 }
@@ -162,7 +169,7 @@ impl<'t> CsvRow<'t> {
     /// Returns an error with the position of a cell.
     pub fn error(self, column: &str, problem: String) -> CsvError {
         let column = self.table.column(column).map_or(1, |column| self.char_of_column(column));
-        CsvError { position: format!("{}:{}:{column}", self.table.file, self.record.line), problem }
+        CsvError::new(format!("{}:{}:{column}", self.table.file, self.record.line), &problem)
     }
 
     /// Returns the position at which a cell begins, in characters from 1.

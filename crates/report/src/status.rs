@@ -157,8 +157,9 @@ impl InstanceState {
             None => benefit,
         };
         let known = format!(
-            "{} processes: {} managed, {} selected and idle, {} with an inherited affinity",
+            "{} {}: {} managed, {} selected and idle, {} with an inherited affinity",
             count(self.n_known),
+            if self.n_known == 1 { "process" } else { "processes" },
             self.managed.len(),
             count(self.n_idle),
             count(self.n_inherited),

@@ -61,7 +61,7 @@ fn an_interrupted_and_killed_comparison_resumes_to_the_same_result() {
 
     let resumed = dir.compare(&format!("{WORDS} --out parts --json"));
     assert_eq!(resumed.status.code(), Some(0), "{}", tool::text(&resumed.stderr));
-    assert!(tool::text(&resumed.stderr).contains("of 1200 runs are complete"));
+    assert!(tool::text(&resumed.stderr).contains("of 1200 runs complete"));
     assert!(resumed.stdout == whole.stdout, "the same JSON");
     assert_eq!(dir.runs("parts"), dir.runs("whole"));
 }
@@ -89,7 +89,7 @@ fn an_interrupted_live_run_is_discarded_and_repeated() {
     let file = dir.path("out/runs/00000-live-linux-seed-1/jobs/a.out");
     let output = interrupt(started(&dir, &format!("compare {words}"), || file.exists()));
     assert!(
-        tool::text(&output.stdout).contains("0 of 2 runs are done"),
+        tool::text(&output.stdout).contains("0 of 2 runs done"),
         "{}",
         tool::text(&output.stdout)
     );

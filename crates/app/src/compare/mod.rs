@@ -304,17 +304,16 @@ fn publish(
     show(args, &comparison, dir, written.is_ok())?;
     written?;
     outputs.error.map_or(Ok(()), Err)?;
-    let all_well =
-        comparison.runs.iter().all(|run| run.status == report::comparison::RunCompletion::Finished);
-    if args.quiet && !args.json && !all_well {
-        let is_failed = |run: &&report::comparison::RunRow| {
-            run.status != report::comparison::RunCompletion::Finished
-        };
-        let (n, all) = (comparison.runs.iter().filter(is_failed).count(), comparison.runs.len());
+    let unfinished = comparison.unfinished_runs();
+    if let Some(text) = unfinished.as_ref().filter(|_| args.quiet && !args.json) {
         let dir = dir.path().display();
-        crate::print::note(format_args!("{n} of {all} runs did not finish; {dir} has the reasons"));
+        crate::print::note(format_args!("{text}; {dir} has the reasons"));
     }
-    if outputs.is_interrupted || !all_well { Err(CommandError::Reported) } else { Ok(()) }
+    if outputs.is_interrupted || unfinished.is_some() {
+        Err(CommandError::Reported)
+    } else {
+        Ok(())
+    }
 }
 
 fn show(

@@ -37,7 +37,10 @@ impl Progress {
     pub fn new(quiet: bool, n_runs: usize, n_done: usize) -> Self {
         let mode = Mode::fitting(quiet);
         if n_done != 0 && mode != Mode::Quiet {
-            crate::print::note(format_args!("resuming: {n_done} of {n_runs} runs are complete"));
+            crate::print::note(format_args!(
+                "resuming: {n_done} of {} complete",
+                base::counted_noun(n_runs, "run")
+            ));
         }
         let started_at = Instant::now();
         let tenths = 10 * n_done / n_runs.max(1);
@@ -92,7 +95,7 @@ impl Drop for Progress {
 
 /// Returns the text of the progress. The `n_now` runs of this process took `elapsed`.
 fn words(n_done: usize, n_runs: usize, n_now: usize, elapsed: Duration) -> String {
-    let progress = format!("{n_done} of {n_runs} runs");
+    let progress = format!("{n_done} of {}", base::counted_noun(n_runs, "run"));
     if n_now == 0 || elapsed.is_zero() {
         return progress;
     }
@@ -119,6 +122,7 @@ mod tests {
     fn the_remaining_time_is_estimated_from_the_runs_since_this_start() {
         let second = Duration::from_secs;
         assert_eq!(words(0, 10, 0, second(3)), "0 of 10 runs");
+        assert_eq!(words(0, 1, 0, second(3)), "0 of 1 run");
         assert_eq!(
             words(60, 100, 10, second(5)),
             "60 of 100 runs   2.0 runs/s   about 20 s remaining"

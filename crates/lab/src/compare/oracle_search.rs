@@ -100,9 +100,10 @@ impl BestRun {
     /// Returns a policy that repeats the run.
     fn policy(&self, bench: &SimBench, run: Run<'_>) -> Result<Box<dyn Policy>, SimRunError> {
         let search = self.metrics.oracle.as_ref().expect("a run of the oracle");
+        let placements = base::counted_noun(search.n_placements, "placement");
         let searched = match search.is_all {
-            true => format!("all {} placements", search.n_placements),
-            false => format!("a search of {} placements", search.n_placements),
+            true => format!("all {placements}"),
+            false => format!("a search of {placements}"),
         };
         let mut reason = Reason::new(ORACLE_CHOSE)
             .with("n_runs", self.n_runs as u64)

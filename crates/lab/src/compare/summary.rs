@@ -200,7 +200,8 @@ fn notes(
 fn interrupted(cells: &Cells<'_>) -> Option<String> {
     let (n, n_done) = (cells.plan.n_runs(), cells.runs().count());
     (n_done < n).then(|| {
-        format!("Interrupted: {n_done} of {n} runs are done; the same command with the same directory resumes the comparison.")
+        let runs = base::counted_noun(n, "run");
+        format!("Interrupted: {n_done} of {runs} done; the same command with the same directory resumes the comparison.")
     })
 }
 
@@ -263,8 +264,8 @@ fn oracle_searches(cells: &Cells<'_>) -> Option<String> {
         let n_max = found.iter().map(|found| found.n_placements).max()?;
         let above = found.iter().filter_map(|found| found.above_bound).max_by(f64::total_cmp);
         let completeness = match found.iter().all(|found| found.is_all) {
-            true => format!("all {n_max} placements were simulated"),
-            false => format!("{n_max} placements were simulated"),
+            true => format!("all placements were simulated ({n_max})"),
+            false => format!("{} simulated", base::counted_noun(n_max, "placement")),
         };
         let above =
             above.map(|above| format!(", at most {} % above the bound", fixed(above * 100.0, 1)));

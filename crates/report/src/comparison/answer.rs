@@ -10,7 +10,8 @@ impl Comparison {
     /// Returns whether a policy or command takes less time than the baseline, and how much less; then the runs that did
     /// not finish.
     pub fn answer(&self) -> String {
-        let sentences = [self.verdicts(), self.unfinished_runs().unwrap_or_default()];
+        let unfinished = self.unfinished_runs().map_or(String::new(), |text| text + ".");
+        let sentences = [self.verdicts(), unfinished];
         let present = sentences.iter().map(|text| text.trim()).filter(|text| !text.is_empty());
         present.collect::<Vec<_>>().join(" ")
     }
@@ -69,15 +70,15 @@ impl Comparison {
     /// Returns the policies with each verdict, without the best policy.
     fn others(&self, rows: &[&PolicyRow], best: Option<&str>) -> String {
         let group_of = |row: &PolicyRow| match row.verdict {
-            Some(ComparisonVerdict::Better) => "Also less time",
-            Some(ComparisonVerdict::Worse) => "More time",
+            Some(ComparisonVerdict::Better) => "Also better",
+            Some(ComparisonVerdict::Worse) => "Worse",
             Some(ComparisonVerdict::Inconclusive) => "No significant difference",
             None if row.is_identical => "Identical runs, so no verdict",
             None => "Not tested",
         };
         let heads = [
-            "Also less time",
-            "More time",
+            "Also better",
+            "Worse",
             "No significant difference",
             "Identical runs, so no verdict",
             "Not tested",
@@ -128,12 +129,13 @@ impl Comparison {
         (count(RunCompletion::Failed), count(RunCompletion::Stopped))
     }
 
-    /// Returns a sentence about the runs that failed or that the time limit stopped.
-    fn unfinished_runs(&self) -> Option<String> {
+    /// Returns the number of runs that failed or that the time limit stopped: `Of 8 runs: 4 failed`. `None`: all runs
+    /// finished.
+    pub fn unfinished_runs(&self) -> Option<String> {
         let (n_failed, n_stopped) = self.unfinished_counts();
         let runs = counted_noun(self.runs.len(), "run");
         (0 < n_failed + n_stopped)
-            .then(|| format!("Of {runs}: {}.", unfinished_phrase(n_failed, n_stopped)))
+            .then(|| format!("Of {runs}: {}", unfinished_phrase(n_failed, n_stopped)))
     }
 }
 

@@ -37,14 +37,14 @@ impl Comparison {
 fn head(comparison: &Comparison, width: usize) -> String {
     let setting = &comparison.setting;
     let text = format!(
-        "{}, {} on {} ({}, {}): {} of {} runs done",
+        "{}, {} on {} ({}, {}): {} of {} done",
         counted(setting.policies.len(), setting.compared.noun()),
         setting.repetitions(),
         if setting.machine.is_empty() { "a machine without name" } else { &setting.machine },
         if setting.host == "sim" { "simulated" } else { "live" },
         base::counted_noun(setting.n_cpus, "CPU"),
         setting.n_runs_done,
-        setting.n_runs,
+        base::counted_noun(setting.n_runs, "run"),
     );
     let repeat = setting.command.as_ref();
     let repeat = repeat.map(|command| fold_command(command, width, "repeat:   "));

@@ -144,7 +144,7 @@ fn a_failed_run_is_ranked_as_slowest_and_removes_the_ratio() {
         expect![[r#"
             linux n=8 failed=1 mean=10.000 median=10.000 ratio=- (-) p=- holm=- - oracle=- slow=5.000 unfair=1.000
             test n=7 failed=1 mean=9.000 median=9.000 ratio=- (-) p=0.188 holm=0.188 inconclusive oracle=- slow=4.500 unfair=1.000
-            note: Interrupted: 17 of 18 runs are done; the same command with the same directory resumes the comparison.
+            note: Interrupted: 17 of 18 runs done; the same command with the same directory resumes the comparison.
             note: 2 runs did not finish. Means and costs omit such runs, the test ranks them as slowest, and their policy has no ratio on the workload; the first is test on w with seed 2: it failed.
         "#]],
     );

@@ -31,6 +31,9 @@ pub(super) fn sentence(
         (RunStatus::Interrupted, _) => {
             format!("stopped {} after {time}; {jobs}", cause(end.stopped_by))
         }
+        (RunStatus::Finished, _) if totals.n_jobs == 0 => {
+            format!("the run ended without a job after {time}")
+        }
         (RunStatus::Finished, _) => format!("{jobs} after {time}"),
     }
 }

@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := build
 
-.PHONY: demo demo-numa test test-vm build-tests check build install uninstall deb test-deb bench book setup clean
+.PHONY: demo demo-numa test test-vm build-tests check build install uninstall deb test-deb bench book screenshots setup clean
 
 CARGO := scripts/cargo
 
@@ -37,7 +37,7 @@ check:
 	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets -- -D warnings
 	$(CARGO) xtask tidy
-	shellcheck scripts/setup scripts/book scripts/cargo scripts/demo scripts/demo-numa scripts/install scripts/deb scripts/test-deb scripts/numa-vm scripts/test-vm workloads/prepare .ci/run
+	shellcheck $$(git ls-files .ci debian scripts workloads | xargs -d '\n' grep -lE '^#!.*sh$$')
 
 build:
 	scripts/setup build demo
@@ -69,6 +69,12 @@ bench:
 # The book, in target/book.
 book:
 	scripts/book
+
+# Pictures of every kind of HTML page, in target/screenshots.
+screenshots:
+	scripts/setup build test screenshots
+	$(CARGO) build --package app
+	scripts/screenshots
 
 setup:
 	scripts/setup build demo test lint

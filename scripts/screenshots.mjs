@@ -80,9 +80,11 @@ function loaded(sessionId) {
   });
 }
 
-// Runs in the page. Axe-core does not check whether something is cut.
-function cutElements() {
+// Runs in the page. Axe-core does not check whether something is cut, and whether labels differ.
+function drawingErrors() {
   const found = [];
+  const axis = [...document.querySelectorAll("#axis text")].map((label) => label.textContent);
+  if (new Set(axis).size < axis.length) found.push(`labels of the time axis are equal: ${axis.join(", ")}`);
   const root = document.documentElement;
   if (root.scrollWidth > root.clientWidth) found.push(`the page is ${root.scrollWidth - root.clientWidth} px wider than the window`);
   for (const text of document.querySelectorAll("svg text")) {
@@ -121,7 +123,7 @@ async function check(page, width, scheme) {
   await send("Page.navigate", { url: `file://${resolve(page)}` }, sessionId);
   await isLoaded;
   await evaluate(sessionId, "new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))");
-  const findings = [...errors, ...await evaluate(sessionId, `(${cutElements})()`)];
+  const findings = [...errors, ...await evaluate(sessionId, `(${drawingErrors})()`)];
   await evaluate(sessionId, `${axe}; 0`);
   const { violations } = await evaluate(sessionId, `axe.run(document, { resultTypes: ["violations"] })`);
   for (const { id, help, nodes } of violations) {

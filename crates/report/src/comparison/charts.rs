@@ -48,7 +48,8 @@ impl Ratio<'_> {
         let (source, class) = (escape(&self.source), self.class());
         if self.verdict_word() == BASELINE {
             return format!(
-                "<td class=\"base\" title=\"{source}\"><b>1</b><small>{BASELINE}</small></td>"
+                "<td class=\"base\" title=\"{source}\"><b>{}</b><small>{BASELINE}</small></td>",
+                escape(&self.text())
             );
         }
         let style = match self.ratio {
@@ -81,7 +82,11 @@ impl Ratio<'_> {
 pub(super) fn heat_map(all: &Comparison) -> String {
     let setting = &all.setting;
     let has_total = 1 < setting.workloads.len();
-    let heads = setting.workloads.iter().map(String::as_str).chain(has_total.then_some("all"));
+    let heads = setting
+        .workloads
+        .iter()
+        .map(|name| setting.caption(name))
+        .chain(has_total.then_some("all"));
     let row = |policy: &'_ String| -> String {
         let workloads = setting.workloads.iter();
         let workloads = workloads.filter_map(|name| summary_of(all, policy, name));
@@ -108,12 +113,15 @@ pub(super) fn ratios(all: &Comparison) -> String {
     let others = || setting.policies.iter().filter(|policy| **policy != setting.baseline);
     let charts: Vec<RatioPanel<'_>> = match setting.workloads.as_slice() {
         [only] => {
-            vec![(only, others().flat_map(|policy| ratio_rows(all, policy, false)).collect())]
+            vec![(
+                setting.caption(only),
+                others().flat_map(|policy| ratio_rows(all, policy, false)).collect(),
+            )]
         }
         _ => others().map(|policy| (policy.as_str(), ratio_rows(all, policy, true))).collect(),
     };
     let values = charts.iter().flat_map(|(_, rows)| rows).flat_map(|(_, ratio, _)| ratio.values());
-    let title = format!("ratio to {} (below 1 is faster)", setting.baseline);
+    let title = format!("ratio to {} (below 1: less time)", setting.baseline);
     let axis = Axis::covering(title, values, Some(1.0));
     let name = if setting.workloads.len() == 1 { setting.compared.head() } else { "Workload" };
     panels(charts.into_iter().map(|(caption, rows)| {
@@ -207,12 +215,16 @@ const BARS: [BarColumn; 4] = [
     },
 ];
 
-/// Draws gain and cost of each policy: a panel of bars for each value that any policy has.
+/// Draws gain and cost of each policy: a panel of bars for each value that any policy has. Empty without such a value.
 pub(super) fn gain_and_cost(all: &Comparison) -> String {
     let has_values = |column: &&BarColumn| {
         all.policies.iter().filter_map(column.value).any(|value| value != 0.0)
     };
-    panels(BARS.iter().filter(has_values).map(|column| {
+    let columns: Vec<&BarColumn> = BARS.iter().filter(has_values).collect();
+    if columns.is_empty() {
+        return String::new();
+    }
+    panels(columns.into_iter().map(|column| {
         let values = all.policies.iter().filter_map(column.value);
         let axis = Axis::covering(column.title, values, Some(0.0));
         let rows = all.policies.iter().map(|row| bar_row(column, row, &axis));
@@ -306,7 +318,8 @@ fn makespan_panel(all: &Comparison, workload: &str) -> (String, String) {
         let (marks, mean) = makespan_row(&of_policy, &axis);
         (policy.as_str(), marks, mean)
     });
-    policy_panel(workload, &axis, None, (all.setting.compared.head(), "Mean"), rows)
+    let caption = all.setting.caption(workload);
+    policy_panel(caption, &axis, None, (all.setting.compared.head(), "Mean"), rows)
 }
 
 fn makespan_row(runs: &[&RunRow], axis: &Axis) -> (Marks, String) {
@@ -347,7 +360,8 @@ fn controller_panel(all: &Comparison, workload: &str) -> (String, String) {
         let (marks, highest) = controller_row(rows_of(policy), &axis);
         (policy.as_str(), marks, highest)
     });
-    policy_panel(workload, &axis, None, (all.setting.compared.head(), "Highest"), rows)
+    let caption = all.setting.caption(workload);
+    policy_panel(caption, &axis, None, (all.setting.compared.head(), "Highest"), rows)
 }
 
 fn gb_per_s(row: &ControllerRow) -> f64 {

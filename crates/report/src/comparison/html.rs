@@ -64,7 +64,7 @@ impl Comparison {
     }
 }
 
-const VERDICTS_LEAD: &str = "The ratio to the baseline and its 95 % confidence interval; below 1 is faster. The sign is \
+const VERDICTS_LEAD: &str = "The ratio to the baseline and its 95 % confidence interval; below 1: less time. The sign is \
                              the verdict. Only a significant ratio has a colour.";
 const RATIOS_LEAD: &str = "Mean makespan divided by that of the baseline with the same seeds, with its 95 % confidence \
                            interval. A filled mark is significant, an open one is not.";
@@ -73,11 +73,11 @@ const COST_LEAD: &str = "Makespan relative to the baseline over all workloads. T
 const SLOWDOWNS_LEAD: &str = "Slowdown of each job of each run: its run time divided by its run time alone. Unfairness \
                               of each run: the largest slowdown divided by the smallest. A box extends from the first to the third \
                               quartile, the line in it is the median, and the whiskers extend to the minimum and the maximum.";
-const RUNS_LEAD: &str = "Makespan of every run in seconds, a circle per seed; the bar is the mean.";
+const RUNS_LEAD: &str = "Makespan of every run in seconds, a circle per run; the bar is the mean.";
 const CONTROLLERS_LEAD: &str = "GB read and written per second, a circle per node, mean per run. The line extends from the \
                                 least to the most loaded node: a shorter line is a more balanced load.";
 const VALUES_LEAD: &str = "Times in seconds. A click on a column header sorts the table. A dash is a value that was \
-                           not measured. A policy links to the timeline of its run with the median makespan, if \
+                           not measured. The first column links to the timeline of the run with the median makespan, if \
                            that run has a report.";
 const JOBS_LEAD: &str =
     "Mean time of each job in seconds and, where it was measured alone, its mean slowdown.";
@@ -168,11 +168,13 @@ fn setting(all: &Comparison) -> String {
     let nodes = base::counted_noun(setting.n_nodes, "node");
     let cpus = base::counted_noun(setting.n_cpus, "CPU");
     let seeds: Vec<String> = setting.seeds.iter().map(u64::to_string).collect();
-    let mut list = vec![
-        ("Machine", format!("{} ({nodes}, {cpus})", setting.machine)),
-        ("Workloads", setting.workloads.join(", ")),
-        (if setting.compared == Compared::Policies { "Seeds" } else { "Runs" }, seeds.join(", ")),
-    ];
+    let mut list = vec![("Machine", format!("{} ({nodes}, {cpus})", setting.machine))];
+    match setting.compared {
+        Compared::Policies => {
+            list.extend([("Workloads", setting.workloads.join(", ")), ("Seeds", seeds.join(", "))])
+        }
+        Compared::Commands => list.push(("Runs of each command", seeds.len().to_string())),
+    }
     let options = setting.options.iter();
     list.extend(options.map(|option| (option.name.as_str(), option.value.clone())));
     list.push(("Version", format!("evenkeel {}", all.tool)));
@@ -255,6 +257,9 @@ fn summary_table(all: &Comparison) -> String {
         }),
         ("controllers", Right, |(row, _)| controllers_cell(row)),
     ];
+    let has_workloads = all.setting.compared == Compared::Policies;
+    let columns: Vec<RecordColumn<(&SummaryRow, Ratio<'_>)>> =
+        columns.into_iter().filter(|(name, ..)| has_workloads || *name != "workload").collect();
     let rows: Vec<(&SummaryRow, Ratio<'_>)> =
         all.summary.iter().map(|row| (row, Ratio::of_workload(all, row))).collect();
     let table = ReportTable::of_records(SummaryRow::FIELDS, &columns, &rows).with_row_heads();
@@ -262,8 +267,11 @@ fn summary_table(all: &Comparison) -> String {
     table.to_html("summary-table", "data sortable", "All values")
 }
 
-/// Returns a collapsed table of the jobs of each workload.
+/// Returns a collapsed table of the jobs of each workload; empty for commands.
 fn job_tables(all: &Comparison) -> String {
+    if all.setting.compared == Compared::Commands {
+        return String::new(); // Each command is one job, whose time is the makespan.
+    }
     let of_workload = |workload: &String| {
         let rows: Vec<&SummaryRow> =
             all.summary.iter().filter(|row| row.workload == *workload).collect();

@@ -230,6 +230,14 @@ impl Setting {
             Compared::Commands => format!("{} of each", base::counted_noun(n, "run")),
         }
     }
+
+    /// Returns the caption of the values of a workload. All commands have one workload, which has no name of its own.
+    pub(super) fn caption<'a>(&self, workload: &'a str) -> &'a str {
+        match self.compared {
+            Compared::Policies => workload,
+            Compared::Commands => "All runs",
+        }
+    }
 }
 
 impl Comparison {

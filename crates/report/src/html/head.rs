@@ -4,6 +4,7 @@ use super::tables::sentence;
 use crate::format::{bytes, count, counted, duration, percent, started};
 use crate::model::{Report, Run, RunStatusName};
 use crate::page::{callout, chip, escape, hero, repeat_command, tile};
+use crate::phrases::parts_missing_phrase;
 use crate::text::{counts_by_state, machine_parts, spec};
 
 pub(super) fn head(report: &Report) -> String {
@@ -138,10 +139,8 @@ fn callouts(report: &Report) -> String {
         html += &callout("bad", "Failed", &sentence(error));
     }
     if run.n_journal_parts_missing != 0 {
-        let text = format!(
-            "The size limit of the journal removed its first {} parts. Their events are missing here.",
-            run.n_journal_parts_missing
-        );
+        let removed = sentence(&parts_missing_phrase(run.n_journal_parts_missing));
+        let text = format!("{removed} A report from the journal does not contain their events.");
         html += &callout("warn", "Incomplete", &text);
     }
     if let (Some(tier), Some(text)) = (&run.signal_tier, &run.signal_tier_text) {

@@ -36,7 +36,9 @@ pub struct Located<F> {
 
 impl<F: fmt::Display> fmt::Display for Located<F> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}:{}:{}: {}", self.file.display(), self.line, self.column, self.fault)
+        // The error may contain text of the file.
+        let fault = crate::printable(&self.fault.to_string());
+        write!(f, "{}:{}:{}: {fault}", self.file.display(), self.line, self.column)
     }
 }
 

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 pub enum JournalError {
     #[error("cannot read the journal {path}", path = .path.display())]
     Read { path: PathBuf, source: io::Error },
-    #[error("{path}:{line}: {cause}", path = .path.display())]
+    #[error("{path}:{line}: {}", base::printable(&.cause.to_string()), path = .path.display())]
     Line { path: PathBuf, line: u64, cause: LineError },
 }
 

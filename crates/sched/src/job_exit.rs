@@ -9,7 +9,7 @@ use std::fmt;
 use base::{Bytes, Nanos};
 use program::Ending;
 
-use crate::{Counters, StopCause};
+use crate::Counters;
 
 /// Exit of a job. Times and memory include the children that the main process waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +91,23 @@ impl ExitStatus {
     pub const UNKNOWN: ExitStatus = ExitStatus::Exited(-1);
 }
 
+named_enum! {
+    /// Cause for which a run stopped before all jobs had ended.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    StopCause {
+        /// A signal.
+        Signal "signal",
+        /// The time limit of the run was reached.
+        TimeLimit "time-limit",
+        /// A job failed, and a failed job stops the run.
+        FailedJob "failed-job",
+        /// The policy aborted the run, or a sink failed.
+        Error "error",
+        /// SIGHUP: a watch ends, and another watch starts with the new configuration.
+        Reload "reload",
+    }
+}
+
 /// How a job ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobEnd {
@@ -111,15 +128,15 @@ pub enum JobEnd {
 }
 
 impl JobEnd {
-    /// Returns the end in a run that `stopped_by` stopped. Only a stop of the run ends a job early that is declared to
-    /// end by itself.
+    /// Returns the end in a run that `stopped_by` stopped. Only a stop of the run ends a job early whose
+    /// program decides when it exits.
     #[must_use]
     pub fn in_run(self, stopped_by: Option<StopCause>, ending: Ending) -> Self {
         let is_cut = self == JobEnd::Stopped && ending == Ending::Exit;
         if is_cut && stopped_by == Some(StopCause::TimeLimit) { JobEnd::TimedOut } else { self }
     }
 
-    /// Returns whether the job failed by itself. A job that evenkeel stopped did not fail.
+    /// Returns whether the job failed. A job that evenkeel stopped did not fail.
     pub fn is_failure(self) -> bool {
         match self {
             JobEnd::Failed(_) | JobEnd::Killed(_) | JobEnd::OomKilled | JobEnd::Lost => true,
@@ -163,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_limit_times_out_only_jobs_that_end_by_themselves() {
+    fn a_time_limit_times_out_only_jobs_without_a_declared_end() {
         let limit = Some(StopCause::TimeLimit);
         let in_run = |end: JobEnd, cause, ending| end.in_run(cause, ending);
         assert_eq!(in_run(JobEnd::Stopped, limit, Ending::Exit), JobEnd::TimedOut);

@@ -41,7 +41,7 @@ mod tiers;
 pub use counters::{
     CounterDeltas, CounterEvent, Counters, EventKind, EventSet, Measured, RawCounter,
 };
-pub use job_exit::{ExitStatus, JobEnd, JobExit};
+pub use job_exit::{ExitStatus, JobEnd, JobExit, StopCause};
 pub use memory::{
     ActivePageMigration, CompletedPageMigration, FailedPages, JobMemory, NodeMemory,
     PageMigrationEnd, ProcessMemory,
@@ -50,7 +50,7 @@ pub use outcome::{CauseAndDetail, Outcome, OutcomeResult, RejectCause, Rejection
 pub use plan::{Action, ActionKind, Plan, Request, Target};
 pub use reason::{Reason, ReasonCode, ReasonValue};
 pub use sample::{
-    Cause, DetachCause, JobEvent, NodeSample, NumaSettings, Sample, StopCause, TaskSample, Turn,
+    Cause, DetachCause, JobEvent, NodeSample, NumaSettings, Sample, TaskSample, Turn,
     UnmanagedCause,
 };
 pub use snapshot::{DomainLoads, JobState, JobView, NodeView, PerJob, Snapshot, TaskView};

@@ -131,23 +131,6 @@ named_enum! {
     }
 }
 
-named_enum! {
-    /// Cause for which a run stopped before all jobs had ended.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-    StopCause {
-        /// A signal.
-        Signal "signal",
-        /// The time limit of the run was reached.
-        TimeLimit "time-limit",
-        /// A job failed, and a failed job stops the run.
-        FailedJob "failed-job",
-        /// The policy aborted the run, or a sink failed.
-        Error "error",
-        /// SIGHUP: a watch ends, and another watch starts with the new configuration.
-        Reload "reload",
-    }
-}
-
 /// Cause for which evenkeel no longer places a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnmanagedCause {

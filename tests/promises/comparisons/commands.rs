@@ -73,7 +73,7 @@ fn a_comparison_is_exported_as_csv_and_markdown() {
 }
 
 #[test]
-fn failed_commands_are_in_the_answer_and_their_cells_say_so() {
+fn failed_commands_are_in_the_answer_and_in_their_cells() {
     let dir = Comparisons::new();
     let words = ["compare", "--runs", "2", "--time-limit", "500ms", "--out", "out", "--"];
     let commands = ["true", "false", "sh -c \"exit 2\"", "sleep 9"];

@@ -223,8 +223,8 @@ impl AttachHost {
         self.session.undo.remaining()
     }
 
-    /// Returns why the watch stopped; `None` if it runs, or ended by itself: at its time limit, or because the processes
-    /// have exited.
+    /// Returns why the watch stopped; `None` if it runs, or ended without a request: at its time limit, or because the
+    /// processes have exited.
     pub fn stopped_by(&self) -> Option<StopCause> {
         self.stopped_by
     }

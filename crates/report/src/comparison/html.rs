@@ -66,7 +66,7 @@ impl Comparison {
 
 const VERDICTS_LEAD: &str = "The ratio to the baseline and its 95 % confidence interval; below 1: less time. The sign is \
                              the verdict. Only a significant ratio has a colour.";
-const RATIOS_LEAD: &str = "Mean makespan divided by that of the baseline with the same seeds, with its 95 % confidence \
+const RATIOS_LEAD: &str = "Mean makespan divided by that of the baseline in the paired runs, with its 95 % confidence \
                            interval. A filled mark is significant, an open one is not.";
 const COST_LEAD: &str = "Makespan relative to the baseline over all workloads. The costs are means per run: CPU \
                          migrations of tasks, moves of running jobs by the policy, and memory migrated to another node.";

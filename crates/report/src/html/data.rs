@@ -194,7 +194,7 @@ fn job_of(job: &JobRow, moves: Vec<usize>, sets: &mut CpuSetTable) -> ChartJob {
     }
 }
 
-/// Returns the kind of the mark of a job that did not end by itself with status 0.
+/// Returns the kind of the mark of a job that failed or was stopped.
 fn end_mark(state: JobStateName) -> Option<&'static str> {
     match state {
         JobStateName::Failed | JobStateName::OomKilled | JobStateName::NotStarted => Some("failed"),

@@ -52,7 +52,7 @@ fn makespans(report: &Report, linux: &LinuxRun) -> String {
 }
 
 fn jobs(report: &Report) -> String {
-    let heads = [("Job", Left), ("Time (s)", Right), ("linux (s)", Right), ("Difference", Right)];
+    let heads = [("Job", Left), ("Time (s)", Right), ("linux (s)", Right), ("Change", Right)];
     let mut table = ReportTable::new(heads).with_row_heads();
     report.jobs.iter().for_each(|job| table.row(cells(job)));
     table.to_html("linux-table", "data sortable", "Wall times of the jobs under both policies")

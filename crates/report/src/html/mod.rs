@@ -70,7 +70,6 @@ impl Report {
                 "<span>evenkeel {tool}</span><span>run {run}</span>\
                  <span>report.json in the same directory has all values with their units</span>"
             ),
-            ..Document::default()
         };
         document.to_html()
     }

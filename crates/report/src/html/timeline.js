@@ -37,7 +37,7 @@
   const barsOf = (idx) => data.jobs[idx].segments.map(([from, to, set, bound]) => ({ from, to, set, bound, job: idx }));
   const domainColour = (set) => (set === null ? "var(--faint)" : colour(setDomains[set]));
 
-  /** A job that did not end by itself with status 0 has a mark at its end, or at its due time if it never started. */
+  /** A job that failed or was stopped has a mark at its end, or at its due time if it never started. */
   function endMarks(job, idx) {
     return job.mark ? [{ at: job.ended ?? job.due, kind: job.mark, job: idx }] : [];
   }

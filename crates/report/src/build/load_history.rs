@@ -265,7 +265,8 @@ mod tests {
     }
 
     #[test]
-    fn the_load_of_a_late_turn_covers_one_interval_of_the_policy_and_its_cpu_time_all_of_the_time() {
+    fn the_load_of_a_late_turn_covers_one_interval_of_the_policy_and_its_cpu_time_all_of_the_time()
+    {
         let mut history = LoadHistory::default();
         let interval = Some(Nanos::from_millis(250));
         add(&mut history, 1000, &LoadSample { interval, ..sample(&[0], &[10], true) });

@@ -45,15 +45,13 @@ fn with_names(command: &Command, arg: Arg) -> Arg {
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory;
-
     use super::*;
 
     #[test]
     fn scripts_complete_names_and_no_hidden_command() {
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             let mut script = Vec::new();
-            let mut command = completed(&crate::Cli::command());
+            let mut command = completed(&crate::help::cli());
             clap_complete::generate(shell, &mut command, "evenkeel", &mut script);
             let script = String::from_utf8(script).expect("text");
             for name in ["home-cluster", "xeon-2x4", "calibrate"] {

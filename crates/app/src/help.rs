@@ -1,6 +1,9 @@
 //! Help texts: headings of option groups, and the examples of each command.
 //!
-//! The examples of a command are those of its page in the book, so that both have one source.
+//! The examples of a command are those of its page in the book, and the help line is the comment of its arguments, so
+//! that each has one source.
+
+use clap::{Command, CommandFactory};
 
 /// Options that select and set the policy.
 pub const POLICY: &str = "Policy and signals";
@@ -27,23 +30,67 @@ pub fn examples_with(examples: &str, command: &str) -> String {
     examples.lines().filter(is_kept).collect::<Vec<_>>().join("\n")
 }
 
-/// Returns the examples of the page of a command.
-macro_rules! examples_of {
-    ($command:literal) => {
-        crate::help::examples(include_str!(concat!(
-            env!("CARGO_MANIFEST_DIR"),
-            "/../../docs/commands/",
-            $command,
-            ".md"
-        )))
+/// Returns the command definitions, with the examples of their pages.
+pub fn cli() -> Command {
+    let cli = crate::Cli::command().after_help(examples(page("README")));
+    let names: Vec<String> =
+        cli.get_subcommands().map(|command| command.get_name().to_owned()).collect();
+    names.into_iter().fold(cli, |cli, name| match page(&name) {
+        "" => cli,
+        text => cli.mut_subcommand(name, |command| command.after_help(examples(text))),
+    })
+}
+
+/// Returns the page of a command; empty if it has none.
+pub fn page(command: &str) -> &'static str {
+    PAGES.iter().find(|(name, _)| *name == command).map_or("", |(_, text)| text)
+}
+
+/// Pages of `docs/commands`.
+macro_rules! pages {
+    ($($name:literal),+ $(,)?) => {
+        &[$((
+            $name,
+            include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands/", $name, ".md")),
+        )),+]
     };
 }
 
-pub(crate) use examples_of;
+/// The pages of all commands. `README` is the page of evenkeel.
+const PAGES: &[(&str, &str)] = pages![
+    "README",
+    "machine",
+    "run",
+    "compare",
+    "watch",
+    "status",
+    "policies",
+    "calibrate",
+    "predict",
+    "profile",
+    "generate",
+    "load",
+    "explain",
+    "record",
+    "replay",
+    "report",
+    "reproduce",
+    "restore",
+    "completions",
+];
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_command_has_a_page() {
+        let cli = cli();
+        let visible = cli.get_subcommands().filter(|command| !command.is_hide_set());
+        let without: Vec<&str> =
+            visible.map(Command::get_name).filter(|name| page(name).is_empty()).collect();
+        assert_eq!(without, [] as [&str; 0], "add them to PAGES");
+    }
 
     #[test]
     fn the_examples_are_the_lines_of_the_first_block() {

@@ -25,7 +25,7 @@ use topology::{DomainChoice, Domains, Machine, draw};
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::input;
 
-/// Print the topology of a machine and the signals that evenkeel can read on it
+/// Print the topology of this machine and the signals that evenkeel can read on it
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Read a recorded /sys and /proc below this directory (default: this machine)

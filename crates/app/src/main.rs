@@ -37,75 +37,38 @@ mod watch;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{FromArgMatches, Parser, Subcommand};
 use command_result::OrUsageError;
-use help::examples_of;
 
 /// Place programs and their memory on machines whose cores share caches, memory controllers and links
 #[derive(Debug, Parser)]
-#[command(name = "evenkeel", version, max_term_width = 100, after_help = examples_of!("README"))]
+#[command(name = "evenkeel", version, max_term_width = 100)]
 struct Cli {
     #[command(subcommand)]
     command: CliCommand,
 }
 
+/// The help line of a command is the comment of its arguments.
 #[derive(Debug, Subcommand)]
 enum CliCommand {
-    /// Print the topology of this machine and the signals that evenkeel can read on it
-    #[command(after_help = examples_of!("machine"))]
     Machine(machine::Args),
-    /// Run a workload under a placement policy, live or simulated
-    #[command(after_help = examples_of!("run"))]
     Run(run::Args),
-    /// Compare policies on workloads with the same seeds, with confidence intervals
-    #[command(after_help = examples_of!("compare"))]
     Compare(compare::Args),
-    /// Manage processes that already run (default: only report actions; --act performs them)
-    #[command(after_help = examples_of!("watch"))]
     Watch(watch::Args),
-    /// Print managed processes, changed settings and the reasons for unmanaged processes
-    #[command(after_help = examples_of!("status"))]
     Status(status::Args),
-    /// List policies with their parameters, defaults and sources
-    #[command(after_help = examples_of!("policies"))]
     Policies(policies::Args),
-    /// Compute thresholds for the policy `divided` from runs of single programs on one machine
-    #[command(after_help = examples_of!("calibrate"))]
     Calibrate(calibrate::Args),
-    /// Predict slowdowns of programs that run together, and the best assignment to domains
-    #[command(after_help = examples_of!("predict"))]
     Predict(predict::Args),
-    /// Measure a program alone and write its profile
-    #[command(after_help = examples_of!("profile"))]
     Profile(profile::Args),
-    /// Generate a random workload from a program list and a seed
-    #[command(after_help = examples_of!("generate"))]
     Generate(generate::Args),
-    /// Run a built-in synthetic program
-    #[command(after_help = examples_of!("load"))]
     Load(load::Args),
-    /// Print the reasons for the placement of jobs, from a journal
-    #[command(after_help = examples_of!("explain"))]
     Explain(explain::Args),
-    /// Record kernel data about the machine and processes, for replay
-    #[command(after_help = examples_of!("record"))]
     Record(record::Args),
-    /// Replay a journal or a stream with a policy and print the decisions
-    #[command(after_help = examples_of!("replay"))]
     Replay(replay::Args),
-    /// Print the report of a run from its journal
-    #[command(after_help = examples_of!("report"))]
     Report(report::Args),
-    /// Compare published results with simulated ones, with a verdict for each claim
-    #[command(after_help = examples_of!("reproduce"))]
     Reproduce(reproduce::Args),
-    /// Restore the settings that an evenkeel process changed before it was killed
-    #[command(after_help = examples_of!("restore"))]
     Restore(restore::Args),
-    /// Print the completion script of a shell
-    #[command(after_help = examples_of!("completions"))]
     Completions(completions::Args),
-    /// Write the manual pages; used by make install
     #[command(hide = true)]
     ManPages(manual::Args),
     /// Supervise a run with --kill-on-exit; started by evenkeel itself
@@ -118,9 +81,10 @@ enum CliCommand {
 
 fn main() -> ExitCode {
     linux::system::ignore_file_size_signal();
-    let cli = match Cli::try_parse() {
+    let parsed = help::cli().try_get_matches();
+    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
-        Err(error) => return command_result::from_clap(&error, &Cli::command()),
+        Err(error) => return command_result::from_clap(&error, &help::cli()),
     };
     let result = match cli.command {
         CliCommand::Machine(args) => machine::main(&args),
@@ -140,8 +104,8 @@ fn main() -> ExitCode {
         CliCommand::Report(args) => report::main(&args),
         CliCommand::Reproduce(args) => reproduce::main(&args),
         CliCommand::Restore(args) => check_state().and_then(|()| restore::main(&args)),
-        CliCommand::Completions(args) => completions::main(&args, &Cli::command()),
-        CliCommand::ManPages(args) => manual::main(&args, Cli::command()),
+        CliCommand::Completions(args) => completions::main(&args, &help::cli()),
+        CliCommand::ManPages(args) => manual::main(&args, help::cli()),
         CliCommand::SuperviseJobs { run } => {
             host_live::supervise(&run, std::io::stdin().lock());
             Ok(())

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::command_result::{CommandResult, OrUsageError};
 
-/// Options of the command.
+/// List policies with their parameters, defaults and sources
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Print only this policy

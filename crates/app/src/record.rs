@@ -23,7 +23,7 @@ use crate::output::{cannot_write, create_new};
 use linux::stop_signals::StopSignals;
 use recorded_program::RecordedProgram;
 
-/// Record kernel data about the machine and processes, for `evenkeel replay`
+/// Record kernel data about the machine and processes, for replay
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Record this process with its threads; may be repeated

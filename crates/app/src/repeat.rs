@@ -10,7 +10,7 @@ use std::path::Path;
 
 use base::shell;
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory};
+use clap::{Arg, ArgAction, ArgMatches, Command};
 
 /// Options that do not change the result. `jobs` is the number of parallel runs.
 const OMITTED: [&str; 9] =
@@ -20,7 +20,7 @@ const WITH_DEFAULT: [&str; 4] = ["policy", "policies", "seed", "seeds"];
 
 /// Returns the command that repeats the result of this process, quoted for a shell.
 pub fn command_line() -> Option<String> {
-    let Repeated { words, needs_dir } = normalized(crate::Cli::command(), std::env::args_os())?;
+    let Repeated { words, needs_dir } = normalized(crate::help::cli(), std::env::args_os())?;
     let command = shell::join(words);
     let dir = std::env::current_dir().ok().filter(|_| needs_dir);
     Some(dir.map_or(String::new(), |dir| format!("cd {} && ", shell::quote(dir))) + &command)
@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     fn of(args: &[&str]) -> Option<String> {
-        let repeated = normalized(crate::Cli::command(), args.iter().map(OsString::from));
+        let repeated = normalized(crate::help::cli(), args.iter().map(OsString::from));
         Some(shell::join(repeated?.words))
     }
 
@@ -132,7 +132,7 @@ mod tests {
     fn only_programs_and_relative_files_depend_on_the_directory() {
         let needs_dir = |args: &[&str]| {
             let args = ["evenkeel"].iter().chain(args).map(OsString::from);
-            normalized(crate::Cli::command(), args).map(|repeated| repeated.needs_dir)
+            normalized(crate::help::cli(), args).map(|repeated| repeated.needs_dir)
         };
         assert_eq!(needs_dir(&["run", "--", "true"]), Some(true));
         assert_eq!(needs_dir(&["run", "--job", "true"]), Some(true));

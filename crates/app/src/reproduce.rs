@@ -15,7 +15,7 @@ use crate::output::{check_writable, write};
 use crate::print::{note, terminal};
 use linux::stop_signals::StopSignals;
 
-/// Options of the command: study, experiments and number of runs.
+/// Compare published results with simulated ones, with a verdict for each claim
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Run this study: dfs, divided or contention

@@ -36,7 +36,7 @@ use crate::run::{CommandText, MemoryArgs, SimArgs, workload_from_file};
 use crate::tier_override::SignalArgs;
 use crate::{input, profiles};
 
-/// Compare policies on workloads with the same seeds, and report which policy is faster; or compare commands
+/// Compare policies on workloads with the same seeds, with confidence intervals
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Run these workloads: .toml files, or the classic format (one job per line)

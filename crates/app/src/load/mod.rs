@@ -37,7 +37,7 @@ use report::format::fixed;
 use serde_json::{Map, Value};
 
 use crate::command_result::CommandResult;
-use crate::help::{examples_of, examples_with};
+use crate::help::{examples, examples_with, page};
 
 /// Run a built-in synthetic program
 #[derive(Debug, clap::Args)]
@@ -72,7 +72,7 @@ enum LoadProgram {
 }
 
 fn examples_of_kind(kind: &str) -> String {
-    examples_with(&examples_of!("load"), &format!("evenkeel load {kind} "))
+    examples_with(&examples(page("load")), &format!("evenkeel load {kind} "))
 }
 
 pub fn main(args: &Args) -> CommandResult {

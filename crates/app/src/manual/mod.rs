@@ -19,12 +19,11 @@ use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
 
 use crate::command_result::CommandResult;
+use crate::help::page;
 
-/// Write the manual pages
+/// Write the manual pages; used by make install
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Directory docs/commands of the source code
-    docs: PathBuf,
     /// Existing directory for the pages
     out: PathBuf,
     /// Date of the pages, YYYY-MM-DD
@@ -39,14 +38,8 @@ pub fn main(args: &Args, mut cli: clap::Command) -> CommandResult {
 
 /// Writes the page of a command, and the pages of its subcommands.
 fn write_pages(args: &Args, command: &clap::Command, doc: &str) -> anyhow::Result<()> {
-    let file = args.docs.join(format!("{doc}.md"));
-    let text = match std::fs::read_to_string(&file) {
-        Ok(text) => text,
-        // The programs of `load` are described on one page.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(error).with_context(|| format!("cannot read {}", file.display())),
-    };
-    write_page(args, command, &text)?;
+    // The programs of `load` are described on one page.
+    write_page(args, command, page(doc))?;
     for subcommand in command.get_subcommands().filter(|command| is_documented(command)) {
         let name = subcommand.get_name();
         let parent = if doc == "README" { "" } else { doc };
@@ -69,10 +62,10 @@ fn write_page(args: &Args, command: &clap::Command, doc: &str) -> anyhow::Result
     let usage = command.clone().render_usage().to_string();
     let man = Man::new(command).title(name.to_uppercase()).date(&args.date);
     let man = man.source(version).manual("evenkeel");
-    let mut page = Vec::new();
-    man.render_title(&mut page)?;
-    man.render_name_section(&mut page)?;
-    synopsis(&name.replace('-', " "), &usage).to_writer(&mut page)?;
+    let mut text = Vec::new();
+    man.render_title(&mut text)?;
+    man.render_name_section(&mut text)?;
+    synopsis(&name.replace('-', " "), &usage).to_writer(&mut text)?;
     let doc = markdown::ManualText::new(doc);
     let mut description = Roff::new();
     description.control("SH", ["DESCRIPTION"]);
@@ -80,16 +73,16 @@ fn write_page(args: &Args, command: &clap::Command, doc: &str) -> anyhow::Result
         true => description.extend([doc.description]),
         false => drop(description.text([roman(about)])),
     }
-    description.to_writer(&mut page)?;
-    man.render_options_section(&mut page)?;
+    description.to_writer(&mut text)?;
+    man.render_options_section(&mut text)?;
     if has_subcommands {
-        man.render_subcommands_section(&mut page)?;
+        man.render_subcommands_section(&mut text)?;
     }
-    doc.sections.to_writer(&mut page)?;
-    see_also(&name, &doc.linked_commands).to_writer(&mut page)?;
+    doc.sections.to_writer(&mut text)?;
+    see_also(&name, &doc.linked_commands).to_writer(&mut text)?;
     let path = args.out.join(format!("{name}.1"));
-    let page = without_redundant_breaks(&String::from_utf8_lossy(&page));
-    std::fs::write(&path, page).with_context(|| format!("cannot write {}", path.display()))
+    let text = without_redundant_breaks(&String::from_utf8_lossy(&text));
+    std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Returns the usage lines of the help text, with the command in bold.

@@ -27,7 +27,7 @@ use program::profile::parse_profile;
 use crate::command_result::{CommandResult, OrUsageError};
 use crate::{input, machine};
 
-/// Predict slowdowns of programs that share an LLC domain
+/// Predict slowdowns of programs that run together, and the best assignment to domains
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Use this machine: a machine file, in the format of evenkeel machine --toml, which must contain the bandwidth of the

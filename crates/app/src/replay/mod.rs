@@ -21,10 +21,6 @@ use crate::output::{cannot_write, create_journal_file};
 use crate::tier_override::SignalArgs;
 
 /// Replay a journal or a stream with a policy and print the decisions
-///
-/// Open loop: the recorded events do not change with the policy, and nothing is started or moved. The output contains
-/// the requests of the policy at each turn, not the result of a run under the policy. For a stream (evenkeel record) the
-/// output contains each turn with the values that the policy receives.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Replay this journal, the journal in the directory of a run, or a stream of evenkeel record

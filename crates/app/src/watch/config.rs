@@ -23,11 +23,11 @@ use base::toml_reader::{
     SourceText, Spanned, TomlFault, TomlTable, TomlVersion, Value, decimal, wrong_type,
 };
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Command, CommandFactory, FromArgMatches};
+use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
 
 use super::Args;
-use crate::Cli;
 use crate::command_result::usage_line;
+use crate::help;
 
 /// The file that `--check-config` checks without a value, and that the systemd unit uses.
 pub(super) const DEFAULT_FILE: &str = "/etc/evenkeel/watch.toml";
@@ -85,7 +85,7 @@ impl WatchConfig {
     fn combine(file: &Path, command_line: &[OsString]) -> anyhow::Result<Self> {
         let keys = read(file)?;
         let command = watch_command();
-        let given = Cli::command().try_get_matches_from(command_line)?;
+        let given = help::cli().try_get_matches_from(command_line)?;
         let given = given.subcommand_matches("watch").context("the command is not watch")?;
         let used = keys.iter().filter(|key| !is_replaced(&command, given, &key.option));
         let used: Vec<&ConfigKey> = used.collect();
@@ -93,7 +93,7 @@ impl WatchConfig {
         let (start, rest) = command_line.split_at(command_line.len().min(2));
         let all: Vec<OsString> =
             start.iter().cloned().chain(of_file).chain(rest.iter().cloned()).collect();
-        let matches = Cli::command().try_get_matches_from(all);
+        let matches = help::cli().try_get_matches_from(all);
         let matches =
             matches.map_err(|error| fault_of_file(file, &usage_line(&error, &command)))?;
         let matches = matches.subcommand_matches("watch").context("the command is not watch")?;
@@ -108,7 +108,7 @@ fn fault_of_file(file: &Path, text: &str) -> anyhow::Error {
 }
 
 fn watch_command() -> Command {
-    let mut cli = Cli::command();
+    let mut cli = help::cli();
     cli.build();
     cli.find_subcommand("watch").cloned().unwrap_or_else(|| Command::new("watch"))
 }

@@ -35,7 +35,7 @@ fn write(path: &Path, jobs: &[(&str, u8)], replay_of: Option<&str>, turns: &str)
         tool: "0.1.0".to_owned(),
         run_id: "example".to_owned(),
         started_unix_s: 1_795_294_997,
-        host: "live".to_owned(),
+        host: sched::HostKind::Live,
         policy: PolicyUsed { name: "dfs".to_owned(), spec: "dfs".to_owned(), reasons: reasons() },
         seed: 1,
         machine: Machine::synthetic(MACHINE).expect("a machine"),

@@ -50,7 +50,7 @@ pub fn play(
         tool: "0.1.0".to_owned(),
         run_id: "scripted-1".to_owned(),
         started_unix_s: 1_795_294_997,
-        host: "live".to_owned(),
+        host: sched::HostKind::Live,
         policy: PolicyUsed::new(&*policy(spec), spec),
         seed: 1,
         machine: machine.clone(),

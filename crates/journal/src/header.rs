@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use base::{Bytes, Nanos};
 use program::Job;
-use sched::{JobEvent, Policy, ReasonCode, Sample, StopCause};
+use sched::{HostKind, JobEvent, Policy, ReasonCode, Sample, StopCause};
 use topology::Machine;
 
 /// Properties of a run before its first turn.
@@ -17,8 +17,8 @@ pub struct Header {
     pub run_id: String,
     /// Wall clock at the start, in seconds since 1970 (UTC). A journal contains no other wall-clock time.
     pub started_unix_s: u64,
-    /// Kind of host: `live`, `watch`, `sim` or `replay`.
-    pub host: String,
+    /// Kind of the host.
+    pub host: HostKind,
     /// Policy of the run.
     pub policy: PolicyUsed,
     /// Seed of all random choices.

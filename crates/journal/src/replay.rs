@@ -12,7 +12,9 @@
 //! An unchanged version of a policy makes the same plans, byte for byte.
 
 use engine::{Engine, LoadBasisChanges, Sink, TurnRecord};
-use sched::{Action, Cause, JobEvent, Outcome, OutcomeResult, Plan, Request, Sample, Target, Turn};
+use sched::{
+    Action, Cause, HostKind, JobEvent, Outcome, OutcomeResult, Plan, Request, Sample, Target, Turn,
+};
 
 use crate::{
     Checkpoint, Header, JobPhase, JobProgress, JournalError, PolicyUsed, RecordedTurn, Recording,
@@ -52,7 +54,7 @@ impl Header {
         Header {
             tool: tool.to_owned(),
             run_id: format!("replay of {}", self.run_id),
-            host: "replay".to_owned(),
+            host: HostKind::Replay,
             policy,
             seed,
             replay_of: Some(self.run_id.clone()),

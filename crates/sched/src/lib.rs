@@ -50,7 +50,7 @@ pub use outcome::{CauseAndDetail, Outcome, OutcomeResult, RejectCause, Rejection
 pub use plan::{Action, ActionKind, Plan, Request, Target};
 pub use reason::{Reason, ReasonCode, ReasonValue};
 pub use sample::{
-    Cause, DetachCause, JobEvent, NodeSample, NumaSettings, Sample, TaskSample, Turn,
+    Cause, DetachCause, HostKind, JobEvent, NodeSample, NumaSettings, Sample, TaskSample, Turn,
     UnmanagedCause,
 };
 pub use snapshot::{DomainLoads, JobState, JobView, NodeView, PerJob, Snapshot, TaskView};

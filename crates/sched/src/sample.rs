@@ -131,6 +131,21 @@ named_enum! {
     }
 }
 
+named_enum! {
+    /// Kind of the host of a run.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+    HostKind {
+        /// This machine, with programs that evenkeel starts.
+        Live "live",
+        /// This machine, with processes that were running already.
+        Watch "watch",
+        /// A simulated machine.
+        Sim "sim",
+        /// A recorded run, with the decisions of another policy.
+        Replay "replay",
+    }
+}
+
 /// Cause for which evenkeel no longer places a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnmanagedCause {

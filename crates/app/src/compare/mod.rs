@@ -32,7 +32,7 @@ use topology::Machine;
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::help::{MEASUREMENT, MEMORY, OUTPUT, POLICY};
 use crate::output::ForeignArg;
-use crate::run::{CommandText, MemoryArgs, SimArgs, workload_from_file};
+use crate::run::{CommandText, HostArg, MemoryArgs, SimArgs, workload_from_file};
 use crate::tier_override::SignalArgs;
 use crate::{input, profiles};
 
@@ -71,7 +71,7 @@ pub struct Args {
     warmup: Option<u32>,
     /// Run the programs on this host [default: sim; for commands live]
     #[arg(long, value_enum)]
-    host: Option<ComparisonHost>,
+    host: Option<HostArg>,
     /// Set the number of parallel runs, with --host sim [default: one for each CPU]
     #[arg(long, short, value_name = "N", value_parser = input::integer::<u16>(1..=1024), allow_hyphen_values = true, help_heading = MEASUREMENT)]
     jobs: Option<u16>,
@@ -116,15 +116,6 @@ pub struct Args {
     json: bool,
 }
 
-/// Kind of host of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum ComparisonHost {
-    /// A simulated machine; programs behave as their profiles state
-    Sim,
-    /// This machine, one run after another
-    Live,
-}
-
 /// Selection of the runs that get a report with a timeline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum Timelines {
@@ -137,10 +128,10 @@ enum Timelines {
 }
 
 impl Args {
-    fn host(&self) -> ComparisonHost {
+    fn host(&self) -> HostArg {
         let default = match self.commands.is_empty() {
-            true => ComparisonHost::Sim,
-            false => ComparisonHost::Live,
+            true => HostArg::Sim,
+            false => HostArg::Live,
         };
         self.host.unwrap_or(default)
     }
@@ -202,11 +193,11 @@ pub fn main(args: &Args) -> CommandResult {
     }
     let inputs = plan(args)?;
     match (args.host(), args.live_only_option()) {
-        (ComparisonHost::Sim, Some(option)) => Err(CommandError::Usage(anyhow::anyhow!(
+        (HostArg::Sim, Some(option)) => Err(CommandError::Usage(anyhow::anyhow!(
             "{option} works only with --host live, which runs the programs on this machine"
         ))),
-        (ComparisonHost::Sim, None) => sim::main(args, inputs),
-        (ComparisonHost::Live, _) => live::main(args, inputs),
+        (HostArg::Sim, None) => sim::main(args, inputs),
+        (HostArg::Live, _) => live::main(args, inputs),
     }
 }
 
@@ -234,7 +225,7 @@ fn plan(args: &Args) -> Result<Inputs, CommandError> {
     let policies = args.policies.iter().map(String::as_str);
     let policies = if args.policies.is_empty() { vec![default] } else { policies.collect() };
     let columns = columns(policies).or_usage_error()?;
-    if args.host() == ComparisonHost::Live && columns.iter().any(lab::compare::Column::is_oracle) {
+    if args.host() == HostArg::Live && columns.iter().any(lab::compare::Column::is_oracle) {
         return Err(CommandError::Usage(lab::oracle::OracleError::Live.into()));
     }
     let seeds = seeds(&args.seeds).or_usage_error()?;
@@ -290,8 +281,8 @@ fn publish(
     let about = SummaryContext {
         command: command.as_deref(),
         host: match args.host() {
-            ComparisonHost::Sim => "sim",
-            ComparisonHost::Live => "live",
+            HostArg::Sim => "sim",
+            HostArg::Live => "live",
         },
         machine: &checked.machine,
         jobs: &checked.jobs(),

@@ -13,7 +13,7 @@ use linux::cgroup::CgroupMode;
 use linux::foreground::ForegroundTerminal;
 use program::Workload;
 use report::{Report, ReportBuilder};
-use sched::Policy;
+use sched::{HostKind, Policy};
 use topology::Machine;
 
 use super::{Args, GRACE, LiveInput, MemoryArgs, RunDir};
@@ -247,7 +247,7 @@ fn header(
         tool: env!("CARGO_PKG_VERSION").to_owned(),
         run_id: String::new(),
         started_unix_s: unix_seconds(),
-        host: "live".to_owned(),
+        host: HostKind::Live,
         policy: PolicyUsed::new(policy, args.policy),
         seed: args.seed,
         machine,

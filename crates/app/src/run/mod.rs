@@ -49,8 +49,8 @@ pub struct Args {
     #[arg(long, short, value_name = "NAME[key=value,…]", default_value = "auto", help_heading = POLICY)]
     policy: String,
     /// Run the programs on this host
-    #[arg(long, value_enum, default_value_t = HostKind::Live)]
-    host: HostKind,
+    #[arg(long, value_enum, default_value_t = HostArg::Live)]
+    host: HostArg,
     /// Set the random seed; the same seed gives the same decisions for the same samples
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = input::seed, allow_hyphen_values = true, help_heading = POLICY)]
     seed: u64,
@@ -105,7 +105,7 @@ pub struct Args {
 impl Args {
     /// Returns whether the only job uses the standard streams of evenkeel. JSON needs standard output for itself.
     fn passes_files(&self) -> bool {
-        self.host == HostKind::Live && self.workload.is_one_command() && !self.json
+        self.host == HostArg::Live && self.workload.is_one_command() && !self.json
     }
 
     /// Returns the first option on the command line that applies to live runs only.
@@ -120,9 +120,9 @@ impl Args {
     }
 }
 
-/// Host kinds.
+/// The host of a run or a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum HostKind {
+pub(crate) enum HostArg {
     /// This machine
     Live,
     /// A simulated machine, with programs described by profiles
@@ -171,7 +171,7 @@ impl From<CgroupsArg> for CgroupMode {
 }
 
 pub fn main(args: &Args) -> CommandResult {
-    if args.host == HostKind::Sim {
+    if args.host == HostArg::Sim {
         if let Some(option) = args.live_only_option() {
             return Err(CommandError::Usage(anyhow::anyhow!(
                 "{option} applies to live runs only; remove it or use --host live"

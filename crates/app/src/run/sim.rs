@@ -18,7 +18,7 @@ use lab::compare::{Column, SimBench, SimSetting};
 use policy::IfMissing;
 use program::Workload;
 use report::ReportBuilder;
-use sched::{Policy, TierOverride, Wake};
+use sched::{HostKind, Policy, TierOverride, Wake};
 use topology::Machine;
 
 use super::live::{RunResult, create_journal, run_status};
@@ -338,7 +338,7 @@ fn header(
         // A simulated run does not depend on the clock: the same seed writes the same bytes.
         run_id: format!("sim-{}-{}", workload.name, args.seed),
         started_unix_s: 0,
-        host: "sim".to_owned(),
+        host: HostKind::Sim,
         policy: PolicyUsed::new(policy, &args.policy),
         seed: args.seed,
         machine,

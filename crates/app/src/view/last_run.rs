@@ -22,7 +22,7 @@ pub fn last_wall_times(dir: &Path, header: &Header) -> BTreeMap<String, Nanos> {
     let earlier = (number.saturating_sub(N_DIRS)..number).rev();
     let dirs = earlier.map(|n| below.join(format!("{}-{n}", header.workload)));
     let mut reports = dirs.filter_map(|dir| StoredReport::read(&dir));
-    let last = reports.find(|report| report.run.host == header.host);
+    let last = reports.find(|report| report.run.host == header.host.name());
     let Some(last) = last else { return BTreeMap::new() };
     let commands: BTreeMap<&str, String> =
         header.jobs.iter().map(|job| (job.name.as_str(), command_line(&job.command))).collect();

@@ -6,7 +6,7 @@ use base::{JobId, Nanos};
 use engine::TurnRecord;
 use journal::{Header, JobProgress};
 use program::{Ending, Job};
-use sched::{Cause, JobEvent};
+use sched::{Cause, HostKind, JobEvent};
 
 use super::jobs::{JobKey, JobState, elapsed, sorted};
 use super::keys::{Controls, Effect, Key};
@@ -23,8 +23,8 @@ pub struct ViewState {
     pub policy: String,
     /// Name of the workload, or the selection of a watch.
     pub workload: String,
-    /// Kind of host: live, sim or watch.
-    pub host: String,
+    /// Kind of the host.
+    pub host: HostKind,
     pub at: Nanos,
     pub is_stopping: bool,
     pub loads: Option<Loads>,
@@ -81,7 +81,7 @@ impl ViewState {
         ViewState {
             policy: base::printable(&header.policy.spec),
             workload: base::printable(&header.workload),
-            host: header.host.clone(),
+            host: header.host,
             at: Nanos::ZERO,
             is_stopping: false,
             loads: None,
@@ -198,7 +198,7 @@ impl ViewState {
 
     /// Returns the noun of a row.
     pub fn noun(&self) -> &'static str {
-        if self.host == "watch" { "processes" } else { "jobs" }
+        if self.host == HostKind::Watch { "processes" } else { "jobs" }
     }
 
     /// Returns the number of jobs in each state.

@@ -137,7 +137,7 @@ fn header(jobs: Vec<Job>) -> Header {
         tool: String::new(),
         run_id: String::new(),
         started_unix_s: 0,
-        host: String::new(),
+        host: sched::HostKind::Live,
         policy: PolicyUsed { spec: "dfs[cooldown=4]".to_owned(), ..PolicyUsed::default() },
         seed: 0,
         machine: machine(),
@@ -281,7 +281,7 @@ fn a_watch_shows_managed_processes_with_wide_and_escaped_names() {
         Default::default(),
     ));
     let header =
-        Header { host: "watch".to_owned(), workload: hostile.to_owned(), ..header(Vec::new()) };
+        Header { host: sched::HostKind::Watch, workload: hostile.to_owned(), ..header(Vec::new()) };
     let mut noted = TurnBuilder::at(3000);
     let note = "auto uses policy linux and binds no job: the usable CPUs have one node and one last-level cache, so \
                 there is no second domain to place jobs on";

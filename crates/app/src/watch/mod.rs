@@ -23,7 +23,7 @@ use engine::{Engine, Sink};
 use host_live::{AttachHost, AttachOptions};
 use journal::{Header, JournalLimits, PolicyUsed, RunEnd};
 use program::Class;
-use sched::{Policy, StopCause};
+use sched::{HostKind, Policy, StopCause};
 use sd_notify::NotifyState;
 use topology::Machine;
 
@@ -200,7 +200,7 @@ impl Watch {
             tool: env!("CARGO_PKG_VERSION").to_owned(),
             run_id: host.run_id().to_owned(),
             started_unix_s: unix_seconds(),
-            host: "watch".to_owned(),
+            host: HostKind::Watch,
             policy: PolicyUsed::new(&*policy, &args.policy),
             seed: args.seed,
             machine,

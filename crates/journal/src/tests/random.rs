@@ -94,7 +94,7 @@ pub(crate) fn header() -> Header {
         tool: "0.1.0".to_owned(),
         run_id: "2026-11-21-1".to_owned(),
         started_unix_s: 1_795_000_000,
-        host: "live".to_owned(),
+        host: sched::HostKind::Live,
         policy: PolicyUsed {
             name: "dfs".to_owned(),
             spec: "dfs[cooldown=4]".to_owned(),

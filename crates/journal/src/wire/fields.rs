@@ -8,8 +8,8 @@ use std::sync::Arc;
 use base::{Bytes, CpuId, IdSet, JobId, LlcId, Nanos, NodeId, SetId, TaskId};
 use program::MemoryPolicy;
 use sched::{
-    DetachCause, PageMigrationEnd, RawCounter, ReasonCode, RejectCause, SignalTier, StopCause,
-    Target,
+    DetachCause, HostKind, PageMigrationEnd, RawCounter, ReasonCode, RejectCause, SignalTier,
+    StopCause, Target,
 };
 use serde::{Deserialize, Serialize};
 use topology::Level;
@@ -116,6 +116,7 @@ encoded_by_name! {
     RunStatus: |status| status.name().into(), "the status of a run";
     RejectCause: |cause| cause.name().into(), "a known cause of rejection";
     DetachCause: |cause| cause.name().into(), "a known cause of detaching";
+    HostKind: |host| host.name().into(), "a kind of host";
     StopCause: |cause| cause.name().into(), "a known cause of stopping";
     PageMigrationEnd: |end| end.name().into(), "a known end of a page migration";
 }

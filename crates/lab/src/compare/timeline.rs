@@ -66,7 +66,7 @@ impl SimBench {
             run_id: format!("sim-{name}-{seed}"),
             // A simulated run does not depend on the clock.
             started_unix_s: 0,
-            host: "sim".to_owned(),
+            host: sched::HostKind::Sim,
             policy: match oracle::is_named(&column.spec) {
                 true => PolicyUsed {
                     name: oracle::NAME.to_owned(),

@@ -6,6 +6,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{LineGauge, Widget};
 use report::format::fixed;
+use sched::HostKind;
 
 use super::{bold, dim};
 use crate::view::jobs::JobState;
@@ -21,7 +22,7 @@ pub fn draw(state: &ViewState, area: Rect, buffer: &mut Buffer) {
     let [left_area, right_area] =
         Layout::horizontal([Constraint::Fill(1), Constraint::Length(right.width() as u16)])
             .areas(first);
-    let command = if state.host == "watch" { "evenkeel watch" } else { "evenkeel run" };
+    let command = if state.host == HostKind::Watch { "evenkeel watch" } else { "evenkeel run" };
     Line::from(vec![
         Span::styled(command, bold()),
         Span::raw(format!("  {}", state.policy)),
@@ -38,7 +39,7 @@ fn status(state: &ViewState) -> Line<'static> {
         (false, true) => Span::styled(" paused ", Style::new().add_modifier(Modifier::REVERSED)),
         (false, false) => Span::raw(""),
     };
-    let clock = if state.host == "sim" { "simulated " } else { "" };
+    let clock = if state.host == HostKind::Sim { "simulated " } else { "" };
     Line::from(vec![mark, Span::raw(format!("  {clock}{} s", fixed(state.at.as_secs_f64(), 1)))])
 }
 
@@ -61,7 +62,7 @@ fn draw_counts(state: &ViewState, area: Rect, buffer: &mut Buffer) {
     text.render(text_area, buffer);
     let over = n(JobState::Done) + n(JobState::Failed) + n(JobState::Stopped);
     let all = over + n(JobState::Running) + n(JobState::Waiting);
-    if state.host != "watch" && 0 < all && 10 <= bar_area.width {
+    if state.host != HostKind::Watch && 0 < all && 10 <= bar_area.width {
         LineGauge::default()
             .label(format!("{:>3} %", 100 * over / all))
             .ratio(over as f64 / all as f64)

@@ -4,6 +4,7 @@ use ratatui::buffer::Buffer;
 use ratatui::layout::{Constraint, Flex, Layout, Rect};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Clear, Padding, Paragraph, Widget, Wrap};
+use sched::HostKind;
 
 use super::jobs::{detail, short_time};
 use super::{bold, dim, moves};
@@ -53,8 +54,8 @@ fn wrapped_height(paragraph: &Paragraph<'_>, width: u16) -> u16 {
 }
 
 fn help(state: &ViewState) -> Vec<Line<'static>> {
-    let end = match state.host.as_str() {
-        "watch" => "end the watch and restore all settings",
+    let end = match state.host {
+        HostKind::Watch => "end the watch and restore all settings",
         _ => "end the run: all jobs receive SIGTERM",
     };
     let keys = [
@@ -79,8 +80,8 @@ fn help(state: &ViewState) -> Vec<Line<'static>> {
 
 fn confirm(state: &ViewState) -> Vec<Line<'static>> {
     let n_running = state.counts().get(&JobState::Running).copied().unwrap_or_default();
-    let effect = match state.host.as_str() {
-        "watch" => "End the watch and restore all settings?".to_owned(),
+    let effect = match state.host {
+        HostKind::Watch => "End the watch and restore all settings?".to_owned(),
         _ => format!("End the run and terminate {}?", base::counted_noun(n_running, "running job")),
     };
     vec![Line::raw(effect), Line::from("q or y: end.   Any other key: continue.")]

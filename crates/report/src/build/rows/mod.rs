@@ -73,7 +73,7 @@ fn run(builder: &ReportBuilder, end: Option<&RunEnd>) -> Run {
         workload: header.workload.clone(),
         policy: header.policy.name.clone(),
         policy_spec: header.policy.spec.clone(),
-        host: header.host.clone(),
+        host: header.host.name().to_owned(),
         replay_of: header.replay_of.clone(),
         seed: header.seed,
         started_unix_s: header.started_unix_s,

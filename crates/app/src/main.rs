@@ -22,6 +22,7 @@ mod profile;
 mod profiles;
 mod program_start;
 mod record;
+mod recorded_run;
 mod repeat;
 mod replay;
 mod report;

@@ -21,9 +21,9 @@ use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::journal_file::JournalFile;
 use crate::output::{JOURNAL, cannot_write};
 use crate::program_start;
+use crate::recorded_run::{self, own_use};
 use crate::restore::{print_progress, print_remaining, print_restored, print_unusual_signal};
 use crate::state::RunState;
-use crate::status::unix_seconds;
 use crate::tier_override::SignalArgs;
 use crate::view::{Screen, View, ViewArgs, last_wall_times};
 
@@ -55,15 +55,6 @@ impl RunResult {
             None => Ok(()),
         };
         RunResult { report, result, has_journal }
-    }
-}
-
-/// Returns the status of a run from its error and from a stop request.
-pub(crate) fn run_status(has_failed: bool, was_stopped: bool) -> RunStatus {
-    match (has_failed, was_stopped) {
-        (true, _) => RunStatus::Failed,
-        (false, true) => RunStatus::Interrupted,
-        (false, false) => RunStatus::Finished,
     }
 }
 
@@ -218,12 +209,10 @@ impl LiveRun {
 
     fn conclude(mut self, error: Option<anyhow::Error>) -> RunResult {
         let stopped_by = self.host.stopped_by();
-        let status = run_status(error.is_some(), stopped_by.is_some());
         let (cpu, own_max_resident) = own_use();
         let own_cpu = cpu.map(|cpu| cpu.saturating_sub(self.cpu_before.unwrap_or_default()));
-        let error_text = error.as_ref().map(|error| format!("{error:#}"));
-        let wall = self.host.now();
-        let end = RunEnd { status, stopped_by, error: error_text, wall, own_cpu, own_max_resident };
+        let end = recorded_run::end(error.as_ref(), stopped_by, self.host.now());
+        let end = RunEnd { own_cpu, own_max_resident, ..end };
         print_unusual_signal(self.host.unusual_stop_signal());
         print_remaining(self.host.remaining());
         RunResult::new(self.report, self.journal, &end, error)
@@ -244,19 +233,12 @@ fn header(
     policy: &dyn Policy,
 ) -> Header {
     Header {
-        tool: env!("CARGO_PKG_VERSION").to_owned(),
-        run_id: String::new(),
-        started_unix_s: unix_seconds(),
-        host: HostKind::Live,
-        policy: PolicyUsed::new(policy, args.policy),
         seed: args.seed,
-        machine,
         workload: workload.name.clone(),
         dir: workload.dir.clone(),
         jobs: workload.jobs.clone(),
         options: journal_options(args),
-        replay_of: None,
-        command: crate::repeat::command_line(),
+        ..recorded_run::header(HostKind::Live, PolicyUsed::new(policy, args.policy), machine)
     }
 }
 
@@ -294,14 +276,4 @@ fn journal_options(args: &RunOptions<'_>) -> BTreeMap<String, String> {
     options.extend(args.memory.journal_options());
     args.signals.add_to_options(&mut options);
     options
-}
-
-/// Returns the CPU time and peak resident memory of evenkeel without its jobs.
-pub(crate) fn own_use() -> (Option<Nanos>, Option<Bytes>) {
-    use nix::sys::resource::{UsageWho, getrusage};
-    use nix::sys::time::TimeValLike;
-    let Ok(used) = getrusage(UsageWho::RUSAGE_SELF) else { return (None, None) };
-    let cpu_us = used.user_time().num_microseconds() + used.system_time().num_microseconds();
-    let cpu = u64::try_from(cpu_us).ok().map(|us| Nanos(us * 1000));
-    (cpu, u64::try_from(used.max_rss()).ok().map(Bytes::from_kib))
 }

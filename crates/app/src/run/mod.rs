@@ -30,7 +30,7 @@ use crate::report::write_files;
 use crate::tier_override::SignalArgs;
 use crate::view::ViewArgs;
 use crate::{input, profiles};
-pub(crate) use live::{RunOptions, RunResult, own_use, run as run_live, run_status};
+pub(crate) use live::{RunOptions, RunResult, run as run_live};
 
 use command_args::WorkloadArgs;
 pub(crate) use command_args::{CommandText, from_file as workload_from_file};

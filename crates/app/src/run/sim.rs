@@ -13,7 +13,7 @@ use host_sim::kernel::KernelVersion;
 use host_sim::script::Script;
 use host_sim::variation::Variation;
 use host_sim::{Capabilities, SimHost, SimOptions};
-use journal::{Header, PolicyUsed, RunEnd};
+use journal::{Header, PolicyUsed};
 use lab::compare::{Column, SimBench, SimSetting};
 use policy::IfMissing;
 use program::Workload;
@@ -21,10 +21,11 @@ use report::ReportBuilder;
 use sched::{HostKind, Policy, TierOverride, Wake};
 use topology::Machine;
 
-use super::live::{RunResult, create_journal, run_status};
+use super::live::{RunResult, create_journal};
 use super::{Args, RunDir};
 use crate::command_result::{CommandError, OrUsageError};
 use crate::profiles;
+use crate::recorded_run;
 use crate::view::{Screen, View};
 use linux::stop_signals::StopSignals;
 
@@ -201,14 +202,7 @@ fn run_until(
     let sinks: &mut [&mut dyn Sink] = &mut [&mut journal, &mut report, &mut view];
     let error = engine::run(&mut host, &mut engine, sinks).err().map(anyhow::Error::from);
     view.finish();
-    let end = RunEnd {
-        status: run_status(error.is_some(), host.stopped_by().is_some()),
-        stopped_by: host.stopped_by(),
-        error: error.as_ref().map(|error| format!("{error:#}")),
-        wall: host.now(),
-        own_cpu: None,
-        own_max_resident: None,
-    };
+    let end = recorded_run::end(error.as_ref(), host.stopped_by(), host.now());
     Ok((RunResult::new(report, Some(journal), &end, error), dir))
 }
 
@@ -334,19 +328,14 @@ fn header(
     options.extend(args.memory.journal_options());
     args.signals.add_to_options(&mut options);
     Header {
-        tool: env!("CARGO_PKG_VERSION").to_owned(),
         // A simulated run does not depend on the clock: the same seed writes the same bytes.
         run_id: format!("sim-{}-{}", workload.name, args.seed),
         started_unix_s: 0,
-        host: HostKind::Sim,
-        policy: PolicyUsed::new(policy, &args.policy),
         seed: args.seed,
-        machine,
         workload: workload.name.clone(),
         dir: workload.dir.clone(),
         jobs: workload.jobs.clone(),
         options,
-        replay_of: None,
-        command: crate::repeat::command_line(),
+        ..recorded_run::header(HostKind::Sim, PolicyUsed::new(policy, &args.policy), machine)
     }
 }

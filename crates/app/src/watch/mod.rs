@@ -33,9 +33,9 @@ use crate::input;
 use crate::journal_file::JournalFile;
 use crate::output::{cannot_write, check_absent, create_journal_file};
 use crate::print::line;
+use crate::recorded_run;
 use crate::restore::{print_progress, print_remaining, print_restored, print_unusual_signal};
 use crate::run::{CountersArg, MemoryArgs};
-use crate::status::unix_seconds;
 use crate::tier_override::{SignalArgs, check_readable};
 use crate::view::{Screen, View, ViewArgs};
 use config::WatchConfig;
@@ -196,20 +196,13 @@ impl Watch {
         let screen = args.view.open_screen(args.quiet || !args.program.is_empty());
         let host = AttachHost::new(&machine, options).or_usage_error()?;
         print_restored(host.restored(), args.quiet);
+        let policy_used = PolicyUsed::new(&*policy, &args.policy);
         let header = Header {
-            tool: env!("CARGO_PKG_VERSION").to_owned(),
             run_id: host.run_id().to_owned(),
-            started_unix_s: unix_seconds(),
-            host: HostKind::Watch,
-            policy: PolicyUsed::new(&*policy, &args.policy),
             seed: args.seed,
-            machine,
             workload: selection.text,
-            dir: PathBuf::new(),
-            jobs: Vec::new(),
             options: journal_options(args),
-            replay_of: None,
-            command: crate::repeat::command_line(),
+            ..recorded_run::header(HostKind::Watch, policy_used, machine)
         };
         let engine = Engine::new(header.machine.clone(), header.jobs.clone(), policy)
             .with_page_migration_limits(args.memory.limits())
@@ -256,11 +249,9 @@ impl Watch {
 
     fn finish(mut self, result: anyhow::Result<engine::RunSummary>) -> CommandResult {
         let stopped_by = self.host.stopped_by();
-        let status = crate::run::run_status(result.is_err(), stopped_by.is_some());
-        let error = result.as_ref().err().map(|error| format!("{error:#}"));
-        let (own_cpu, own_max_resident) = crate::run::own_use();
-        let wall = self.host.now();
-        let end = RunEnd { status, stopped_by, error, wall, own_cpu, own_max_resident };
+        let (own_cpu, own_max_resident) = recorded_run::own_use();
+        let end = recorded_run::end(result.as_ref().err(), stopped_by, self.host.now());
+        let end = RunEnd { own_cpu, own_max_resident, ..end };
         print_unusual_signal(self.host.unusual_stop_signal());
         print_remaining(self.host.remaining());
         drop(self.host); // Drop restores all settings before the command ends.

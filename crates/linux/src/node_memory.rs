@@ -16,17 +16,17 @@ const HUGE_PAGE_BYTES: usize = 2 << 20;
 
 /// A private anonymous mapping of 64-bit words, which are initially 0.
 #[derive(Debug)]
-pub struct NodeMemory {
+pub struct NodeBuffer {
     start: NonNull<u64>,
     n_bytes: usize,
 }
 
 // SAFETY: the mapping belongs to this value only, like the memory of a Vec<u64>.
-unsafe impl Send for NodeMemory {}
+unsafe impl Send for NodeBuffer {}
 // SAFETY: a shared reference permits reads only.
-unsafe impl Sync for NodeMemory {}
+unsafe impl Sync for NodeBuffer {}
 
-impl NodeMemory {
+impl NodeBuffer {
     /// Maps at least this number of bytes, rounded up to huge pages. No page is allocated yet.
     pub fn map(n_bytes: usize) -> io::Result<Self> {
         let n_bytes = n_bytes.max(1).next_multiple_of(HUGE_PAGE_BYTES);
@@ -44,7 +44,7 @@ impl NodeMemory {
             unsafe { libc::madvise(start, n_bytes, libc::MADV_HUGEPAGE) };
         }
         let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(NodeMemory { start, n_bytes })
+        Ok(NodeBuffer { start, n_bytes })
     }
 }
 
@@ -55,7 +55,7 @@ pub fn has_huge_pages(root: &Path) -> bool {
     text.is_ok_and(|text| !text.contains("[never]"))
 }
 
-impl Deref for NodeMemory {
+impl Deref for NodeBuffer {
     type Target = [u64];
 
     fn deref(&self) -> &[u64] {
@@ -65,14 +65,14 @@ impl Deref for NodeMemory {
     }
 }
 
-impl DerefMut for NodeMemory {
+impl DerefMut for NodeBuffer {
     fn deref_mut(&mut self) -> &mut [u64] {
         // SAFETY: as in `deref`; `self` is borrowed exclusively.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.n_bytes / 8) }
     }
 }
 
-impl Drop for NodeMemory {
+impl Drop for NodeBuffer {
     fn drop(&mut self) {
         // No fault injection: the call fails for invalid ranges only.
         // SAFETY: the range is the mapping, and no reference to it remains.
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_mapping_is_zero_writable_and_a_multiple_of_a_huge_page() {
-        let mut memory = NodeMemory::map(3 << 20).expect("4 MiB are available");
+        let mut memory = NodeBuffer::map(3 << 20).expect("4 MiB are available");
         assert_eq!((memory.len(), memory.iter().max()), ((4 << 20) / 8, Some(&0)));
         memory[7] = 5;
         assert_eq!(memory.iter().sum::<u64>(), 5);

@@ -6,7 +6,7 @@ use sched::JobEnd;
 
 /// State of a job as displayed. The order is the order of the sort by state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum JobState {
+pub enum RowState {
     Failed,
     Running,
     Waiting,
@@ -16,35 +16,35 @@ pub enum JobState {
     Detached,
 }
 
-impl JobState {
+impl RowState {
     /// States with a row and a count, in the order of the counts.
-    pub const SHOWN: [JobState; 5] =
-        [JobState::Waiting, JobState::Running, JobState::Done, JobState::Failed, JobState::Stopped];
+    pub const SHOWN: [RowState; 5] =
+        [RowState::Waiting, RowState::Running, RowState::Done, RowState::Failed, RowState::Stopped];
 
     pub fn of(job: &JobProgress) -> Self {
         match (job.phase, &job.ended) {
-            (JobPhase::Running, _) => JobState::Running,
-            (JobPhase::NotStarted, _) => JobState::Failed,
-            (JobPhase::Detached, _) => JobState::Detached,
-            (JobPhase::Ended, Some((_, exit))) if exit.restarts => JobState::Waiting,
+            (JobPhase::Running, _) => RowState::Running,
+            (JobPhase::NotStarted, _) => RowState::Failed,
+            (JobPhase::Detached, _) => RowState::Detached,
+            (JobPhase::Ended, Some((_, exit))) if exit.restarts => RowState::Waiting,
             (JobPhase::Ended, Some((_, exit))) => match exit.end() {
-                JobEnd::Stopped | JobEnd::TimedOut => JobState::Stopped,
-                end if end.is_failure() => JobState::Failed,
-                _ => JobState::Done,
+                JobEnd::Stopped | JobEnd::TimedOut => RowState::Stopped,
+                end if end.is_failure() => RowState::Failed,
+                _ => RowState::Done,
             },
-            (JobPhase::Ended, None) => JobState::Done,
-            (JobPhase::Waiting, _) => JobState::Waiting,
+            (JobPhase::Ended, None) => RowState::Done,
+            (JobPhase::Waiting, _) => RowState::Waiting,
         }
     }
 
     pub fn name(self) -> &'static str {
         match self {
-            JobState::Failed => "failed",
-            JobState::Running => "running",
-            JobState::Waiting => "waiting",
-            JobState::Stopped => "stopped",
-            JobState::Done => "done",
-            JobState::Detached => "detached",
+            RowState::Failed => "failed",
+            RowState::Running => "running",
+            RowState::Waiting => "waiting",
+            RowState::Stopped => "stopped",
+            RowState::Done => "done",
+            RowState::Detached => "detached",
         }
     }
 }
@@ -98,7 +98,7 @@ impl Sort {
 #[derive(Debug)]
 pub struct JobKey<'a> {
     pub id: JobId,
-    pub state: JobState,
+    pub state: RowState,
     pub name: &'a str,
     pub first_cpu: Option<u32>,
     pub cpus_busy: f64,

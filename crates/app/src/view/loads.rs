@@ -8,7 +8,7 @@ use topology::Level;
 
 /// Loads of the last interval.
 #[derive(Clone, Debug)]
-pub struct Loads {
+pub struct ShownLoads {
     pub level: Level,
     pub tier: SignalTier,
     pub domains: Vec<DomainLoad>,
@@ -27,13 +27,13 @@ pub struct DomainLoad {
     pub n_cpus: usize,
 }
 
-impl Loads {
+impl ShownLoads {
     /// Computes the loads of a turn. `interval` is the time since the last turn with loads.
     pub fn new(
         loads: &LoadSample,
         names: &DomainNames,
         interval: Nanos,
-        before: Option<&Loads>,
+        before: Option<&ShownLoads>,
     ) -> Self {
         let secs = interval.as_secs_f64();
         let domains: Vec<DomainLoad> =
@@ -42,7 +42,7 @@ impl Loads {
         let before = before.filter(|before| (before.level, before.tier) == (level, tier));
         let max = domains.iter().filter_map(|domain| domain.ops_per_s).fold(0.0, f64::max);
         let full_bar = round_up(max).max(before.map_or(0.0, |before| before.full_bar));
-        Loads { level, tier, domains, full_bar }
+        ShownLoads { level, tier, domains, full_bar }
     }
 
     /// Returns the length of a bar: the memory load relative to the scale, or the CPU utilization if no load is known.

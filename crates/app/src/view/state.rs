@@ -8,9 +8,9 @@ use journal::{Header, JobProgress};
 use program::{Ending, Job};
 use sched::{Cause, HostKind, JobEvent};
 
-use super::jobs::{JobKey, JobState, elapsed, sorted};
+use super::jobs::{JobKey, RowState, elapsed, sorted};
 use super::keys::{Controls, Effect, Key};
-use super::loads::{Loads, cpus_busy};
+use super::loads::{ShownLoads, cpus_busy};
 use super::progress_events::{ProgressEvent, ProgressReporter};
 use super::time_left::{Expected, TimeLeft, by_share};
 
@@ -27,7 +27,7 @@ pub struct ViewState {
     pub host: HostKind,
     pub at: Nanos,
     pub is_stopping: bool,
-    pub loads: Option<Loads>,
+    pub loads: Option<ShownLoads>,
     pub controls: Controls,
     reporter: ProgressReporter,
     jobs: Vec<JobUse>,
@@ -56,7 +56,7 @@ struct JobUse {
 pub struct JobRow<'a> {
     pub id: JobId,
     pub name: &'a str,
-    pub state: JobState,
+    pub state: RowState,
     pub progress: &'a JobProgress,
     pub domain: Option<String>,
     pub cpus_busy: f64,
@@ -151,7 +151,7 @@ impl ViewState {
         }
         if let Some(loads) = record.loads {
             let names = self.reporter.domain_names();
-            self.loads = Some(Loads::new(loads, names, interval, self.loads.as_ref()));
+            self.loads = Some(ShownLoads::new(loads, names, interval, self.loads.as_ref()));
         }
     }
 
@@ -165,14 +165,14 @@ impl ViewState {
     pub fn order(&self) -> Vec<JobId> {
         let key = |(idx, progress): (usize, &JobProgress)| JobKey {
             id: JobId(idx as u32),
-            state: JobState::of(progress),
+            state: RowState::of(progress),
             name: self.reporter.name(idx),
             first_cpu: progress.placed.as_ref().and_then(|cpus| cpus.first()).map(|cpu| cpu.0),
             cpus_busy: self.jobs.get(idx).map_or(0.0, |job| job.cpus_busy),
             elapsed: elapsed(progress, self.at).unwrap_or_default(),
         };
         let keys = self.reporter.jobs().iter().enumerate().map(key);
-        let keys = keys.filter(|key| key.state != JobState::Detached).collect();
+        let keys = keys.filter(|key| key.state != RowState::Detached).collect();
         sorted(keys, self.controls.sort)
     }
 
@@ -180,9 +180,9 @@ impl ViewState {
     pub fn row(&self, id: JobId) -> Option<JobRow<'_>> {
         let progress = self.reporter.jobs().get(id.index())?;
         let job = self.jobs.get(id.index()).copied().unwrap_or_default();
-        let state = JobState::of(progress);
+        let state = RowState::of(progress);
         let elapsed = elapsed(progress, self.at);
-        let is_running = state == JobState::Running;
+        let is_running = state == RowState::Running;
         Some(JobRow {
             id,
             name: self.reporter.name(id.index()),
@@ -202,10 +202,10 @@ impl ViewState {
     }
 
     /// Returns the number of jobs in each state.
-    pub fn counts(&self) -> BTreeMap<JobState, usize> {
+    pub fn counts(&self) -> BTreeMap<RowState, usize> {
         let mut counts = BTreeMap::new();
         for job in self.reporter.jobs() {
-            *counts.entry(JobState::of(job)).or_default() += 1;
+            *counts.entry(RowState::of(job)).or_default() += 1;
         }
         counts
     }

@@ -9,7 +9,7 @@ use report::format::fixed;
 use sched::HostKind;
 
 use super::{bold, dim};
-use crate::view::jobs::JobState;
+use crate::view::jobs::RowState;
 use crate::view::state::ViewState;
 
 /// Maximum width of the progress bar of jobs.
@@ -45,10 +45,10 @@ fn status(state: &ViewState) -> Line<'static> {
 
 fn draw_counts(state: &ViewState, area: Rect, buffer: &mut Buffer) {
     let counts = state.counts();
-    let n = |state: JobState| counts.get(&state).copied().unwrap_or_default();
+    let n = |state: RowState| counts.get(&state).copied().unwrap_or_default();
     let mut spans = vec![Span::raw(state.noun())];
-    for shown in JobState::SHOWN {
-        if n(shown) != 0 || shown == JobState::Running {
+    for shown in RowState::SHOWN {
+        if n(shown) != 0 || shown == RowState::Running {
             spans.push(Span::styled(format!("  {} {}", n(shown), shown.name()), style(shown)));
         }
     }
@@ -60,8 +60,8 @@ fn draw_counts(state: &ViewState, area: Rect, buffer: &mut Buffer) {
     ])
     .areas(area);
     text.render(text_area, buffer);
-    let over = n(JobState::Done) + n(JobState::Failed) + n(JobState::Stopped);
-    let all = over + n(JobState::Running) + n(JobState::Waiting);
+    let over = n(RowState::Done) + n(RowState::Failed) + n(RowState::Stopped);
+    let all = over + n(RowState::Running) + n(RowState::Waiting);
     if state.host != HostKind::Watch && 0 < all && 10 <= bar_area.width {
         LineGauge::default()
             .label(format!("{:>3} %", 100 * over / all))
@@ -74,13 +74,13 @@ fn draw_counts(state: &ViewState, area: Rect, buffer: &mut Buffer) {
 }
 
 /// Returns the style of a job state.
-pub fn style(state: JobState) -> Style {
+pub fn style(state: RowState) -> Style {
     match state {
-        JobState::Failed => Style::new().fg(Color::Red),
-        JobState::Running => Style::new().fg(Color::Cyan),
-        JobState::Stopped => Style::new().fg(Color::Yellow),
-        JobState::Done => Style::new().fg(Color::Green),
-        JobState::Waiting | JobState::Detached => dim(),
+        RowState::Failed => Style::new().fg(Color::Red),
+        RowState::Running => Style::new().fg(Color::Cyan),
+        RowState::Stopped => Style::new().fg(Color::Yellow),
+        RowState::Done => Style::new().fg(Color::Green),
+        RowState::Waiting | RowState::Detached => dim(),
     }
 }
 

@@ -12,7 +12,7 @@ use report::format::{fixed, or_absent};
 
 use super::header::style;
 use super::{bold, dim, section};
-use crate::view::jobs::JobState;
+use crate::view::jobs::RowState;
 use crate::view::state::{JobRow, ViewState};
 use crate::view::time_left::TimeLeft;
 
@@ -64,7 +64,7 @@ fn draw_failures(rows: &[JobRow<'_>], area: Rect, buffer: &mut Buffer) {
     let columns = Layout::horizontal(widths(false)).spacing(1).split(area);
     let x = columns[2].x;
     for (line, row) in area.rows().skip(1).zip(rows) {
-        if row.state == JobState::Failed {
+        if row.state == RowState::Failed {
             let width = area.right().saturating_sub(x);
             let cause = Rect { x, width, ..line };
             buffer.set_stringn(x, cause.y, " ".repeat(width.into()), width.into(), Style::new());
@@ -110,7 +110,7 @@ fn header(is_wide: bool) -> Row<'static> {
 }
 
 fn table_row(row: &JobRow<'_>, at: Nanos, is_wide: bool) -> Row<'static> {
-    let is_running = row.state == JobState::Running;
+    let is_running = row.state == RowState::Running;
     let busy = or_absent(is_running.then_some(row.cpus_busy), |busy| fixed(busy, 2));
     let mut cells = vec![
         Cell::from(base::printable(row.name)),
@@ -139,7 +139,7 @@ fn right(text: String) -> Cell<'static> {
 /// Returns the time left, or for a waiting job the time until its start.
 fn time_text(row: &JobRow<'_>, at: Nanos) -> String {
     match row.state {
-        JobState::Waiting if at < row.due => {
+        RowState::Waiting if at < row.due => {
             format!("in {}", short_time(row.due.saturating_sub(at)))
         }
         _ => or_absent(row.time_left, |left| {
@@ -150,7 +150,7 @@ fn time_text(row: &JobRow<'_>, at: Nanos) -> String {
 
 fn progress(row: &JobRow<'_>) -> Line<'static> {
     let done = match (row.state, row.time_left) {
-        (JobState::Done, _) => 1.0,
+        (RowState::Done, _) => 1.0,
         (_, Some(TimeLeft { done, .. })) => done.clamp(0.0, 1.0),
         _ => return Line::raw(report::format::ABSENT),
     };
@@ -166,11 +166,11 @@ fn progress(row: &JobRow<'_>) -> Line<'static> {
 pub fn detail(row: &JobRow<'_>) -> String {
     let progress = row.progress;
     let text = match (&progress.start_failure, &progress.ended, &progress.unmanaged) {
-        (Some((cause, detail)), ..) if row.state == JobState::Failed => {
+        (Some((cause, detail)), ..) if row.state == RowState::Failed => {
             let cause = if detail.is_empty() { cause.name() } else { detail };
             format!("start failed: {cause}")
         }
-        (_, Some((_, exit)), _) if row.state != JobState::Running => {
+        (_, Some((_, exit)), _) if row.state != RowState::Running => {
             report::phrases::exit_phrase(exit)
         }
         (_, _, Some(cause)) => {

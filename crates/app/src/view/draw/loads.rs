@@ -9,7 +9,7 @@ use report::format::{fixed, or_absent, rate};
 use sched::SignalTier;
 
 use super::{bar, bold, dim, section};
-use crate::view::loads::{DomainLoad, Loads};
+use crate::view::loads::{DomainLoad, ShownLoads};
 use crate::view::state::ViewState;
 
 /// Width of a domain without its bar: label and values.
@@ -34,7 +34,7 @@ pub fn n_lines(state: &ViewState, area: Rect) -> u16 {
 }
 
 /// Returns the number of columns for all domains in at most `n_lines` lines, or `None` if they do not fit.
-fn n_columns(loads: &Loads, width: u16, n_lines: u16) -> Option<u16> {
+fn n_columns(loads: &ShownLoads, width: u16, n_lines: u16) -> Option<u16> {
     let n_columns = loads.domains.len().div_ceil(usize::from(n_lines)).max(1);
     let fitting = usize::from(width / (TEXT_WIDTH + BAR_MIN)).max(1);
     (n_columns <= fitting).then_some(n_columns as u16)
@@ -68,14 +68,14 @@ fn unit(tier: SignalTier) -> &'static str {
     }
 }
 
-fn scale(loads: &Loads) -> String {
+fn scale(loads: &ShownLoads) -> String {
     match loads.domains.iter().any(|domain| domain.ops_per_s.is_some()) {
         true => format!("full bar {}/s", rate(loads.full_bar)),
         false => "full bar: all CPUs busy".to_owned(),
     }
 }
 
-fn draw_bars(loads: &Loads, n_columns: u16, area: Rect, buffer: &mut Buffer) {
+fn draw_bars(loads: &ShownLoads, n_columns: u16, area: Rect, buffer: &mut Buffer) {
     let columns = Layout::horizontal(vec![Constraint::Fill(1); usize::from(n_columns)]).split(area);
     let n_lines = loads.domains.len().div_ceil(usize::from(n_columns)).max(1);
     for (column, domains) in columns.iter().zip(loads.domains.chunks(n_lines)) {
@@ -85,7 +85,7 @@ fn draw_bars(loads: &Loads, n_columns: u16, area: Rect, buffer: &mut Buffer) {
     }
 }
 
-fn domain_line(loads: &Loads, domain: &DomainLoad, width: u16) -> Line<'static> {
+fn domain_line(loads: &ShownLoads, domain: &DomainLoad, width: u16) -> Line<'static> {
     let width = width.saturating_sub(TEXT_WIDTH + 1).min(80);
     Line::from(vec![
         Span::raw(format!("{:<9}", domain.label)),
@@ -104,7 +104,7 @@ fn per_s(ops: f64) -> String {
 }
 
 /// Draws a character per domain: its load, and the share of its CPUs that are busy.
-fn draw_sparklines(loads: &Loads, area: Rect, buffer: &mut Buffer) {
+fn draw_sparklines(loads: &ShownLoads, area: Rect, buffer: &mut Buffer) {
     let [label, load, cpus] =
         Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)])
             .areas(area);
@@ -126,7 +126,7 @@ fn draw_sparkline(name: &str, shares: impl Iterator<Item = f64>, area: Rect, buf
 /// Returns a value per column. A domain has several columns if they fit; else a column is the maximum of several
 /// domains.
 fn columns(
-    loads: &Loads,
+    loads: &ShownLoads,
     width: u16,
     value: impl Fn(&DomainLoad) -> f64,
 ) -> impl Iterator<Item = f64> {
@@ -139,7 +139,7 @@ fn columns(
     maxima.into_iter().flat_map(move |max| std::iter::repeat_n(max, n_per_domain))
 }
 
-fn summary_line(loads: &Loads) -> Line<'static> {
+fn summary_line(loads: &ShownLoads) -> Line<'static> {
     let (Some(first), Some(last)) = (loads.domains.first(), loads.domains.last()) else {
         return Line::default();
     };

@@ -8,7 +8,7 @@ use sched::HostKind;
 
 use super::jobs::{detail, short_time};
 use super::{bold, dim, moves};
-use crate::view::jobs::JobState;
+use crate::view::jobs::RowState;
 use crate::view::keys::Overlay;
 use crate::view::state::{JobRow, ViewState};
 
@@ -79,7 +79,7 @@ fn help(state: &ViewState) -> Vec<Line<'static>> {
 }
 
 fn confirm(state: &ViewState) -> Vec<Line<'static>> {
-    let n_running = state.counts().get(&JobState::Running).copied().unwrap_or_default();
+    let n_running = state.counts().get(&RowState::Running).copied().unwrap_or_default();
     let effect = match state.host {
         HostKind::Watch => "End the watch and restore all settings?".to_owned(),
         _ => format!("End the run and terminate {}?", base::counted_noun(n_running, "running job")),

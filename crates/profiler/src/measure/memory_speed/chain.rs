@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context;
 use base::{Bytes, Rng};
-use linux::node_memory::NodeMemory;
+use linux::node_memory::NodeBuffer;
 
 use super::{N_REPETITIONS_MIN, median};
 
@@ -21,10 +21,10 @@ const N_LOADS: usize = 100_000;
 const SEED: u64 = 1;
 
 /// Allocates a buffer and writes the chain. The first word of each line is the index of the next line.
-pub(super) fn build(size: Bytes) -> anyhow::Result<NodeMemory> {
+pub(super) fn build(size: Bytes) -> anyhow::Result<NodeBuffer> {
     let n_bytes = usize::try_from(size.0).context("the buffer is too large")?;
     let mut memory =
-        NodeMemory::map(n_bytes).with_context(|| format!("cannot allocate {size} of memory"))?;
+        NodeBuffer::map(n_bytes).with_context(|| format!("cannot allocate {size} of memory"))?;
     write_cycle(&mut memory);
     Ok(memory)
 }

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, anyhow};
 use base::{Bytes, CpuId, CpuSet, NodeId};
-use linux::node_memory::NodeMemory;
+use linux::node_memory::NodeBuffer;
 
 use super::{N_REPETITIONS_MIN, bind, median};
 
@@ -97,10 +97,10 @@ fn repeat(
 }
 
 /// Binds the thread, and allocates its three arrays by writing to them.
-fn allocate(cpu: CpuId, node: NodeId, n_words: usize) -> anyhow::Result<[NodeMemory; 3]> {
+fn allocate(cpu: CpuId, node: NodeId, n_words: usize) -> anyhow::Result<[NodeBuffer; 3]> {
     bind(Some(cpu), node)?;
-    let array = |value: u64| -> anyhow::Result<NodeMemory> {
-        let mut memory = NodeMemory::map(n_words * 8).context("cannot allocate memory")?;
+    let array = |value: u64| -> anyhow::Result<NodeBuffer> {
+        let mut memory = NodeBuffer::map(n_words * 8).context("cannot allocate memory")?;
         memory.fill(value);
         Ok(memory)
     };

@@ -20,7 +20,7 @@ fn run_with_input(args: &[&str], input: &str) -> Output {
 }
 
 #[test]
-fn one_command_uses_the_standard_files_of_evenkeel_and_leaves_no_file() {
+fn one_command_uses_the_standard_streams_of_evenkeel_and_leaves_no_file() {
     let output = run_with_input(&["run", "--", "sh", "-c", "cat; echo problem >&2"], "text\n");
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(tool::text(&output.stdout), "text\n");

@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use base::{JobId, Nanos};
 use engine::{Engine, Host};
-use host_live::{LaunchHost, LaunchOptions, StandardFiles};
+use host_live::{LaunchHost, LaunchOptions, StandardStreams};
 use program::Workload;
 use sched::{
     Action, JobEvent, JobExit, Outcome, OutcomeResult, Plan, Policy, Reason, ReasonCode, Rejection,
@@ -105,7 +105,7 @@ impl LiveRun {
             program::parse(text, &dir.path("test.toml")).unwrap_or_else(|error| panic!("{error}"));
         let mut options = LaunchOptions {
             interval: Some(Nanos::from_millis(20)),
-            standard_files: StandardFiles::Directory(
+            standard_streams: StandardStreams::Directory(
                 files::OutputDir::create(dir.root(), files::ForeignDir::Reject).expect("own"),
             ),
             takes_signals: false,

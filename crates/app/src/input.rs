@@ -91,9 +91,9 @@ pub fn journal_path(path: &Path) -> PathBuf {
 /// Checks that the program of a command is not an option.
 pub fn check_program(command: &[String]) -> anyhow::Result<()> {
     match command.first() {
-        Some(option) if option.starts_with('-') => bail!(
-            "the program {option} looks like an option: options must precede --, and the program follows it"
-        ),
+        Some(option) if option.starts_with('-') => {
+            bail!("{option} is an option and not a program: options must precede --")
+        }
         _ => Ok(()),
     }
 }

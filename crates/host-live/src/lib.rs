@@ -21,7 +21,7 @@ pub use attach::{
 };
 pub use errors::LiveError;
 pub use launch::{
-    LaunchHost, LaunchOptions, PreflightError, SUPERVISOR_ARGUMENT, StandardFiles, check_cgroups,
+    LaunchHost, LaunchOptions, PreflightError, SUPERVISOR_ARGUMENT, StandardStreams, check_cgroups,
     check_runnable, find_program, preflight, supervise,
 };
 pub use linux::tasks::CounterMode;

@@ -216,7 +216,7 @@ impl LiveSeries<'_> {
             view: crate::view::ViewArgs::default(),
             counters: host_live::CounterMode::Auto,
             cgroups: CgroupMode::Auto,
-            passes_files: false,
+            passes_streams: false,
         };
         let run::RunResult { report, result: ended, .. } =
             run::run_live(&options, checked, Some(&dir), Some(&mut listener))?;

@@ -56,7 +56,7 @@ impl CommandText {
         Ok(CommandText { text: text.trim().to_owned(), words })
     }
 
-    /// Returns a note if an argument looks like an operator of a shell.
+    /// Returns a note if an argument has the form of an operator of a shell.
     pub fn operator_note(&self) -> Option<String> {
         let is_operator = |word: &&String| {
             let word = word.trim_start_matches(|c: char| c.is_ascii_digit());

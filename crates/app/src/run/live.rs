@@ -7,7 +7,7 @@ use std::rc::Rc;
 use anyhow::Context;
 use base::{Bytes, Nanos};
 use engine::{Engine, Sink};
-use host_live::{CounterMode, LaunchHost, LaunchOptions, StandardFiles};
+use host_live::{CounterMode, LaunchHost, LaunchOptions, StandardStreams};
 use journal::{Header, JournalLimits, PolicyUsed, RunEnd, RunStatus};
 use linux::cgroup::CgroupMode;
 use linux::foreground::ForegroundTerminal;
@@ -93,7 +93,7 @@ pub(crate) struct RunOptions<'a> {
     pub counters: CounterMode,
     pub cgroups: CgroupMode,
     /// Whether jobs use the standard streams of evenkeel. There is then no progress output between the lines of the jobs.
-    pub passes_files: bool,
+    pub passes_streams: bool,
 }
 
 impl<'a> From<&'a Args> for RunOptions<'a> {
@@ -112,7 +112,7 @@ impl<'a> From<&'a Args> for RunOptions<'a> {
             view: args.view,
             counters: args.counters.into(),
             cgroups: args.cgroups.into(),
-            passes_files: args.passes_files(),
+            passes_streams: args.passes_streams(),
         }
     }
 }
@@ -152,11 +152,11 @@ impl LiveRun {
         let LiveInput { workload, machine, policy, signals } = checked;
         let mut header = header(args, &workload, machine, &*policy);
         let mut options = options(args, &*policy, dir);
-        let is_quiet = args.quiet || args.passes_files;
+        let is_quiet = args.quiet || args.passes_streams;
         let screen = args.view.open_screen(is_quiet);
-        let terminal = if args.passes_files { ForegroundTerminal::open() } else { None };
+        let terminal = if args.passes_streams { ForegroundTerminal::open() } else { None };
         if terminal.is_some() {
-            options.standard_files = StandardFiles::Inherited { is_foreground: true };
+            options.standard_streams = StandardStreams::Inherited { is_foreground: true };
         }
         let mut host = LaunchHost::new(workload, &header.machine, options)?;
         if let Some(terminal) = terminal {
@@ -243,9 +243,9 @@ fn header(
 }
 
 fn options(args: &RunOptions<'_>, policy: &dyn Policy, dir: Option<&RunDir>) -> LaunchOptions {
-    let standard_files = match dir.filter(|_| !args.passes_files) {
-        Some(dir) => StandardFiles::Directory(dir.jobs.clone()),
-        None => StandardFiles::Inherited { is_foreground: false },
+    let standard_streams = match dir.filter(|_| !args.passes_streams) {
+        Some(dir) => StandardStreams::Directory(dir.jobs.clone()),
+        None => StandardStreams::Inherited { is_foreground: false },
     };
     LaunchOptions {
         interval: policy.interval(),
@@ -253,7 +253,7 @@ fn options(args: &RunOptions<'_>, policy: &dyn Policy, dir: Option<&RunDir>) -> 
         grace: args.grace,
         fail_fast: args.fail_fast,
         kill_on_exit: args.kill_on_exit,
-        standard_files,
+        standard_streams,
         time_limit: args.time_limit,
         memory: args.memory.options(),
         counters: args.counters,

@@ -104,7 +104,7 @@ pub struct Args {
 
 impl Args {
     /// Returns whether the only job uses the standard streams of evenkeel. JSON needs standard output for itself.
-    fn passes_files(&self) -> bool {
+    fn passes_streams(&self) -> bool {
         self.host == HostArg::Live && self.workload.is_one_command() && !self.json
     }
 
@@ -186,7 +186,7 @@ pub fn main(args: &Args) -> CommandResult {
         )));
     }
     let checked = LiveInput::new(args)?;
-    let needs_dir = args.out.is_some() || !args.passes_files();
+    let needs_dir = args.out.is_some() || !args.passes_streams();
     let make = || RunDir::make(args.out.as_deref(), &checked.workload.name, args.foreign);
     let dir = needs_dir.then(make).transpose().or_usage_error()?;
     let run = run_live(&RunOptions::from(args), checked, dir.as_ref(), None)?;
@@ -202,7 +202,7 @@ fn publish(args: &Args, run: RunResult, dir: Option<&RunDir>) -> CommandResult {
     }
     let written = dir.map_or(Ok(()), |dir| write_files(&report, &dir.dir));
     let shown = show(args, &report, dir, written.is_ok());
-    let exited = exit_status(&report).filter(|_| args.passes_files());
+    let exited = exit_status(&report).filter(|_| args.passes_streams());
     if args.quiet && matches!(result, Err(CommandError::Reported)) {
         crate::print::note(failure_text(&report, dir));
     }
@@ -297,7 +297,7 @@ fn show(
         writeln!(crate::print::stdout(), "{}", report.to_json()?)?;
     } else if !args.quiet {
         let text = report.to_text(80) + &dir.map_or(String::new(), |dir| paths(dir, is_written));
-        match args.passes_files() {
+        match args.passes_streams() {
             true => crate::print::stderr().write_all(format!("\n{text}").as_bytes())?,
             false => crate::print::stdout().write_all(text.as_bytes())?,
         }

@@ -22,7 +22,7 @@ use rustix::stdio::{stderr, stdin, stdout};
 use rustix::termios::isatty;
 
 use super::programs::{absolute, check_kind, file_name, find_program};
-use super::{LaunchOptions, StandardFiles};
+use super::{LaunchOptions, StandardStreams};
 use crate::errors::kernel_message;
 
 /// Nice value of evenkeel if the kernel permits it and the nice value of the jobs is 0 or more. Below 0, evenkeel has
@@ -38,8 +38,8 @@ pub(super) struct LaunchContext {
     pub run: String,
     /// Base directory of relative paths in the workload, as an absolute path.
     pub dir: PathBuf,
-    /// Standard files of jobs.
-    pub standard_files: StandardFiles,
+    /// Standard streams of jobs.
+    pub standard_streams: StandardStreams,
     /// The evenkeel executable.
     pub tool: PathBuf,
     /// RLIMIT_NOFILE of the jobs.
@@ -77,7 +77,7 @@ impl LaunchContext {
         LaunchContext {
             run: run_id(),
             dir: absolute(&workload.dir),
-            standard_files: options.standard_files.clone(),
+            standard_streams: options.standard_streams.clone(),
             tool: options.tool.clone().unwrap_or_else(own_executable),
             descriptors: limit.inherited,
             nice: raise_priority(options),
@@ -122,7 +122,7 @@ impl LaunchContext {
             env: self.environment(job)?,
             dir: c_string(dir)?,
             files: self.files(job, appends)?,
-            is_foreground: job.input.is_none() && self.standard_files.is_foreground(),
+            is_foreground: job.input.is_none() && self.standard_streams.is_foreground(),
             cpus: binding.cpus,
             memory: binding.memory.as_ref().map(Prepared::new),
             group: binding.cgroup,
@@ -184,8 +184,8 @@ impl LaunchContext {
     fn files(&self, job: &Job, appends: bool) -> Result<[OwnedFd; 3], String> {
         let input = match &job.input {
             Some(file) => open_input(&self.dir.join(file))?,
-            None if self.standard_files.is_foreground() => duplicate(stdin())?,
-            None if self.standard_files.is_inherited() && !isatty(stdin()) => duplicate(stdin())?,
+            None if self.standard_streams.is_foreground() => duplicate(stdin())?,
+            None if self.standard_streams.is_inherited() && !isatty(stdin()) => duplicate(stdin())?,
             None => open_input("/dev/null".as_ref())?,
         };
         let output = self.output(job, ("out", stdout()), job.output.as_deref(), appends)?;
@@ -200,24 +200,24 @@ impl LaunchContext {
         requested: Option<&Path>,
         appends: bool,
     ) -> Result<OwnedFd, String> {
-        let (path, opened) = match (requested, &self.standard_files) {
+        let (path, opened) = match (requested, &self.standard_streams) {
             (Some(path), _) => {
                 let path = self.dir.join(path);
                 let opened = fault::retry("openat", || files::open_job_output(&path, appends));
                 (path, opened)
             }
-            (None, StandardFiles::Directory(dir)) => {
+            (None, StandardStreams::Directory(dir)) => {
                 let name = format!("{}.{kind}", file_name(&job.name));
                 let open = || if appends { dir.append(&name) } else { dir.recreate(&name) };
                 (dir.path().join(&name), fault::retry("openat", open))
             }
-            (None, StandardFiles::Inherited { .. }) => return duplicate(own),
+            (None, StandardStreams::Inherited { .. }) => return duplicate(own),
         };
         job_file(opened.map_err(|error| at(&path, &error))?, &path)
     }
 }
 
-/// Duplicates a standard file of evenkeel for a job.
+/// Duplicates a standard stream of evenkeel for a job.
 fn duplicate(file: BorrowedFd<'_>) -> Result<OwnedFd, String> {
     file.try_clone_to_owned().map_err(|error| kernel_message(&error))
 }

@@ -43,7 +43,7 @@ use sched::{
 use topology::Machine;
 
 pub use memory_cgroups::check_cgroups;
-pub use options::{LaunchOptions, StandardFiles};
+pub use options::{LaunchOptions, StandardStreams};
 pub use preflight::{PreflightError, check_runnable, preflight};
 pub use programs::find_program;
 pub use supervisor::{SUPERVISOR_ARGUMENT, supervise};

@@ -22,8 +22,8 @@ pub struct LaunchOptions {
     pub fail_fast: bool,
     /// Whether the jobs are killed when evenkeel is killed.
     pub kill_on_exit: bool,
-    /// Standard files of jobs that name no file.
-    pub standard_files: StandardFiles,
+    /// Standard streams of jobs that name no file.
+    pub standard_streams: StandardStreams,
     /// Time after which the run is stopped.
     pub time_limit: Option<Nanos>,
     /// The evenkeel executable, for built-in loads and the supervisor; `None`: this executable.
@@ -52,7 +52,7 @@ pub struct LaunchOptions {
 
 /// Standard input, output and error of jobs that name no file.
 #[derive(Clone, Debug)]
-pub enum StandardFiles {
+pub enum StandardStreams {
     /// Input is `/dev/null`. Output goes to `NAME.out` and `NAME.err` in this directory.
     Directory(OutputDir),
     /// The files of evenkeel.
@@ -63,13 +63,13 @@ pub enum StandardFiles {
     },
 }
 
-impl StandardFiles {
+impl StandardStreams {
     pub(super) fn is_foreground(&self) -> bool {
-        matches!(self, StandardFiles::Inherited { is_foreground: true })
+        matches!(self, StandardStreams::Inherited { is_foreground: true })
     }
 
     pub(super) fn is_inherited(&self) -> bool {
-        matches!(self, StandardFiles::Inherited { .. })
+        matches!(self, StandardStreams::Inherited { .. })
     }
 }
 
@@ -81,7 +81,7 @@ impl Default for LaunchOptions {
             grace: Nanos::from_secs(5),
             fail_fast: false,
             kill_on_exit: false,
-            standard_files: StandardFiles::Inherited { is_foreground: false },
+            standard_streams: StandardStreams::Inherited { is_foreground: false },
             time_limit: None,
             tool: None,
             takes_signals: true,

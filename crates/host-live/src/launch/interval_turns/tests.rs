@@ -5,7 +5,7 @@ use linux::fault;
 use sched::{Cause, Plan, Policy, Snapshot};
 
 use super::*;
-use crate::{LaunchHost, LaunchOptions, StandardFiles};
+use crate::{LaunchHost, LaunchOptions, StandardStreams};
 
 /// A policy that requests turns and no actions.
 struct Idle;
@@ -31,7 +31,7 @@ fn turns_of(shell: &str, every: u64, enough: usize) -> Option<Vec<(Nanos, Vec<Ca
     let machine = linux::topology::read("/".as_ref()).expect("this machine");
     let options = LaunchOptions {
         interval: Idle.interval(),
-        standard_files: StandardFiles::Directory(
+        standard_streams: StandardStreams::Directory(
             files::OutputDir::create(dir.path(), files::ForeignDir::Reject).expect("a directory"),
         ),
         takes_signals: false,

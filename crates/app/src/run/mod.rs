@@ -229,7 +229,7 @@ fn failure_text(report: &Report, dir: Option<&RunDir>) -> String {
     let result = &report.run.result;
     match dir {
         Some(dir) => {
-            format!("{result}; evenkeel report {} prints the details", shell::quote(&dir.file("")))
+            format!("{result}; evenkeel report {} prints the details", shell::quote(dir.file("")))
         }
         None => format!("{result}; the report without --quiet has the details"),
     }

@@ -139,6 +139,7 @@ fn a_profile_is_written_and_found_by_its_program_which_gets_its_class() {
     let page = fs::read_to_string(file.with_extension("html")).expect("it has charts");
     assert!(page.contains("<svg class=\"plot\"") && page.ends_with("</html>\n"));
     let command = result["repeat_command"].as_str().expect("a command");
+    let command = command.replace('&', "&amp;");
     assert!(page.contains(&format!("<code>{command}</code>")), "{command}");
 
     let job =

@@ -95,6 +95,8 @@ fn failed_commands_are_in_the_answer_and_in_their_cells() {
     assert!(!text.contains("slowdown") && !one_line.contains(" seed"), "{text}");
     let page = dir.read("out/compare.html");
     assert!(page.contains("<li class=\"chip bad\">runs: 4 failed, 2 at time limit</li>"));
+    let makespans = page.split("id=\"runs\"").nth(1).expect("a section");
+    assert!(makespans.contains("<td>2 at time limit</td>"), "{makespans}");
     assert!(!page.contains(">complete</li>") && !page.contains("id=\"slowdowns\""));
 
     let all = ["compare", "--runs", "1", "--out", "all", "--", "false", "sh -c \"exit 2\""];

@@ -169,7 +169,7 @@ fn policy_panel<'a>(
     let row = |(name, marks, value): (&str, Marks, String)| ChartRow {
         name: name.to_owned(),
         marks,
-        value: escape(&value),
+        value: if value == ABSENT { "–".to_owned() } else { escape(&value) },
     };
     (caption.to_owned(), chart.to_html(rows.map(row)))
 }
@@ -316,18 +316,21 @@ fn makespan_panel(all: &Comparison, workload: &str) -> (String, String) {
         let of_policy: Vec<&RunRow> =
             runs.iter().copied().filter(|run| run.policy == *policy).collect();
         let (marks, mean) = makespan_row(&of_policy, &axis);
-        (policy.as_str(), marks, mean)
+        let absent =
+            || summary_of(all, policy, workload).map_or(String::new(), SummaryRow::absent_mean);
+        (policy.as_str(), marks, mean.unwrap_or_else(absent))
     });
     let caption = all.setting.caption(workload);
     policy_panel(caption, &axis, None, (all.setting.compared.head(), "Mean"), rows)
 }
 
-fn makespan_row(runs: &[&RunRow], axis: &Axis) -> (Marks, String) {
+/// Draws the runs of a row, and returns them with their mean; `None` without a finished run.
+fn makespan_row(runs: &[&RunRow], axis: &Axis) -> (Marks, Option<String>) {
     /// Vertical positions of circles of adjacent seeds, so that they do not hide each other.
     const LEVELS: [f64; 5] = [0.5, 0.3, 0.66, 0.4, 0.74];
     let mut marks = Marks::default();
     if runs.is_empty() {
-        return (marks, "–".to_owned());
+        return (marks, None);
     }
     for (run, y) in runs.iter().zip(LEVELS.iter().cycle()) {
         let tooltip = format!("seed {}: {} s", run.seed, four_digits(run.makespan_s));
@@ -335,7 +338,7 @@ fn makespan_row(runs: &[&RunRow], axis: &Axis) -> (Marks, String) {
     }
     let mean = runs.iter().map(|run| run.makespan_s).sum::<f64>() / runs.len() as f64;
     marks.line("mean", (axis.share(mean), 0.1), (axis.share(mean), 0.9));
-    (marks, format!("{} s", four_digits(mean)))
+    (marks, Some(format!("{} s", four_digits(mean))))
 }
 
 /// Draws loads of the memory controllers: a panel per workload with a row per policy and a circle per node. `None`: no

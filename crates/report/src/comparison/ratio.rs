@@ -127,11 +127,14 @@ pub(super) fn class(verdict: Option<ComparisonVerdict>) -> &'static str {
 impl SummaryRow {
     /// Returns the mean makespan, or without a finished run why it is absent: `2 failed`.
     pub(super) fn mean_text(&self, digits: usize) -> String {
-        let n_failed = self.n_failed - self.n_time_limit;
-        match self.mean_s {
-            Some(mean) => fixed(mean, digits),
-            None if self.n_failed == 0 => ABSENT.to_owned(),
-            None => unfinished_phrase(n_failed, self.n_time_limit),
+        self.mean_s.map_or_else(|| self.absent_mean(), |mean| fixed(mean, digits))
+    }
+
+    /// Returns why there is no mean: `2 failed`, or a dash if there is no run.
+    pub(super) fn absent_mean(&self) -> String {
+        match self.n_failed {
+            0 => ABSENT.to_owned(),
+            n => unfinished_phrase(n - self.n_time_limit, self.n_time_limit),
         }
     }
 }

@@ -74,7 +74,7 @@ book:
 screenshots:
 	scripts/setup build test screenshots
 	$(CARGO) build --package app
-	scripts/screenshots
+	EVENKEEL=target/debug/evenkeel scripts/screenshots
 
 setup:
 	scripts/setup build demo test lint

@@ -93,14 +93,17 @@ pub fn bandwidth(bytes_per_s: f64) -> String {
     format!("{} GB/s", gb_per_s(bytes_per_s))
 }
 
-/// Formats a number with four significant digits, at most three of them after the point.
+/// Formats a number with four significant digits, three of them if it is below 1, at most five after the point.
 pub fn four_digits(value: f64) -> String {
     fixed(value, n_decimals(value))
 }
 
-/// Returns the number of digits after the point for four significant digits, at most three.
+/// Returns the number of digits after the point for four significant digits, three if the value is below 1, at most
+/// five.
 pub fn n_decimals(value: f64) -> usize {
     match value {
+        value if 0.0 < value && value < 0.01 => 5,
+        value if 0.0 < value && value < 0.1 => 4,
         value if value < 10.0 => 3,
         value if value < 100.0 => 2,
         value if value < 1000.0 => 1,
@@ -183,6 +186,8 @@ mod tests {
         assert_eq!(rate(999.6), "1.0 k");
         assert_eq!(rate(12_345_678.0), "12 M");
         assert_eq!(percent(0.000_12), "0.012 %");
+        let times = [0.0, 0.006_21, 0.0534, 0.534, 12.345, 123.45].map(four_digits);
+        assert_eq!(times, ["0.000", "0.00621", "0.0534", "0.534", "12.35", "123.5"]);
         assert_eq!(percent(0.5), "50 %");
     }
 }

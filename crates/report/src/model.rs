@@ -370,4 +370,9 @@ impl Totals {
             [self.n_done, self.n_failed, self.n_timed_out, self.n_stopped, self.n_unfinished];
         self.n_jobs.saturating_sub(others.into_iter().fold(0, u64::saturating_add))
     }
+
+    /// Returns whether the run, a watch, started no job.
+    pub(crate) fn are_all_attached(&self) -> bool {
+        self.n_jobs != 0 && self.n_attached() == self.n_jobs
+    }
 }

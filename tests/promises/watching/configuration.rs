@@ -111,6 +111,8 @@ fn sighup_with_another_policy_restarts_the_watch_in_its_process_with_a_new_journ
         let report = tool::success(&["report", &watch.dir.arg(journal), "--json"]);
         let report: serde_json::Value = serde_json::from_str(&report).expect("JSON");
         assert_eq!(report["run"]["stopped_by"], stopped_by, "{journal}");
+        let result = report["run"]["result"].as_str().expect("a sentence");
+        assert!(result.starts_with("stopped ") && result.ends_with("; managed 1 job"), "{result}");
     }
 }
 

@@ -31,6 +31,7 @@ pub(super) fn sentence(
         (RunStatus::Interrupted, _) => {
             format!("stopped {} after {time}; {jobs}", cause(end.stopped_by))
         }
+        (RunStatus::Finished, _) if totals.are_all_attached() => format!("{jobs} for {time}"),
         (RunStatus::Finished, _) if totals.n_jobs == 0 => {
             format!("the run ended without a job after {time}")
         }
@@ -56,6 +57,9 @@ fn by_result(totals: &Totals, jobs: &[JobRow]) -> String {
             1 => "the job ended with status 0".to_owned(),
             n => format!("all {} jobs ended with status 0", count(n)),
         };
+    }
+    if totals.are_all_attached() {
+        return format!("managed {}", counted_noun(totals.n_jobs, "job"));
     }
     let results = [
         (totals.n_failed, format!("failed ({})", failed(jobs))),

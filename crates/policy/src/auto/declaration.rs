@@ -58,7 +58,7 @@ reasons! {
         "auto uses policy linux and binds no job: the usable CPUs have one node and one last-level cache, so there is no second domain to place jobs on";
     /// Note: linux, because of the kind of the machine.
     NO_GAIN_EXPECTED = "auto-no-gain-expected":
-        "auto uses policy linux and binds no job: [kind=one-node: the {n_domains} last-level caches are on one node][kind=shared-cache: a last-level cache spans several nodes], and in simulations no policy gained more than 0.3 % in trials on such machines";
+        "auto uses policy linux and binds no job: [kind=one-node: the {n_domains} last-level caches are on one node][kind=shared-cache: a last-level cache spans several nodes], and in simulations no policy gained more than 0.4 % in trials on such machines";
     /// Note: linux, because no gain can be measured.
     NO_SIGNAL = "auto-no-signal":
         "auto uses policy linux and binds no job: not all of these counters are readable: {signals}; so no gain can be measured (evenkeel machine prints the readable signals)";

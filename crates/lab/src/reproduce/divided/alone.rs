@@ -120,7 +120,7 @@ pub(super) fn reuse(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     let middle = Reuse::of(ProfileDraw::Middle)?;
     let drawn = (1..=pool.n_draws()).map(|seed| Reuse::of(ProfileDraw::Seed(seed)));
     let drawn = drawn.collect::<Result<Vec<Reuse>, ReproduceError>>()?;
-    let heads: Vec<&str> = std::iter::once("MiB").chain(FOUR).collect();
+    let heads: Vec<&str> = std::iter::once("distance (MiB)").chain(FOUR).collect();
     let title = "LLC accesses with at most this reuse distance, in %";
     let mut table = FindingTable::new(title, &heads).units(&["%"]).drawn(ChartKind::Lines);
     for (idx, mib) in MIB.iter().enumerate() {

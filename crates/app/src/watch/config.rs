@@ -23,9 +23,10 @@ use base::toml_reader::{
     SourceText, Spanned, TomlFault, TomlTable, TomlVersion, Value, decimal, wrong_type,
 };
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Command, FromArgMatches};
+use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, FromArgMatches};
 
 use super::Args;
+use super::select::SelectionArgs;
 use crate::command_result::usage_line;
 use crate::help;
 
@@ -35,23 +36,6 @@ const FILE_BYTES_MAX: u64 = 1 << 20;
 const VERSION: TomlVersion = TomlVersion { key: "version", supported: 1, conversion: None };
 /// Options without a key. `dry-run` is `act = false`.
 const NOT_KEYS: [&str; 4] = ["config", "check-config", "dry-run", "help"];
-/// Keys that a reload applies without a restart of the watch.
-const SELECTION_KEYS: [&str; 13] = [
-    "pid",
-    "user",
-    "all-users",
-    "command",
-    "comm",
-    "cgroup",
-    "unit",
-    "all",
-    "exclude",
-    "exclude-command",
-    "exclude-user",
-    "exclude-cgroup",
-    "class",
-];
-
 /// A configuration, with the options of the command line.
 #[derive(Debug)]
 pub(super) struct WatchConfig {
@@ -97,7 +81,7 @@ impl WatchConfig {
         let matches =
             matches.map_err(|error| fault_of_file(file, &usage_line(&error, &command)))?;
         let matches = matches.subcommand_matches("watch").context("the command is not watch")?;
-        let is_fixed = |key: &&&ConfigKey| !SELECTION_KEYS.contains(&key.option.as_str());
+        let is_fixed = |key: &&&ConfigKey| !is_reloadable(&key.option);
         let fixed = used.iter().filter(is_fixed).flat_map(|key| key.values.clone()).collect();
         Ok(WatchConfig { args: Args::from_arg_matches(matches)?, fixed })
     }
@@ -105,6 +89,12 @@ impl WatchConfig {
 
 fn fault_of_file(file: &Path, text: &str) -> anyhow::Error {
     anyhow::anyhow!("{}: {text}", file.display())
+}
+
+/// Returns whether a reload applies an option without a restart of the watch: the selection and the classes.
+fn is_reloadable(option: &str) -> bool {
+    let selection = SelectionArgs::augment_args(Command::new("selection"));
+    option == "class" || argument(&selection, option).is_some()
 }
 
 fn watch_command() -> Command {

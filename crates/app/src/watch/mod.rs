@@ -40,7 +40,7 @@ use crate::tier_override::{SignalArgs, check_readable};
 use crate::view::{Screen, View, ViewArgs};
 use config::WatchConfig;
 use reload::{Reload, by_config, selected};
-use select::SelectedProcesses;
+use select::{SelectedProcesses, SelectionArgs};
 use state::StateSink;
 
 /// Manage processes that already run (default: only report actions; --act performs them)
@@ -49,42 +49,8 @@ pub struct Args {
     /// Start this program, manage it and its descendants, and end with it and its exit status
     #[arg(last = true, value_name = "CMD", conflicts_with_all = ["pid", "user", "all_users", "command", "comm", "cgroup", "unit", "all", "config", "check_config"])]
     program: Vec<String>,
-    /// Select this process and its descendants; may be repeated; several selections select their union
-    #[arg(long, help_heading = SELECTION, value_name = "PID", value_parser = input::pid, allow_hyphen_values = true)]
-    pid: Vec<u32>,
-    /// Select processes of this user, by name or UID
-    #[arg(long, help_heading = SELECTION, value_name = "USER")]
-    user: Vec<String>,
-    /// Select processes of all users by --command, --comm and --all (default: only processes of this user)
-    #[arg(long, help_heading = SELECTION)]
-    all_users: bool,
-    /// Select processes whose whole command line matches a pattern with * and ?: '*/java *server.jar*'
-    #[arg(long, value_name = "PATTERN", help_heading = SELECTION)]
-    command: Vec<String>,
-    /// Select processes whose name (comm, the first 15 bytes of the program's name) matches a pattern with * and ?
-    #[arg(long, value_name = "PATTERN", help_heading = SELECTION)]
-    comm: Vec<String>,
-    /// Select processes in this cgroup and its descendants: /user.slice, or its directory
-    #[arg(long, help_heading = SELECTION, value_name = "PATH")]
-    cgroup: Vec<PathBuf>,
-    /// Select processes of this systemd unit: cron.service
-    #[arg(long, help_heading = SELECTION, value_name = "NAME")]
-    unit: Vec<String>,
-    /// Select all processes of this user, or with --all-users of all users
-    #[arg(long, help_heading = SELECTION)]
-    all: bool,
-    /// Exclude processes whose name (comm) matches a pattern; takes precedence over every selection
-    #[arg(long, value_name = "PATTERN", help_heading = SELECTION)]
-    exclude: Vec<String>,
-    /// Exclude processes whose whole command line matches a pattern
-    #[arg(long, value_name = "PATTERN", help_heading = SELECTION)]
-    exclude_command: Vec<String>,
-    /// Exclude processes of this user
-    #[arg(long, help_heading = SELECTION, value_name = "USER")]
-    exclude_user: Vec<String>,
-    /// Exclude processes in this cgroup and its descendants
-    #[arg(long, help_heading = SELECTION, value_name = "PATH")]
-    exclude_cgroup: Vec<PathBuf>,
+    #[command(flatten, next_help_heading = SELECTION)]
+    selection: SelectionArgs,
     /// Set the memory class, 0 to 15, of programs by name (comm); the first matching pattern applies. The policy auto
     /// does not use classes
     #[arg(long, value_name = "PATTERN=CLASS", value_parser = class_rule, help_heading = POLICY)]

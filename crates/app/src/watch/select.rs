@@ -8,6 +8,48 @@ use linux::proc_dir::ProcDir;
 use linux::procfs;
 
 use super::Args;
+use crate::input;
+
+/// The options that select processes. A reload of the configuration applies them without a restart of the watch.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(super) struct SelectionArgs {
+    /// Select this process and its descendants; may be repeated; several selections select their union
+    #[arg(long, value_name = "PID", value_parser = input::pid, allow_hyphen_values = true)]
+    pub pid: Vec<u32>,
+    /// Select processes of this user, by name or UID
+    #[arg(long, value_name = "USER")]
+    pub user: Vec<String>,
+    /// Select processes of all users by --command, --comm and --all (default: only processes of this user)
+    #[arg(long)]
+    pub all_users: bool,
+    /// Select processes whose whole command line matches a pattern with * and ?: '*/java *server.jar*'
+    #[arg(long, value_name = "PATTERN")]
+    pub command: Vec<String>,
+    /// Select processes whose name (comm, the first 15 bytes of the program's name) matches a pattern with * and ?
+    #[arg(long, value_name = "PATTERN")]
+    pub comm: Vec<String>,
+    /// Select processes in this cgroup and its descendants: /user.slice, or its directory
+    #[arg(long, value_name = "PATH")]
+    pub cgroup: Vec<PathBuf>,
+    /// Select processes of this systemd unit: cron.service
+    #[arg(long, value_name = "NAME")]
+    pub unit: Vec<String>,
+    /// Select all processes of this user, or with --all-users of all users
+    #[arg(long)]
+    pub all: bool,
+    /// Exclude processes whose name (comm) matches a pattern; takes precedence over every selection
+    #[arg(long, value_name = "PATTERN")]
+    pub exclude: Vec<String>,
+    /// Exclude processes whose whole command line matches a pattern
+    #[arg(long, value_name = "PATTERN")]
+    pub exclude_command: Vec<String>,
+    /// Exclude processes of this user
+    #[arg(long, value_name = "USER")]
+    pub exclude_user: Vec<String>,
+    /// Exclude processes in this cgroup and its descendants
+    #[arg(long, value_name = "PATH")]
+    pub exclude_cgroup: Vec<PathBuf>,
+}
 
 pub(super) struct SelectedProcesses {
     pub selection: Selection,
@@ -24,10 +66,11 @@ const DEPTH_MAX: u32 = 8;
 
 /// Resolves all selection options. A selected user, process, unit or cgroup that does not exist is an error.
 pub(super) fn select(args: &Args) -> anyhow::Result<SelectedProcesses> {
+    let Args { selection: args, program, .. } = args;
     let mut selection = Selection {
         all: args.all,
         owner: (!args.all_users).then(|| rustix::process::getuid().as_raw()),
-        ends_with_pids: !args.program.is_empty(),
+        ends_with_pids: !program.is_empty(),
         ..Selection::default()
     };
     for &pid in &args.pid {
@@ -65,7 +108,7 @@ fn start_time(pid: u32) -> anyhow::Result<u64> {
 }
 
 /// Returns the reason why a selection is rejected that contains only unmanaged processes without children.
-fn never_matches(args: &Args, selection: &Selection) -> Option<String> {
+fn never_matches(args: &SelectionArgs, selection: &Selection) -> Option<String> {
     let has_criteria = args.all || selection.included != Criteria::default();
     let has_criteria = has_criteria || !args.cgroup.is_empty() || !args.unit.is_empty();
     if has_criteria || selection.pids.is_empty() {
@@ -198,7 +241,7 @@ fn find(dir: &Path, name: &str, depth: u32) -> Option<PathBuf> {
     below.iter().find_map(|path| find(path, name, depth + 1))
 }
 
-fn selection_text(args: &Args) -> String {
+fn selection_text(args: &SelectionArgs) -> String {
     let mut words = Vec::new();
     if args.all {
         words.push("all".to_owned());

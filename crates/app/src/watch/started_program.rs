@@ -22,7 +22,8 @@ pub(super) fn watch(args: &Args) -> CommandResult {
     journal_path(args).map_or(Ok(()), |path| check_absent(&path)).or_usage_error()?;
     let _statuses = SigchldGuard::keep();
     let program = Program::start(&args.program).or_usage_error()?;
-    let args = Args { pid: vec![program.pid], ..args.clone() };
+    let mut args = args.clone();
+    args.selection.pid = vec![program.pid];
     let ended = Watch::start(&args, None).and_then(|mut watch| {
         if let Some(terminal) = &program.terminal {
             watch.host.add_console(program_start::console(terminal)?)?;

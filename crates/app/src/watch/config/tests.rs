@@ -59,7 +59,7 @@ fn an_option_of_the_command_line_replaces_the_key_and_conflicting_keys() {
     let all = load("evenkeel watch --config f --dry-run --idle-after 1min --exclude b");
     let args = &all.args;
     assert_eq!((args.act, args.idle_after.0, args.seed), (false, 60_000_000_000, 5));
-    assert_eq!(args.exclude, ["b"]);
+    assert_eq!(args.selection.exclude, ["b"]);
     let of_file = load("evenkeel watch --config f");
     assert!(of_file.args.act && of_file.needs_restart(&all));
     std::fs::write(&file, text.replace("'a'", "'c'")).expect("own directory");

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use anyhow::{Context, anyhow, bail};
-use base::{Bytes, Nanos};
+use base::{Bytes, Nanos, shell};
 use journal::{JournalError, LineError, Recording};
 use lab::shipped::ShippedKind;
 
@@ -88,9 +88,14 @@ pub fn journal_path(path: &Path) -> PathBuf {
     if path.is_dir() { path.join("journal.jsonl") } else { path.to_owned() }
 }
 
-/// Checks that the program of a command is not an option.
+/// Checks that the program of a command is neither an option nor a complete command line.
 pub fn check_program(command: &[String]) -> anyhow::Result<()> {
+    let is_line = |word: &String| word.trim().contains(' ') && !Path::new(word).exists();
     match command.first() {
+        Some(line) if command.len() == 1 && is_line(line) => bail!(
+            "{} is one word, and no program has this name: omit the quotation marks, or write sh -c before it",
+            shell::quote(line)
+        ),
         Some(option) if option.starts_with('-') => {
             bail!("{option} is an option and not a program: options must precede --")
         }

@@ -153,4 +153,16 @@ mod tests {
         let error = CommandText::parse("--runs 3").expect_err("an option");
         assert!(error.contains("options must precede --"), "{error}");
     }
+
+    #[test]
+    fn a_command_line_in_one_word_is_no_program() {
+        let error =
+            |word: &str| input::check_program(&[word.to_owned()]).map_err(|e| e.to_string());
+        let text = error("sort a | uniq").expect_err("no such program");
+        assert!(
+            text.starts_with("'sort a | uniq' is one word") && text.contains("sh -c"),
+            "{text}"
+        );
+        assert_eq!(error("sort"), Ok(()));
+    }
 }

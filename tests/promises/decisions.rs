@@ -207,17 +207,18 @@ fn jobs_of_a_node_that_goes_offline_are_placed_again() {
         host,
         "spread",
         expect![[r#"
-        0 hog1 on 0 because round-robin
-        0 hog2 on 2 because round-robin
-        0 calm1 on 1 because round-robin
-        0 calm2 on 3 because round-robin
-        500 hog2 on 0 because cpus-unusable
-        500 calm2 on 1 because cpus-unusable
-        2500 hog1 ends
-        2500 hog2 ends
-        2500 calm1 ends
-        2500 calm2 ends
-    "#]],
+            0 note bound-without-signal
+            0 hog1 on 0 because round-robin
+            0 hog2 on 2 because round-robin
+            0 calm1 on 1 because round-robin
+            0 calm2 on 3 because round-robin
+            500 hog2 on 0 because cpus-unusable
+            500 calm2 on 1 because cpus-unusable
+            2500 hog1 ends
+            2500 hog2 ends
+            2500 calm1 ends
+            2500 calm2 ends
+        "#]],
     );
 }
 

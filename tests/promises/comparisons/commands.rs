@@ -91,7 +91,7 @@ fn failed_commands_are_in_the_answer_and_in_their_cells() {
     let row = |name: &str| text.lines().find(|line| line.starts_with(name)).expect(name);
     assert!(row("false ").contains("2 failed"), "{text}");
     assert!(row("sleep 9").contains("2 at time limit"), "{text}");
-    assert!(one_line.contains("the first is run 1 of false: exit status 1 (job 0)"), "{text}");
+    assert!(one_line.contains("the first is run 1 of false: exit status 1."), "{text}");
     assert!(!text.contains("slowdown") && !one_line.contains(" seed"), "{text}");
     let page = dir.read("out/compare.html");
     assert!(page.contains("<li class=\"chip bad\">runs: 4 failed, 2 at time limit</li>"));

@@ -194,7 +194,7 @@ impl LiveSeries<'_> {
             .with_context(|| format!("cannot remove {} for a new run", path.display()))?;
         let dir = below.create_subdir(&name).with_context(|| output::cannot_write(&path))?;
         let dir = run::RunDir::within(dir)?;
-        let recorder = MetricsRecorder::new(workload.jobs.len());
+        let recorder = MetricsRecorder::new(&workload.jobs);
         let mut listener = Listener { recorder, progress: &mut self.progress };
         let checked = run::LiveInput {
             machine: self.checked.machine.clone(),

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use base::{Nanos, NodeId};
+use base::{JobId, Nanos, NodeId};
 use engine::{Sink, TurnRecord};
 use program::{Ending, Job};
 use sched::{Action, JobEvent, NodeSample, Outcome, OutcomeResult, Target};
@@ -112,16 +112,19 @@ impl RunMetrics {
 #[derive(Debug)]
 pub struct MetricsRecorder {
     metrics: RunMetrics,
+    /// Names of the jobs, for errors.
+    names: Vec<String>,
     /// Counter values of each controller in the first sample, and the increase since that sample.
     nodes: BTreeMap<NodeId, ([u64; 2], [u64; 2])>,
 }
 
 impl MetricsRecorder {
-    /// Creates a recorder for a run of `n_jobs` jobs.
-    pub fn new(n_jobs: usize) -> Self {
-        let jobs = vec![JobTimes::default(); n_jobs];
+    /// Creates a recorder for a run of these jobs.
+    pub fn new(jobs: &[Job]) -> Self {
+        let names = jobs.iter().map(|job| job.name.clone()).collect();
+        let jobs = vec![JobTimes::default(); jobs.len()];
         let metrics = RunMetrics { jobs, ..RunMetrics::default() };
-        MetricsRecorder { metrics, nodes: BTreeMap::new() }
+        MetricsRecorder { metrics, names, nodes: BTreeMap::new() }
     }
 
     /// Returns the metrics. Migrated memory is the memory of completed page migrations that the policy requested.
@@ -137,7 +140,7 @@ impl MetricsRecorder {
         self.metrics.n_migrations += end.n_migrations.unwrap_or(0);
         let job_end = end.end();
         if job_end.is_failure() {
-            self.record_failure(&format!("{job_end} (job {})", job.0));
+            self.record_failure(*job, &job_end.to_string());
         }
         if let Some(times) = self.metrics.jobs.get_mut(job.index()) {
             times.end = Some(at);
@@ -145,10 +148,14 @@ impl MetricsRecorder {
         self.metrics.makespan = self.metrics.makespan.max(at);
     }
 
-    /// Records a failure. Only the first error is stored.
-    fn record_failure(&mut self, error: &str) {
+    /// Records the failure of a job. Only the first error is stored. The only job of a run needs no name.
+    fn record_failure(&mut self, job: JobId, error: &str) {
         self.metrics.status = Completion::Failed;
-        self.metrics.error.get_or_insert(error.to_owned());
+        let error = match self.names.get(job.index()).filter(|_| 1 < self.names.len()) {
+            Some(name) => format!("job {name}: {error}"),
+            None => error.to_owned(),
+        };
+        self.metrics.error.get_or_insert(error);
     }
 
     /// Stores the traffic of a controller since the first sample. The values of the first sample were counted before
@@ -187,7 +194,7 @@ impl Sink for MetricsRecorder {
                 continue;
             };
             if let OutcomeResult::Rejected { detail, .. } = &outcome.result {
-                self.record_failure(&format!("job {} could not be started: {detail}", job.0));
+                self.record_failure(job, &format!("could not be started: {detail}"));
             } else if let Some(times) = self.metrics.jobs.get_mut(job.index()) {
                 times.start.get_or_insert(at);
             }

@@ -166,7 +166,7 @@ impl SimBench {
         let mut engine = Engine::new(self.setting.machine.clone(), ready.jobs.clone(), policy)
             .with_page_migration_limits(self.setting.limits)
             .with_signals(self.setting.signals);
-        let mut recorder = MetricsRecorder::new(ready.jobs.len());
+        let mut recorder = MetricsRecorder::new(&ready.jobs);
         let ended = match listener {
             None => engine::run(&mut host, &mut engine, &mut [&mut recorder]),
             Some(other) => engine::run(&mut host, &mut engine, &mut [&mut recorder, other]),
@@ -248,7 +248,7 @@ impl SimBench {
         // The empty plan: the kernel alone places the job.
         let Ok(policy) = policy::build("linux", 0) else { return Ok(None) };
         let mut engine = Engine::new(self.setting.machine.clone(), jobs.to_vec(), policy);
-        let mut recorder = MetricsRecorder::new(1);
+        let mut recorder = MetricsRecorder::new(&jobs);
         let ended = engine::run(&mut host, &mut engine, &mut [&mut recorder]);
         let metrics = recorder.into_metrics();
         let well = ended.is_ok() && metrics.status == Completion::Finished;

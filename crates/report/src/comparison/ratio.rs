@@ -74,10 +74,11 @@ impl<'a> Ratio<'a> {
         self.interval(separator).unwrap_or_else(|| absent.to_owned())
     }
 
-    /// Returns the number of digits after the point: three, or as many as distinguish the ratio and its interval from 1.
+    /// Returns the number of digits after the point: three, or as many as distinguish the ends of the interval from 1;
+    /// without an interval, the ratio.
     fn digits(&self) -> usize {
         const DIGITS_MAX: usize = 6;
-        let values = || self.ratio.iter().chain(self.ci95.unwrap_or_default());
+        let values = || self.ci95.unwrap_or(self.ratio.as_slice()).iter();
         let is_distinct = |digits: &usize| {
             let is_one = |value: &f64| fixed(*value, *digits) == fixed(1.0, *digits);
             values().all(|value| *value == 1.0 || !is_one(value))
@@ -167,8 +168,8 @@ pub(super) mod tests {
         let texts = |ratio: &Ratio<'_>| (ratio.text(), ratio.interval("-"));
         let near = ratio(0.99951, &[0.9993, 0.99997]);
         assert_eq!(texts(&near), ("0.99951".to_owned(), Some("0.99930-0.99997".to_owned())));
-        let far = ratio(0.9, &[0.8, 0.95]);
-        assert_eq!(texts(&far), ("0.900".to_owned(), Some("0.800-0.950".to_owned())));
+        let around = ratio(1.00002, &[0.8, 1.2]);
+        assert_eq!(texts(&around), ("1.000".to_owned(), Some("0.800-1.200".to_owned())));
     }
 
     #[test]

@@ -255,3 +255,19 @@ fn declarations_are_complete_and_consistent() {
         assert!(codes.starts_with(&info.reasons.concat()));
     }
 }
+
+/// A bracket without a value and without a condition `name=word: ` would be printed in every sentence.
+#[test]
+fn every_bracket_of_a_reason_has_a_value_or_a_condition() {
+    for info in registry() {
+        for code in build(info.name, 1).expect("defaults are accepted").reasons() {
+            for inside in code.template().split('[').skip(1) {
+                let inside = inside.split(']').next().expect("a text");
+                let is_condition = inside
+                    .split_once(": ")
+                    .is_some_and(|(head, _)| head.contains('=') && !head.contains([' ', '{']));
+                assert!(is_condition || inside.contains('{'), "{}: [{inside}]", code.name());
+            }
+        }
+    }
+}

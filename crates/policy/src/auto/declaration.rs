@@ -27,7 +27,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
 params! {
     /// Configuration of the policy.
     pub(super) struct Config from PARAMS {
-        policy: TriedPolicy = "auto", "policy that is tried; auto: dino on a machine with a last-level cache per node, else \
+        policy: TriedPolicy = "auto", "policy that is tried; auto: dino if every domain is on one of several nodes, else \
             none; a name: this policy on any machine with at least two nodes or last-level caches";
     }
 }

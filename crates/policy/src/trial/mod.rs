@@ -42,7 +42,7 @@ use verdict::TrialVerdict;
 /// The end of a trial without a gain.
 macro_rules! undone {
     () => {
-        "[undo=release:all jobs are released][undo=return:the migrated jobs return to the CPUs before the trial and are then released], and none migrates for {rest}"
+        "[undo=release: all jobs are released][undo=return: the migrated jobs return to the CPUs that they had before the trial, and are then released]; none migrates for {rest}"
     };
 }
 
@@ -64,13 +64,13 @@ macro_rules! metric {
 reasons! {
     /// Note: a metric improved.
     JUDGED_BETTER = "judged-better":
-        concat!(metric!(""), " changed from {before} to {after} after {n_moves} migrations, more than noise ({tolerance})[others=changed: , for the jobs that ran during the whole measurement ({n_ended} others ended, {n_started} started)]: the migrations improved performance");
+        concat!(metric!(""), " changed from {before} to {after} after {n_moves} migrations, more than noise ({tolerance})[others=changed: , for the jobs that ran during the whole measurement (others: {n_ended} ended, {n_started} started)]: the migrations improved performance");
     /// Note and release: a metric got worse.
     JUDGED_WORSE = "judged-worse":
-        concat!(metric!(""), " changed from {before} to {after} after {n_moves} migrations, more than noise ({tolerance})[others=changed: , for the jobs that ran during the whole measurement ({n_ended} others ended, {n_started} started)]: the migrations reduced performance, so ", undone!());
+        concat!(metric!(""), " changed from {before} to {after} after {n_moves} migrations, more than noise ({tolerance})[others=changed: , for the jobs that ran during the whole measurement (others: {n_ended} ended, {n_started} started)]: the migrations reduced performance, so ", undone!());
     /// Note and release: several trials in a row were inconclusive.
     JUDGED_NO_BETTER = "judged-no-better":
-        concat!("{trials} had no measurable effect", metric!("; in the last one "), "[ changed from {before} to {after} after {n_moves} migrations, not more than noise ({tolerance})][others=changed: , for the jobs that ran during the whole measurement ({n_ended} others ended, {n_started} started)]: ", undone!());
+        concat!("{trials} had no measurable effect", metric!("; in the last one "), "[ changed from {before} to {after} after {n_moves} migrations, not more than noise ({tolerance})][others=changed: , for the jobs that ran during the whole measurement (others: {n_ended} ended, {n_started} started)]: ", undone!());
     /// Note: a trial has no result.
     NOT_JUDGED = "not-judged":
         "the effect of {n_moves} migrations is unknown, because all migrated jobs ended or no metric of the others was measured: inconclusive, {n_tries} of {n_max} times until all jobs are released";

@@ -81,6 +81,9 @@ fn the_help_of_every_command_has_two_examples() {
         let is_example =
             |line: &&str| ["  evenkeel ", "  sudo "].iter().any(|it| line.starts_with(it));
         assert!(2 <= examples.lines().filter(is_example).count(), "{command:?}: {examples}");
+        // A folded example cannot be copied.
+        let wide = examples.lines().find(|line| !is_example(line) && !line.is_empty());
+        assert_eq!(wide, None, "{command:?}");
     }
 }
 

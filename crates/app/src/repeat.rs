@@ -13,8 +13,18 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 /// Options that do not change the result. `jobs` is the number of parallel runs.
-const OMITTED: [&str; 9] =
-    ["out", "force_foreign_output", "lines", "quiet", "json", "csv", "markdown", "parquet", "jobs"];
+const OMITTED: [&str; 10] = [
+    "out",
+    "journal",
+    "force_foreign_output",
+    "lines",
+    "quiet",
+    "json",
+    "csv",
+    "markdown",
+    "parquet",
+    "jobs",
+];
 /// Options that are printed with their default values.
 const WITH_DEFAULT: [&str; 4] = ["policy", "policies", "seed", "seeds"];
 
@@ -65,7 +75,7 @@ fn is_program(arg: &Arg) -> bool {
 fn is_repeated(arg: &Arg, matches: &ArgMatches) -> bool {
     let id = arg.get_id().as_str();
     match matches.value_source(id) {
-        _ if OMITTED.contains(&id) => false,
+        _ if OMITTED.contains(&id) && !arg.is_positional() => false,
         Some(ValueSource::DefaultValue) => WITH_DEFAULT.contains(&id),
         source => source.is_some(),
     }

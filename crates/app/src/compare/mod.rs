@@ -49,7 +49,7 @@ pub struct Args {
     commands: Vec<CommandText>,
     /// Compare these policies, separated by commas: `linux,dfs[cooldown=4,domains=llc]`; may be repeated. @ adds
     /// settings of the machine, separated by +: `linux@interleave`, first-touch, numa-balancing,
-    /// no-numa-balancing. With --host sim also `oracle`, the best result of a search for each run [default: linux,dfs;
+    /// no-numa-balancing. With --host sim also `oracle`, the best result of a search for each run [default: linux,auto;
     /// for several commands linux]
     #[arg(long, short, alias = "policy", value_name = "LIST", help_heading = POLICY)]
     policies: Vec<String>,
@@ -221,7 +221,7 @@ fn warn_interrupted(args: &Args, dir: &OutputDir) {
 
 /// Reads the workloads and profiles, and builds the plan of runs.
 fn plan(args: &Args) -> Result<Inputs, CommandError> {
-    let default = if 1 < args.commands.len() { "linux" } else { "linux,dfs" };
+    let default = if 1 < args.commands.len() { "linux" } else { "linux,auto" };
     let policies = args.policies.iter().map(String::as_str);
     let policies = if args.policies.is_empty() { vec![default] } else { policies.collect() };
     let columns = columns(policies).or_usage_error()?;

@@ -112,7 +112,7 @@ impl Comparison {
     }
 
     /// Returns a sentence if no verdict is possible with this number of seeds.
-    fn too_few_seeds(&self) -> Option<String> {
+    pub(super) fn too_few_seeds(&self) -> Option<String> {
         let (n, needed) = (self.setting.seeds.len() as u64, self.setting.n_pairs_needed);
         (n < needed).then(|| {
             let repetitions = match self.setting.compared {

@@ -77,14 +77,13 @@ impl Report {
 
 fn moves(report: &Report) -> String {
     let totals = &report.totals;
-    let (n, heading, none) = match report.run.replay_of {
-        None => (totals.n_moves, "Moves", "evenkeel moved no running job."),
-        Some(_) => (
-            totals.n_would_move,
-            "Requested moves (not carried out)",
-            "The policy requested no move of a running job.",
-        ),
+    let (heading, none) = match report.run.replay_of {
+        None => ("Moves and releases", "evenkeel moved no running job."),
+        Some(_) => {
+            ("Requested moves (not carried out)", "The policy requested no move of a running job.")
+        }
     };
+    let n = report.moves.len() as u64 + totals.n_moves_omitted;
     let lead = match totals.n_moves_omitted {
         0 => String::new(),
         n => format!("The first {} are not listed; the journal has them.", count(n)),

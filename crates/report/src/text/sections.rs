@@ -23,7 +23,7 @@ pub(super) fn moves(report: &Report, width: usize) -> String {
     let first = all.len().saturating_sub(N_MOVES_SHOWN);
     let n_before = report.totals.n_moves_omitted + first as u64;
     let title = match report.run.replay_of {
-        None => "moves",
+        None => "moves and releases",
         Some(_) => "requested moves (not carried out)",
     };
     let mut text = match n_before {

@@ -82,7 +82,7 @@ impl RunNotes {
         if traced.meter.n_references() < N_REFERENCES_MIN {
             let n = traced.meter.n_references();
             self.push(format!(
-                "the trace has only {n} references: the values describe program start"
+                "the trace has only {n} references: the class and the other values describe the start of the program and not its work"
             ));
         }
         match traced.parser.n_programs() {

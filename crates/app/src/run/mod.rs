@@ -55,7 +55,7 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = input::seed, allow_hyphen_values = true, help_heading = POLICY)]
     seed: u64,
     /// Write the journal, reports and job output to this directory [default: evenkeel-runs/NAME-N, N is the first free
-    /// number; with a single command no file is written]
+    /// number; with a single command and without --json no file is written]
     #[arg(long, short, value_name = "DIR", help_heading = OUTPUT)]
     out: Option<PathBuf>,
     #[command(flatten, next_help_heading = OUTPUT)]

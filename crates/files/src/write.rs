@@ -15,7 +15,10 @@ use crate::{OutputDir, error};
 /// The file cannot be written. A regular file is unchanged then.
 pub fn write(path: &Path, bytes: &[u8]) -> io::Result<()> {
     if is_special(path) {
-        return open_special(path, OFlags::empty())?.write_all(bytes);
+        // Without a reader, the open of a FIFO fails instead of waiting.
+        let mut file = open_special(path, OFlags::NONBLOCK)?;
+        rustix::fs::fcntl_setfl(&file, OFlags::empty())?;
+        return file.write_all(bytes);
     }
     let (dir, name) = OutputDir::of_file(path)?;
     dir.replace(name, bytes)

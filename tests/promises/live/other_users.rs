@@ -178,3 +178,31 @@ fn an_unrelated_process_that_reuses_a_pid_is_not_killed() {
     }
     assert!(run.output.contains("still running"), "{}", run.output);
 }
+
+#[test]
+fn the_record_keeps_a_privileged_child_that_a_move_could_not_bind() {
+    let Some((all, ..)) = two_cpus() else { return };
+    if !rustix::process::geteuid().is_root() || !can_become_root() {
+        println!("skipped: needs root, setpriv, and a directory that permits set-uid programs");
+        return;
+    }
+    // The child inherits an affinity and becomes root. The policy then migrates the job.
+    let text = r#"
+        [[job]]
+        name = "a"
+        class = 9
+        shell = "./become --reuid 0 --regid 0 --clear-groups sh -c 'echo $$; exec sleep 600' & while :; do :; done"
+        "#;
+    let policy = "dfs[domains=core,interval=50ms,cooldown=0,only_job=move]";
+    let args = ["--quiet", "--policy", policy, "--grace", "200ms"];
+    let mut run = EvenkeelRun::by_shell(AS_ORDINARY_USER, Dir::new(), text, &args);
+    let pid = run.printed("a", 1)[0];
+    run.wait_for_journal("\"turn\":40,");
+    run.end_by(Signal::TERM);
+    let left = mask(pid).expect("evenkeel cannot signal it");
+    let journal = run.journal();
+    signal(pid, Signal::KILL);
+    assert_ne!(left, all, "{journal}");
+    assert_eq!(run.records().len(), 1, "{} {journal}", run.output);
+    assert!(run.output.contains(&format!("taskset -pc {all} {pid}")), "{}", run.output);
+}

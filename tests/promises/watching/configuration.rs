@@ -137,6 +137,12 @@ fn check_config_prints_the_first_error_and_starts_nothing() {
     let error = dir.rejection(&["watch", "--check-config", "bad.toml"]);
     assert_eq!(error, "evenkeel: bad.toml:2:7: \"act\" must be true or false, not an integer\n");
     dir.rejection(&["watch", "--check-config", "absent.toml"]);
+    dir.write("large.toml", &("#".repeat(1 << 20) + "\nact = 1\n"));
+    let error = dir.rejection(&["watch", "--check-config", "large.toml"]);
+    assert_eq!(error, "evenkeel: the configuration large.toml is larger than 1 MiB\n");
+    assert!(dir.shell("mkfifo fifo.toml").status.success());
+    let error = dir.rejection(&["watch", "--check-config", "fifo.toml"]);
+    assert_eq!(error, "evenkeel: the configuration fifo.toml is not a regular file\n");
 }
 
 #[test]

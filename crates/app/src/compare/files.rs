@@ -54,7 +54,7 @@ fn check_entries(dir: &OutputDir) -> anyhow::Result<()> {
         .try_for_each(|name| output::subdir(dir, name).map(drop))
 }
 
-/// Checks before the runs that a file can be written, as far as possible without writing the file.
+/// Checks before the runs that a file can be written. An existing file does not change.
 pub(super) fn check_place(file: &Path) -> anyhow::Result<()> {
     let name = file.display();
     if file.is_dir() {
@@ -64,7 +64,7 @@ pub(super) fn check_place(file: &Path) -> anyhow::Result<()> {
         Some(dir) if !dir.is_dir() => {
             bail!("cannot write {name}: there is no directory {}", dir.display())
         }
-        _ => Ok(()),
+        _ => output::check_writable(file),
     }
 }
 

@@ -15,7 +15,7 @@ mod tests;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -24,6 +24,7 @@ use base::toml_reader::{
 };
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, FromArgMatches};
+use rustix::fs::OFlags;
 
 use super::Args;
 use super::select::SelectionArgs;
@@ -125,7 +126,10 @@ fn known_keys(command: &Command) -> Vec<String> {
 /// Reads and checks a file.
 fn read(path: &Path) -> anyhow::Result<Vec<ConfigKey>> {
     let cannot_read = || format!("cannot read the configuration {}", path.display());
-    let file = File::open(path).with_context(cannot_read)?;
+    // A FIFO would block the open.
+    let flags = OFlags::NONBLOCK.bits().cast_signed();
+    let file =
+        File::options().read(true).custom_flags(flags).open(path).with_context(cannot_read)?;
     let metadata = file.metadata().with_context(cannot_read)?;
     if !metadata.is_file() {
         bail!("the configuration {} is not a regular file", path.display());
@@ -134,7 +138,10 @@ fn read(path: &Path) -> anyhow::Result<Vec<ConfigKey>> {
         check_trust(path)?;
     }
     let mut text = String::new();
-    file.take(FILE_BYTES_MAX).read_to_string(&mut text).with_context(cannot_read)?;
+    file.take(FILE_BYTES_MAX + 1).read_to_string(&mut text).with_context(cannot_read)?;
+    if FILE_BYTES_MAX < text.len() as u64 {
+        bail!("the configuration {} is larger than 1 MiB", path.display());
+    }
     parse(&text, path)
 }
 

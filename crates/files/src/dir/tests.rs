@@ -62,6 +62,7 @@ fn no_operation_follows_a_link_or_waits_for_a_fifo() {
         }
         assert!(out.replace(name, b"new").is_err(), "{name}");
     }
+    assert!(crate::write(&planted.at("out/fifo"), b"new").is_err(), "it has no reader");
     let error = out.subdir("jobs").expect_err("a link").to_string();
     assert_eq!(error, "this is not a directory; remove it");
     for name in ["link", "dangling", "fifo"] {

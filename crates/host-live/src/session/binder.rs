@@ -95,7 +95,7 @@ impl Binder<'_> {
         state.has_placed_threads = true;
         state.add_assigned_mask(&target); // Threads started by this thread inherit the mask.
         self.undo.set(&state.name, [&state.base, &mask, &target], vec![entry])?;
-        self.bind_each(state, &target, None, &[entry])
+        self.bind_each(state, (&mask, &target), None, &[entry])
     }
 
     /// Binds every thread of a job with another mask than `target`. Returns the number of bound threads. If
@@ -133,21 +133,24 @@ impl Binder<'_> {
         let mut n_bound = 0;
         for (now, tasks) in to_bind {
             self.undo.set(&state.name, [&state.base, &now, target], tasks.clone())?;
-            n_bound += self.bind_each(state, target, first, &tasks)?;
+            n_bound += self.bind_each(state, (&now, target), first, &tasks)?;
         }
         Ok(n_bound)
     }
 
+    /// Changes the mask of threads from `now` to `target`. A thread that keeps its mask is recorded with this mask.
     fn bind_each(
         &mut self,
         state: &mut AffinityState,
-        target: &Arc<CpuSet>,
+        (now, target): (&CpuSet, &Arc<CpuSet>),
         first: Option<u32>,
         tasks: &[TaskEntry],
     ) -> Result<u32, CauseAndDetail> {
         let mut n_bound = 0;
         let mut rejected = None;
-        for &(tid, start_time_ticks, _) in tasks {
+        let mut unchanged = Vec::new();
+        for &task in tasks {
+            let (tid, start_time_ticks, _) = task;
             let id = TaskId { tid, start_time_ticks };
             let Some((_, thread)) = self.tasks.thread(state.job, id) else { continue };
             if !is_known_running(id) {
@@ -159,6 +162,7 @@ impl Binder<'_> {
                     n_bound += 1;
                 }
                 Err(error) => {
+                    unchanged.push(task);
                     let rejection = rejection(&error, target);
                     thread.is_rejected |= rejection.0 == RejectCause::NotPermitted;
                     if Some(tid) == first || rejected.is_none() {
@@ -167,6 +171,9 @@ impl Binder<'_> {
                 }
             }
             fault::point();
+        }
+        if !unchanged.is_empty() {
+            self.undo.set(&state.name, [&state.base, now, now], unchanged)?;
         }
         match rejected {
             Some((tid, (RejectCause::NotPermitted, _))) if Some(tid) == first => {

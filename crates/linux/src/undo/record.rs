@@ -225,6 +225,9 @@ pub struct Records {
     tasks: BTreeMap<TaskId, ThreadChange>,
     /// Tasks of each job, so that a line costs the same whatever the number of other jobs.
     by_job: BTreeMap<String, BTreeSet<TaskId>>,
+    /// The original mask and the mask that was set, of each change of a job, each once, the newest last. A process that a
+    /// task forked before its last change has an earlier mask.
+    masks: BTreeMap<String, Vec<(CpuSet, CpuSet)>>,
     /// Tasks of each unconfirmed change.
     unconfirmed: BTreeMap<u64, Vec<TaskId>>,
     unnamed: Vec<UnnamedChild>,
@@ -255,6 +258,7 @@ impl Records {
             }),
             UndoLine::Forked { nr, task } => self.name_child(*nr, *task),
             UndoLine::Set { nr, job, old, now, new, tasks } => {
+                self.add_masks(job, old, new);
                 for &task in tasks {
                     self.insert_change(task, job, [old, new], Some(now.clone()), *nr);
                 }
@@ -281,10 +285,18 @@ impl Records {
             return; // The line of the fork was damaged.
         };
         let UnnamedChild { job, old, new, .. } = self.unnamed.remove(idx);
+        self.add_masks(&job, &old, &new);
         self.insert_change(task, &job, [&old, &new], None, nr);
     }
 
+    fn add_masks(&mut self, job: &str, old: &CpuSet, new: &CpuSet) {
+        let masks = self.masks.entry(job.to_owned()).or_default();
+        masks.retain(|known| (&known.0, &known.1) != (old, new));
+        masks.push((old.clone(), new.clone()));
+    }
+
     fn free(&mut self, job: &str) {
+        self.masks.remove(job);
         self.unnamed.retain(|child| child.job != *job);
         for id in self.by_job.remove(job).unwrap_or_default() {
             self.tasks.remove(&id);
@@ -383,14 +395,16 @@ impl Records {
         let children = self.unnamed.iter().map(|child| &child.new);
         let changes =
             self.tasks.values().flat_map(|change| [Some(&change.new), change.before.as_ref()]);
-        children.chain(changes.flatten())
+        let earlier = self.masks.values().flatten().map(|(_, new)| new);
+        children.chain(changes.flatten()).chain(earlier)
     }
 
-    /// Returns the masks of each task of a job.
+    /// Returns the masks of each change of a job.
     pub(super) fn masks_of(&self, job: &str) -> impl Iterator<Item = ChangedMasks<'_>> {
         let children = self.unnamed.iter().filter(move |child| child.job == job);
         let tasks = self.tasks_of(job).map(|(_, change)| change.masks());
-        children.map(|child| (&child.old, &child.new, None)).chain(tasks)
+        let earlier = self.masks.get(job).into_iter().flatten().map(|(old, new)| (old, new, None));
+        earlier.chain(children.map(|child| (&child.old, &child.new, None))).chain(tasks)
     }
 
     /// Returns the names of all jobs.
@@ -407,6 +421,17 @@ impl Records {
             old: a.old.clone(),
             new: a.new.clone(),
         });
+        // Without tasks, a line contains only masks.
+        let masks = self.masks.iter().flat_map(|(job, masks)| {
+            masks.iter().map(move |(old, new)| UndoLine::Set {
+                nr: 0,
+                job: job.clone(),
+                old: old.clone(),
+                now: new.clone(),
+                new: new.clone(),
+                tasks: Vec::new(),
+            })
+        });
         let tasks = self.tasks.iter().map(|(id, change)| UndoLine::Set {
             nr: change.nr,
             job: change.job.clone(),
@@ -421,7 +446,7 @@ impl Records {
         let cgroup = self.cgroup.clone();
         let cgroup =
             cgroup.map(|(version, home, enables)| UndoLine::Cgroup { version, home, enables });
-        children.chain(tasks).chain(mon_groups).chain(cgroup).collect()
+        children.chain(masks).chain(tasks).chain(mon_groups).chain(cgroup).collect()
     }
 }
 

@@ -345,3 +345,34 @@ fn a_run_beyond_the_limit_of_the_file_size_continues_and_restores_its_changes() 
     let is_record = |path: &std::path::PathBuf| path.extension().is_some_and(|it| it == "undo");
     assert!(!run.records().iter().any(is_record), "{:?}", run.records());
 }
+
+#[test]
+fn a_process_that_lost_its_managed_parent_after_a_kill_of_a_watch_is_named() {
+    let Some((all, ..)) = two_cpus() else { return };
+    let dir = Dir::new();
+    let script = "while [ ! -e go ]; do :; done; sleep 600 & echo $! > child";
+    let mut command = Command::new("sh");
+    let mut parent = Process::new(command.args(["-c", script]).current_dir(dir.root()));
+    let pid = parent.pid().to_string();
+    let args = ["--pid", &pid, "--act", "-q", "--class", "*=8", "--policy", MIGRATES_ONLY_JOB];
+    let mut watch = EvenkeelWatch::new(&args);
+    until("the placement", || parent.mask() != all);
+    watch.process.signal(Signal::KILL);
+    watch.process.0.wait().expect("own child");
+    dir.write("go", "");
+    parent.0.wait().expect("own child");
+    let child: u32 = dir.text("child").trim().parse().expect("a PID");
+    let output = tool::command(&["restore"])
+        .env(undo::STATE_VARIABLE, watch.dir.path("state"))
+        .output()
+        .expect("it starts");
+    let (text, changed) = (tool::text(&output.stdout), mask(child).expect("it runs"));
+    tests::process::signal(child, Signal::KILL);
+    let line = format!(
+        "unchanged, its parent has exited and it has CPUs {changed} as the job had; if it belongs to the job, \
+         run taskset -apc {all} {child}\n"
+    );
+    assert_ne!(changed, all);
+    assert!(text.contains(&line), "{text}");
+    assert_eq!(output.status.code(), Some(0), "{text}");
+}

@@ -64,6 +64,10 @@ fn entry_json(entry: &Entry) -> Value {
         RestoreAction::AlreadyOriginal(mask) => {
             ("already-original", vec![("cpus", mask.to_string())])
         }
+        RestoreAction::UnknownParent { mask, original } => (
+            "unknown-parent",
+            vec![("cpus", mask.to_string()), ("original_cpus", original.to_string())],
+        ),
         RestoreAction::Failed(cause) => ("failed", vec![("reason", cause.clone())]),
     };
     value["action"] = action.into();

@@ -87,6 +87,9 @@ fn sentence(group: &ProcessGroup<'_>, dry_run: bool) -> String {
         RestoreAction::AlreadyOriginal(mask) => {
             format!("{prefix} unchanged, already has the original CPUs {mask}")
         }
+        RestoreAction::UnknownParent { mask, original } => format!(
+            "{prefix} unchanged, its parent has exited and it has CPUs {mask} as the job had; if it belongs to the job, run taskset -apc {original} {process}"
+        ),
         RestoreAction::Failed(cause) => format!("{prefix} unchanged, {cause}"),
     }
 }

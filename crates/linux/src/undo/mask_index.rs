@@ -43,6 +43,16 @@ impl<'a> MaskIndex<'a> {
         }
     }
 
+    /// Returns the first job for which evenkeel set this mask, and the original mask of the job.
+    pub(super) fn job_with(&self, mask: &CpuSet) -> Option<(&'a str, CpuSet)> {
+        self.by_job.iter().find_map(|(job, masks)| {
+            match classify_inherited(masks.iter().copied(), mask, self.online) {
+                MaskOrigin::Evenkeel(original) => Some((*job, original)),
+                MaskOrigin::Original | MaskOrigin::OtherProgram => None,
+            }
+        })
+    }
+
     /// Returns whether evenkeel may have set this mask for any task.
     pub(super) fn contains(&self, mask: &CpuSet) -> bool {
         self.assigned.contains(mask)

@@ -109,6 +109,14 @@ pub enum RestoreAction {
     ChangedByOther(CpuSet),
     /// The thread has its original mask.
     AlreadyOriginal(CpuSet),
+    /// The process was started during a watch, has a mask that evenkeel set, and its parent has exited or has another
+    /// mask. It may be a descendant of a managed process, so its mask stays.
+    UnknownParent {
+        /// The current mask.
+        mask: CpuSet,
+        /// The original mask of the job that had this mask.
+        original: CpuSet,
+    },
     /// A call failed with this error.
     Failed(String),
 }

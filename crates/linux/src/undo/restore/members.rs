@@ -13,6 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::Path;
 
+use base::CpuSet;
+
 use crate::affinity;
 use crate::environ::{Environ, environ};
 use crate::proc_stat::ProcStat;
@@ -60,6 +62,32 @@ impl MemberSearch<'_> {
                 .any(|process| self.is_undecided(process, unreadable));
         let member = |(pid, job)| Some((pid, (job, *all.get(&pid)?)));
         (job_of.into_iter().filter_map(member).collect(), has_undecided)
+    }
+
+    /// Returns the processes that may be descendants of a process of a watch whose parent has exited: they were started
+    /// during the watch and have a mask that evenkeel set, and their parent has another mask. Each with its job, its mask
+    /// and the original mask of the job.
+    pub(super) fn with_unknown_parent(
+        &self,
+        unreadable: &mut UnreadableProcesses,
+    ) -> Vec<(u32, ProcStat, String, [CpuSet; 2])> {
+        if !self.header.watches {
+            return Vec::new();
+        }
+        let (members, _) = self.members(unreadable);
+        let unknown = |(pid, stat): (u32, ProcStat)| {
+            let is_new = self.header.start_time_ticks <= stat.start_time_ticks;
+            if !is_new || stat.is_kernel_thread || members.contains_key(&pid) {
+                return None;
+            }
+            let mask = affinity::get(pid).ok().filter(|mask| self.masks.contains(mask))?;
+            if affinity::get(stat.parent).is_ok_and(|of_parent| of_parent == mask) {
+                return None;
+            }
+            let (job, original) = self.masks.job_with(&mask)?;
+            Some((pid, stat, job.to_owned(), [mask, original]))
+        };
+        self.processes(unreadable).into_iter().filter_map(unknown).collect()
     }
 
     /// Reads the state of every running process.

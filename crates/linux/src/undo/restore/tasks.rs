@@ -50,6 +50,14 @@ impl<'a, 'c> TaskRestore<'a, 'c> {
                 NextStep::End(unfinished) => break unfinished,
             }
         };
+        if unfinished.is_none() {
+            for (pid, stat, job, [mask, original]) in
+                self.search.with_unknown_parent(self.unreadable)
+            {
+                let action = RestoreAction::UnknownParent { mask, original };
+                self.count(&job, (pid, &stat), action);
+            }
+        }
         let entry = |((job, process, comm, action), n_threads)| Entry {
             job,
             process,

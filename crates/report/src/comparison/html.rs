@@ -118,7 +118,7 @@ fn answer(all: &Comparison) -> String {
     format!("{answer}<ul class=\"findings\">\n{}</ul>", findings(all))
 }
 
-/// Returns the verdict on each policy. Without a possible verdict there is none: the answer says so.
+/// Returns the verdict on each policy. Without a possible verdict there is none: the answer states this.
 fn findings(all: &Comparison) -> String {
     if all.too_few_seeds().is_some() {
         return String::new();

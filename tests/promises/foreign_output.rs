@@ -119,7 +119,7 @@ fn files_of_a_comparison_follow_no_link() {
     shared.plant("theirs/table.csv", "victim/file");
     let output = compare(&["--out", "one", "--csv", "theirs/table.csv"]);
     let stderr = tool::text(&output.stderr);
-    assert_eq!(output.status.code(), Some(1), "{stderr}");
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert!(stderr.contains("a symbolic link of another user"), "{stderr}");
     for name in ["runs.jsonl", "compare.html", "timelines"] {
         let dir = format!("theirs/{name}-out");

@@ -204,7 +204,7 @@ fn a_failed_program_is_reported_with_its_last_error_message() {
         notes.contains("the program exited with status 3; its last error message: oops"),
         "{notes}"
     );
-    assert!(notes.contains("describe program start"), "{notes}");
+    assert!(notes.contains("describe the start of the program"), "{notes}");
 }
 
 #[test]

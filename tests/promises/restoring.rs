@@ -13,6 +13,7 @@ use linux::undo::{
 use rustix::process::Signal;
 use tests::dir::Dir;
 use tests::evenkeel::{EvenkeelRun, EvenkeelWatch, MIGRATES_ONLY_JOB};
+use tests::isolated::rerun;
 use tests::process::{Process, children, mask, start_time_ticks, two_cpus, until};
 use tests::tool;
 
@@ -135,6 +136,9 @@ impl RestoreClock for FakeClock {
 
 #[test]
 fn a_restore_while_a_program_forks_all_the_time_is_complete() {
+    if rerun("restoring::a_restore_while_a_program_forks_all_the_time_is_complete") {
+        return;
+    }
     let Some(killed) = KilledRun::new(vec![Process::shell(FORKER)]) else { return };
     let forker = killed.processes[0].pid();
     let has_changed_mask = |pid: &u32| mask(*pid).as_ref() == Some(&killed.changed);
@@ -153,6 +157,9 @@ fn a_restore_while_a_program_forks_all_the_time_is_complete() {
 
 #[test]
 fn a_chain_of_processes_that_each_start_a_successor_and_exit_is_restored() {
+    if rerun("restoring::a_chain_of_processes_that_each_start_a_successor_and_exit_is_restored") {
+        return;
+    }
     let Some(killed) = KilledRun::sleepers(1) else { return };
     let mut first = killed.start_chain();
     first.0.wait().expect("own child");
@@ -163,6 +170,9 @@ fn a_chain_of_processes_that_each_start_a_successor_and_exit_is_restored() {
 
 #[test]
 fn a_run_starts_while_a_program_forks_all_the_time() {
+    if rerun("restoring::a_run_starts_while_a_program_forks_all_the_time") {
+        return;
+    }
     let Some(killed) = KilledRun::new(vec![Process::shell(FORKER)]) else { return };
     killed.dir.write("w.toml", "[[job]]\ncommand = [\"true\"]\n");
     let output = killed.dir.command_with_state(&["run", "w.toml", "-q", "--out", "out"]).output();
@@ -281,6 +291,11 @@ const BUSY_FORKER: &str =
 
 #[test]
 fn after_signals_at_random_moments_of_a_watch_and_a_restore_during_forks_nothing_stays_changed() {
+    if rerun(
+        "restoring::after_signals_at_random_moments_of_a_watch_and_a_restore_during_forks_nothing_stays_changed",
+    ) {
+        return;
+    }
     let Some((all, ..)) = two_cpus() else { return };
     let seeds = std::env::var("EVENKEEL_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(6);
     let forker = Process::shell(BUSY_FORKER);
@@ -348,6 +363,9 @@ fn a_run_beyond_the_limit_of_the_file_size_continues_and_restores_its_changes() 
 
 #[test]
 fn a_process_that_lost_its_managed_parent_after_a_kill_of_a_watch_is_named() {
+    if rerun("restoring::a_process_that_lost_its_managed_parent_after_a_kill_of_a_watch_is_named") {
+        return;
+    }
     let Some((all, ..)) = two_cpus() else { return };
     let dir = Dir::new();
     let script = "while [ ! -e go ]; do :; done; sleep 600 & echo $! > child";

@@ -8,6 +8,7 @@
 //!   live_run      a run in this process, turn by turn          (LaunchHost)
 //!   watch_run     a watch in this process, turn by turn        (AttachHost)
 //!   parsers       every parser of a file format, as a function of bytes
+//!   isolated      a test in namespaces of its own
 //!   dir, process, cgroup          resources that are removed when they are dropped
 //!   transcript    rejected commands and their error lines, as data files
 //! ```
@@ -16,6 +17,7 @@
 pub mod cgroup;
 pub mod dir;
 pub mod evenkeel;
+pub mod isolated;
 pub mod live_run;
 pub mod parsers;
 pub mod process;

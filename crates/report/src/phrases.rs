@@ -6,7 +6,7 @@ use base::{Bytes, CpuSet, NodeId, NodeSet, counted_noun, shell};
 use program::{Command, MemoryPolicy};
 use sched::{
     Action, CompletedPageMigration, DetachCause, ExitStatus, JobExit, PageMigrationEnd, SignalTier,
-    UnmanagedCause,
+    StopCause, UnmanagedCause,
 };
 
 use crate::domain_names::cpu_phrase;
@@ -194,6 +194,18 @@ pub fn command_line(command: &Command) -> String {
         Command::Load(args) => {
             shell::join(["evenkeel", "load"].into_iter().chain(args.iter().map(String::as_str)))
         }
+    }
+}
+
+/// Returns the cause of an early end, after the word "stopped".
+pub(crate) fn stop_cause(stopped_by: Option<StopCause>) -> &'static str {
+    match stopped_by {
+        Some(StopCause::Signal) => "by a signal",
+        Some(StopCause::TimeLimit) => "at the time limit",
+        Some(StopCause::FailedJob) => "because a job failed",
+        Some(StopCause::Error) => "because of an error",
+        Some(StopCause::Reload) => "for a new configuration",
+        None => "early",
     }
 }
 

@@ -4,10 +4,11 @@ mod history;
 mod sentence;
 
 use base::JobId;
-use journal::{JournalError, Recording};
+use journal::{JournalError, Recording, RunStatus};
 
 use crate::describe::{names, record};
 use crate::format::seconds;
+use crate::phrases::stop_cause;
 use crate::table::fold;
 use history::Explainer;
 
@@ -92,7 +93,11 @@ pub fn explain(mut recording: Recording, only: Option<JobId>) -> Result<Explanat
     let end = recording.end().map(|end| {
         let error = end.error.as_ref().map_or(String::new(), |error| format!(" ({error})"));
         let failed = explainer.failed_jobs().map_or(String::new(), |failed| format!("; {failed}"));
-        format!("{} after {} s{error}{failed}", end.status.name(), seconds(end.wall.0))
+        let ended = match end.status {
+            RunStatus::Interrupted => format!("stopped {}", stop_cause(end.stopped_by)),
+            status => status.name().to_owned(),
+        };
+        format!("{ended} after {} s{error}{failed}", seconds(end.wall.0))
     });
     Ok(explainer.finish(end))
 }

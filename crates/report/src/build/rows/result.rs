@@ -2,10 +2,10 @@
 
 use base::counted_noun;
 use journal::{RunEnd, RunStatus};
-use sched::StopCause;
 
 use crate::format::{count, duration};
 use crate::model::{JobRow, JobStateName, Totals};
+use crate::phrases::stop_cause;
 
 /// Number of failed jobs that the sentence names.
 const N_NAMED: usize = 3;
@@ -29,24 +29,13 @@ pub(super) fn sentence(
         }
         (RunStatus::Failed, None) => format!("evenkeel failed after {time}; {jobs}"),
         (RunStatus::Interrupted, _) => {
-            format!("stopped {} after {time}; {jobs}", cause(end.stopped_by))
+            format!("stopped {} after {time}; {jobs}", stop_cause(end.stopped_by))
         }
         (RunStatus::Finished, _) if totals.are_all_attached() => format!("{jobs} for {time}"),
         (RunStatus::Finished, _) if totals.n_jobs == 0 => {
             format!("the run ended without a job after {time}")
         }
         (RunStatus::Finished, _) => format!("{jobs} after {time}"),
-    }
-}
-
-fn cause(stopped_by: Option<StopCause>) -> &'static str {
-    match stopped_by {
-        Some(StopCause::Signal) => "by a signal",
-        Some(StopCause::TimeLimit) => "at the time limit",
-        Some(StopCause::FailedJob) => "because a job failed",
-        Some(StopCause::Error) => "because of an error",
-        Some(StopCause::Reload) => "for a new configuration",
-        None => "early",
     }
 }
 

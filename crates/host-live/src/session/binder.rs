@@ -172,7 +172,8 @@ impl Binder<'_> {
             }
             fault::point();
         }
-        if !unchanged.is_empty() {
+        // A thread with its original mask has nothing to restore.
+        if !unchanged.is_empty() && *now != *state.base {
             self.undo.set(&state.name, [&state.base, now, now], unchanged)?;
         }
         match rejected {

@@ -20,29 +20,29 @@ const WATCH_TIME: Duration = Duration::from_millis(50);
 const N_NEWEST_MAX: u32 = 16;
 
 impl TaskRestore<'_, '_> {
-    /// Inspects the newest processes for a time. Returns the number of restored threads: the inspection ends when a
-    /// thread was restored, because its process may have other changed children.
-    pub(super) fn restore_newest(&mut self) -> u64 {
+    /// Inspects the newest processes for a time. Returns the first process with restored threads and their number: the
+    /// inspection ends there, because the process may have other changed children.
+    pub(super) fn restore_newest(&mut self) -> Option<(u32, u64)> {
         let root = self.search.root;
         if self.search.header.watches {
-            return 0;
+            return None;
         }
         let end = self.run.now() + WATCH_TIME;
         let mut last = 0;
         while self.run.now() < end && !self.run.is_stop_requested() {
-            let Ok(newest) = procfs::newest_pid(root) else { return 0 };
+            let newest = procfs::newest_pid(root).ok()?;
             // The last PID is inspected again: its process may have been started in the meantime.
             let first = newest.saturating_sub(N_NEWEST_MAX);
             let first = if (first..=newest).contains(&last) { last } else { first };
             for pid in (first..=newest).rev() {
                 let n_restored = self.restore_new(pid);
                 if n_restored != 0 {
-                    return n_restored;
+                    return Some((pid, n_restored));
                 }
             }
             last = newest;
         }
-        0
+        None
     }
 
     /// Restores a process if it belongs to a job and has a changed affinity. Returns the number of restored threads.

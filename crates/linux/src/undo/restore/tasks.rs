@@ -19,7 +19,7 @@ use crate::{affinity, fork_latency, procfs};
 pub(super) struct TaskRestore<'a, 'c> {
     pub(super) search: MemberSearch<'a>,
     pub(super) run: &'a mut RestoreRun<'c>,
-    pub(super) unreadable: &'a mut UnreadableProcesses,
+    unreadable: &'a mut UnreadableProcesses,
     rule: PassRule,
     inspected: BTreeSet<TaskId>,
     /// Number of threads per job, process, name and result.
@@ -116,11 +116,16 @@ impl<'a, 'c> TaskRestore<'a, 'c> {
             pass.n_restored += n_restored;
             self.run.report();
         }
-        pass.fork_latency = fork_latency::max_fork_latency(self.search.root, restored);
         let newest = procfs::newest_pid(self.search.root).ok();
-        if pass.n_restored == 0 && pass.n_not_inspected == 0 && newest != newest_before {
-            pass.n_restored = self.restore_newest();
+        if pass.n_restored == 0
+            && pass.n_not_inspected == 0
+            && newest != newest_before
+            && let Some((pid, n_restored)) = self.restore_newest()
+        {
+            pass.n_restored = n_restored;
+            restored.push(pid);
         }
+        pass.fork_latency = fork_latency::max_fork_latency(self.search.root, restored);
         pass
     }
 

@@ -13,7 +13,9 @@ const ENTER: &str = "\x1b[?1049h";
 /// Escape sequence that switches to the normal screen.
 const LEAVE: &str = "\x1b[?1049l";
 
-/// evenkeel on a terminal with 80 columns and 24 lines. The shell writes the modes of the terminal before and after.
+/// evenkeel on a terminal with 80 columns and 24 lines. The shell writes the modes of the terminal before and after. It
+/// handles SIGINT and SIGQUIT, because keys send them to it too and dash would end before its commands. The shell of
+/// all environments is `sh`: without SHELL, and with any value of it, `script` would take another one.
 struct OnTerminal {
     script: Child,
     dir: Dir,
@@ -26,12 +28,15 @@ impl OnTerminal {
 
     fn of_program(dir: Dir, program: &str) -> Self {
         let shell = format!(
-            "stty cols 80 rows 24; stty -a > before; sh -c 'echo $$ > pid; exec {program}'; \
+            "trap : INT QUIT; stty cols 80 rows 24; stty -a > before; sh -c 'echo $$ > pid; exec {program}'; \
              echo $? > status; stty -a > after"
         );
         let mut command = Command::new("script");
         command.args(["-qfec", &shell, "typescript"]).current_dir(dir.root());
-        command.env(linux::undo::STATE_VARIABLE, dir.path("state")).env("TERM", "xterm");
+        command
+            .env(linux::undo::STATE_VARIABLE, dir.path("state"))
+            .env("TERM", "xterm")
+            .env("SHELL", "/bin/sh");
         let script = command.stdin(Stdio::piped()).stdout(Stdio::null()).spawn();
         OnTerminal { script: script.expect("script(1) of util-linux"), dir }
     }

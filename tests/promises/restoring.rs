@@ -14,7 +14,7 @@ use rustix::process::Signal;
 use tests::dir::Dir;
 use tests::evenkeel::{EvenkeelRun, EvenkeelWatch, MIGRATES_ONLY_JOB};
 use tests::isolated::rerun;
-use tests::process::{Process, children, mask, start_time_ticks, two_cpus, until};
+use tests::process::{Process, children, mask, start_time_ticks, two_cpus, until, until_or};
 use tests::tool;
 
 /// Starts a child that lives for two seconds, 50 times per second.
@@ -304,7 +304,7 @@ fn after_signals_at_random_moments_of_a_watch_and_a_restore_during_forks_nothing
     for seed in 0..seeds {
         let mut rng = base::Rng::new(seed);
         let mut watch = EvenkeelWatch::new(&args);
-        until("the placement", || forker.mask() != all);
+        until_or("the placement", || forker.mask() != all, || watch.explain() + &watch.stderr());
         std::thread::sleep(Duration::from_millis(rng.below(300)));
         watch.process.signal(Signal::STOP);
         std::thread::sleep(Duration::from_millis(rng.below(300)));

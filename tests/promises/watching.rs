@@ -79,6 +79,29 @@ fn a_busy_process_is_placed_and_its_affinity_is_restored_at_the_end() {
 }
 
 #[test]
+fn the_last_line_of_a_watch_contains_its_processes_and_placements() {
+    if two_cpus().is_none() {
+        return;
+    }
+    let busy = Process::busy();
+    let pid = busy.pid().to_string();
+    let last_lines = |act: &[&str]| {
+        let policy = "random[every=100ms,domains=core]";
+        let mut watch = EvenkeelWatch::new(&[&["--pid", &pid, "--policy", policy], act].concat());
+        watch.until("a reason for a placement", |state| !state["managed"][0]["reason"].is_null());
+        watch.process.signal(Signal::TERM);
+        watch.wait().0
+    };
+    let acted = last_lines(&["--act"]);
+    assert!(acted.ends_with("0 rejected; all changes are undone\n"), "{acted}");
+    assert!(acted.contains(": 1 process managed, ") && !acted.contains(" 0 placements"), "{acted}");
+    let reported = last_lines(&[]);
+    assert!(reported.contains("requests are only reported, nothing is changed"), "{reported}");
+    assert!(reported.ends_with("nothing changed; --act carries placements out\n"), "{reported}");
+    assert!(!reported.contains(" 0 placements"), "{reported}");
+}
+
+#[test]
 fn without_act_nothing_is_changed_and_no_request_counts_as_done() {
     let Some((all, _)) = two_cpus() else { return };
     let busy = Process::busy();

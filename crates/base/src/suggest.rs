@@ -44,11 +44,12 @@ pub fn counted_noun<N: Display + PartialEq + From<u8>>(n: N, one: &str) -> Strin
     format!("{n} {}", noun(n == N::from(1), one))
 }
 
-/// Returns the singular or the plural of a noun. A `y` after a consonant becomes `ies`.
+/// Returns the singular or the plural of a noun. A `y` after a consonant becomes `ies`, an `s` becomes `ses`.
 pub fn noun(is_one: bool, one: &str) -> String {
     match one.strip_suffix('y') {
         _ if is_one => one.to_owned(),
         Some(stem) if !stem.ends_with(['a', 'e', 'o', 'u']) => format!("{stem}ies"),
+        _ if one.ends_with('s') => format!("{one}es"),
         _ => format!("{one}s"),
     }
 }
@@ -91,5 +92,6 @@ mod tests {
         assert_eq!(counted_noun(2u64, "CPU"), "2 CPUs");
         assert_eq!(counted_noun(0u32, "LLC domain"), "0 LLC domains");
         assert_eq!(counted_noun(2u32, "policy"), "2 policies");
+        assert_eq!(counted_noun(2u32, "process"), "2 processes");
     }
 }

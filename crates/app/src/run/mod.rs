@@ -269,7 +269,13 @@ pub(crate) fn check_startable(
     machine: &Machine,
     cgroups: CgroupMode,
 ) -> Result<(), CommandError> {
-    host_live::preflight(workload, machine).or_usage_error()?;
+    let is_simulated = workload.jobs.iter().all(|job| job.profile.is_some());
+    host_live::preflight(workload, machine)
+        .map_err(|error| match is_simulated {
+            true => anyhow::anyhow!("{error}; --host sim simulates the workload from its profiles"),
+            false => error.into(),
+        })
+        .or_usage_error()?;
     let checked = host_live::check_cgroups(cgroups);
     checked.map_err(|cause| anyhow::anyhow!("--cgroups {cause}")).or_usage_error()
 }

@@ -12,6 +12,7 @@ mod reload;
 mod select;
 mod started_program;
 mod state;
+mod totals;
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -32,7 +33,7 @@ use crate::help::{LIMITS, MEASUREMENT, MEMORY, OUTPUT, POLICY};
 use crate::input;
 use crate::journal_file::JournalFile;
 use crate::output::{cannot_write, check_absent, create_journal_file};
-use crate::print::line;
+use crate::print::{line, note};
 use crate::recorded_run;
 use crate::restore::{print_progress, print_remaining, print_restored, print_unusual_signal};
 use crate::run::{CountersArg, MemoryArgs};
@@ -42,6 +43,7 @@ use config::WatchConfig;
 use reload::{Reload, by_config, selected};
 use select::{SelectedProcesses, SelectionArgs};
 use state::StateSink;
+use totals::WatchTotals;
 
 /// Manage processes that already run (default: only report actions; --act performs them)
 #[derive(Clone, Debug, clap::Args)]
@@ -180,7 +182,11 @@ impl Watch {
     /// Runs the watch to its end.
     fn run(mut self) -> Result<WatchEnd, CommandError> {
         let mut state = StateSink::new(&self.header, &self.args, self.host.status());
+        let mut totals = WatchTotals::default();
         let screen = self.screen.take();
+        if !self.args.act && !self.args.quiet && screen.is_none() {
+            note("requests are only reported, nothing is changed; --act carries them out");
+        }
         let mut view = View::new(screen, self.args.quiet, &self.header, &BTreeMap::new());
         if let Some(console) = view.console() {
             self.host.add_console(console)?;
@@ -188,7 +194,7 @@ impl Watch {
         let mut next = None;
         notify(&[NotifyState::Ready]);
         let result = loop {
-            let mut sinks: Vec<&mut dyn Sink> = vec![&mut view, &mut state];
+            let mut sinks: Vec<&mut dyn Sink> = vec![&mut view, &mut state, &mut totals];
             sinks.extend(self.journal.as_mut().map(|journal| journal as &mut dyn Sink));
             let result = engine::run(&mut self.host, &mut self.engine, &mut sinks);
             match &mut self.reload {
@@ -204,7 +210,7 @@ impl Watch {
             notify(&[NotifyState::Stopping]);
         }
         let stopped_by = self.host.stopped_by();
-        match (self.finish(result), next) {
+        match (self.finish(result, &totals), next) {
             // The watch continues without the journal that could not be written.
             (Err(CommandError::Reported), Some(next)) => {
                 Ok(WatchEnd { next: Some(next), stopped_by })
@@ -213,13 +219,22 @@ impl Watch {
         }
     }
 
-    fn finish(mut self, result: anyhow::Result<engine::RunSummary>) -> CommandResult {
+    fn finish(
+        mut self,
+        result: anyhow::Result<engine::RunSummary>,
+        totals: &WatchTotals,
+    ) -> CommandResult {
         let stopped_by = self.host.stopped_by();
         let (own_cpu, own_max_resident) = recorded_run::own_use();
         let end = recorded_run::end(result.as_ref().err(), stopped_by, self.host.now());
         let end = RunEnd { own_cpu, own_max_resident, ..end };
         print_unusual_signal(self.host.unusual_stop_signal());
-        print_remaining(self.host.remaining());
+        let now = self.host.now();
+        let remaining = self.host.remaining();
+        print_remaining(remaining);
+        if !self.args.quiet {
+            note(totals.line(now, self.args.act, remaining.is_none()));
+        }
         drop(self.host); // Drop restores all settings before the command ends.
         let has_journal = self.journal.as_mut().is_none_or(|journal| journal.finish(&end));
         // A stop signal is the normal end of a watch.

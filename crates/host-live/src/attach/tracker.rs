@@ -217,9 +217,9 @@ impl Tracker {
     fn sample(&mut self, session: &mut Session, pid: u32) {
         let stat = match self.inspector.proc.stat(pid) {
             Ok(stat) if !stat.has_exited() => stat,
-            Ok(_) => return self.handle_exit(session, pid),
+            Ok(_) => return self.handle_sampled_exit(session, pid),
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
-                return self.handle_exit(session, pid);
+                return self.handle_sampled_exit(session, pid);
             }
             Err(_) => return self.table.schedule_retry(pid, self.now),
         };
@@ -345,6 +345,13 @@ impl Tracker {
             self.detach(session, job, DetachCause::Excluded);
         }
         self.table.set_state(pid, state, self.now);
+    }
+
+    /// Handles an exit that happened after the last events were handled. The next events may contain forks of this
+    /// process before its exit.
+    fn handle_sampled_exit(&mut self, session: &mut Session, pid: u32) {
+        self.discover(session, self.now);
+        self.handle_exit(session, pid);
     }
 
     pub(super) fn handle_exit(&mut self, session: &mut Session, pid: u32) {

@@ -134,6 +134,18 @@ fn the_loads_contain_the_cpu_time_of_all_descendants_once() {
     }
 }
 
+#[test]
+fn the_loads_of_a_simulated_run_contain_the_cpu_time_of_jobs_that_end_between_two_samples() {
+    let dir = Dir::new();
+    for policy in ["linux", "dfs", "divided"] {
+        let args = ["run", "wl1", "--host", "sim", "--machine", "xeon-2s", "-q"];
+        dir.success(&[&args[..], &["-p", policy, "--out", policy]].concat());
+        let report = dir.read(&format!("{policy}/report.json"));
+        let (loads, jobs) = cpu_seconds(&serde_json::from_str(&report).expect("JSON"));
+        assert!((loads - jobs).abs() <= 1e-6 * jobs, "{policy}: loads {loads} s, jobs {jobs} s");
+    }
+}
+
 /// Joins folded lines.
 fn on_one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")

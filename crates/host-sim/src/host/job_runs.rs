@@ -55,6 +55,7 @@ impl SimHost {
         status: ExitStatus,
         (stopped_by_host, oom_killed): (bool, bool),
     ) {
+        self.final_sample(idx);
         let SimJobState::Running(running) =
             std::mem::replace(&mut self.slots[idx].state, SimJobState::Over)
         else {

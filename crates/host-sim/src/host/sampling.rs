@@ -10,7 +10,7 @@ use sched::{
 
 use super::{SimHost, SimJobState};
 use crate::faults::FaultKind;
-use crate::fluid::{Task, TaskCounts, TaskState};
+use crate::fluid::{Task, TaskCounts};
 
 /// Available data sources of a simulated machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,6 +111,13 @@ impl SimHost {
         self.sample_nodes(sample);
     }
 
+    /// Samples a running job before its end, so that the values since its last sample count.
+    pub(super) fn final_sample(&mut self, idx: usize) {
+        let mut sample = std::mem::take(&mut self.pending);
+        self.sample_job(idx, &mut sample);
+        self.pending = sample;
+    }
+
     fn sample_job(&mut self, idx: usize, sample: &mut Sample) {
         let job = self.slots[idx].job.id;
         let SimJobState::Running(running) = &self.slots[idx].state else { return };
@@ -119,9 +126,6 @@ impl SimHost {
         for task in self.fluid.tasks_of(idx) {
             let id = id_of(task);
             first.get_or_insert(id);
-            if task.state == TaskState::Ended && !self.last_reported.tasks.contains_key(&id) {
-                continue;
-            }
             let reported = self.last_reported.tasks.entry(id).or_default();
             let (cpu_time, wait) = (task.cpu_ns as u64, task.wait_ns as u64);
             if reported.cpu_time == cpu_time && reported.wait == wait && 0 < cpu_time {

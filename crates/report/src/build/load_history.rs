@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 
 use base::Nanos;
 use engine::{LoadBasis, LoadSample};
+use sched::SignalTier;
 
 use crate::domain_names::Epoch;
 
@@ -194,7 +195,8 @@ impl LoadSeriesSums {
 
 /// Returns the sums of a domain in a sample. `span` is the time since the last sample.
 fn domain_sums(sample: &LoadSample, idx: usize, span: Nanos) -> LoadSums {
-    let ops = sample.loads.loads.get(idx).copied().filter(|_| sample.loads.readable);
+    let is_known = sample.loads.readable && sample.loads.tier != SignalTier::None;
+    let ops = sample.loads.loads.get(idx).copied().filter(|_| is_known);
     let cpu = sample.cpu_time.get(idx).copied();
     LoadSums {
         ops: ops.unwrap_or(0),
@@ -225,7 +227,7 @@ impl LoadSums {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sched::{DomainLoads, SignalTier};
+    use sched::DomainLoads;
     use topology::Level;
 
     fn sample(numbers: &[u32], loads: &[u64], readable: bool) -> LoadSample {
@@ -275,10 +277,15 @@ mod tests {
     }
 
     #[test]
-    fn the_load_of_an_unreadable_interval_is_absent() {
+    fn the_load_of_an_unreadable_interval_and_of_an_unknown_tier_is_absent() {
         let mut history = LoadHistory::default();
         add(&mut history, 250, &sample(&[0], &[77], false));
-        assert_eq!(rows(&history.list[0])[0][0].ops_per_s(), None);
+        let mut unknown = sample(&[0], &[0], true);
+        unknown.loads.tier = SignalTier::None;
+        add(&mut history, 500, &unknown);
+        for series in &history.list {
+            assert_eq!(rows(series)[0][0].ops_per_s(), None);
+        }
     }
 
     #[test]

@@ -57,9 +57,12 @@ pub(super) fn loads(report: &Report) -> String {
         return card_with_header("loads", &heading, "", "", &empty(none));
     }
     let legends: String = report.loads.iter().map(legend).collect();
+    let points = report.loads.iter().flat_map(|series| &series.points);
+    let is_known = points.flat_map(|point| &point.ops_per_s).any(Option::is_some);
+    let choice = if is_known { "seg" } else { "seg hidden" };
     let header = format!(
         "<span class=\"count\" id=\"load-unit\"></span><div class=\"right\">{}\
-         <div class=\"seg\" id=\"load-what\" role=\"group\" aria-label=\"Value\">\
+         <div class=\"{choice}\" id=\"load-what\" role=\"group\" aria-label=\"Value\">\
          <button type=\"button\" value=\"ops\" aria-pressed=\"true\">Memory</button>\
          <button type=\"button\" value=\"cpus\" aria-pressed=\"false\">CPUs busy</button></div></div>",
         series_select(&report.loads)

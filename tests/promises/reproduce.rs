@@ -19,7 +19,7 @@ fn schema_errors(document: &Value) -> Vec<String> {
 }
 
 const EXPERIMENT: [&str; 6] = ["dfs", "--only", "fig-5.1", "--seeds", "2", "--quiet"];
-const DRAWN: [&str; 6] = ["divided", "--only", "fig-1,fig-6", "--draws", "4", "--quiet"];
+const DRAWN: [&str; 6] = ["divided", "--only", "fig-1,fig-6", "--draws", "20", "--quiet"];
 
 #[test]
 fn the_output_does_not_depend_on_the_number_of_parallel_runs() {
@@ -38,7 +38,7 @@ fn the_json_has_the_command_that_prints_it_again() {
     let text = reproduce(&[&DRAWN[..], &["--seeds", "3,5", "--json"]].concat());
     let report: Value = serde_json::from_str(&text).expect("JSON");
     assert_eq!(schema_errors(&report), [""; 0]);
-    let command = "evenkeel reproduce divided --only fig-1,fig-6 --seeds 3,5 --draws 4";
+    let command = "evenkeel reproduce divided --only fig-1,fig-6 --seeds 3,5 --draws 20";
     assert_eq!((&report["command"], &report["format"]), (&command.into(), &2.into()));
     assert_eq!(report["machines"], serde_json::json!(["xeon-2x4"]));
     let words: Vec<&str> = command.split(' ').skip(2).chain(["--quiet", "--json"]).collect();
@@ -95,7 +95,7 @@ fn the_page_has_every_claim_and_loads_no_other_file() {
     let page = std::fs::read_to_string(file).expect("it was written");
     assert!(page.contains("fig-1") && page.contains("class=\"heat small\""));
     assert!(page.contains("does not reproduce") && page.contains("not judged"));
-    let command = "evenkeel reproduce divided --only fig-1,fig-6 --seeds 20 --draws 4";
+    let command = "evenkeel reproduce divided --only fig-1,fig-6 --seeds 20 --draws 20";
     let version = format!("evenkeel {}", env!("CARGO_PKG_VERSION"));
     assert!([command, &version, "xeon-2x4"].iter().all(|words| page.contains(words)));
     let loads = ["<link", "src=", "@import", "url(", "https://"];

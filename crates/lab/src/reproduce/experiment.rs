@@ -10,7 +10,7 @@ use super::definition::{
     Bindings, ClaimFile, ExperimentFile, StudyFile, TableFile, combinations, filled, merged, names,
 };
 use super::evaluate::{Evaluator, reading};
-use super::finding::drawn;
+use super::finding::{drawn, seeds_note};
 use super::measure_values::summary;
 use super::{Code, Finding, FindingTable, ReproduceError, RunPool, contention, dfs, divided};
 
@@ -193,6 +193,7 @@ impl Experiment {
         finding.extend(evaluator.evaluate(|evaluator| self.plain_part(evaluator))?);
         finding.extend(self.drawn_part(pool)?);
         finding.notes.extend(evaluator.failures()?);
+        finding.notes.extend(seeds_note(pool.seeds().len()));
         Ok(finding)
     }
 

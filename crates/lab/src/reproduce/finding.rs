@@ -6,6 +6,8 @@ use report::study::{
     StudyVerdict,
 };
 
+use crate::stats::pairs_needed;
+
 /// Both readings of a policy whose published rules contain errors: as printed, and as corrected.
 pub(super) const BOTH_READINGS: [RuleReading; 2] = [RuleReading::Paper, RuleReading::Corrected];
 
@@ -133,11 +135,26 @@ pub(super) fn with_values(
     StudyClaim { values: values.into_iter().collect(), ..claim }
 }
 
+/// Smallest number of draws with a verdict: with fewer draws 95 % of them are all of them.
+const N_DRAWS_MIN: usize = 20;
+
+/// Returns the note about verdicts from few seeds: a comparison of so few pairs has no verdict either.
+pub(super) fn seeds_note(n_seeds: usize) -> Option<String> {
+    let needed = pairs_needed(1);
+    (n_seeds < needed).then(|| {
+        let seeds = base::counted_noun(n_seeds, "seed");
+        format!(
+            "Verdicts that depend on random numbers are preliminary: {seeds}, {needed} are needed."
+        )
+    })
+}
+
 /// Returns the verdict of a claim over draws: it reproduces if it is true in at least 95 % of the draws, and does not
-/// reproduce if it is true in at most 5 %. The limits are evenkeel's choice, made before the first run.
+/// reproduce if it is true in at most 5 %. Fewer than [`N_DRAWS_MIN`] draws have no verdict. The limits are evenkeel's
+/// choice, made before the first run.
 pub(super) fn verdict_of_draws(n_true: usize, n_draws: usize) -> StudyVerdict {
     match n_draws {
-        0 => StudyVerdict::NotJudged,
+        0..N_DRAWS_MIN => StudyVerdict::NotJudged,
         _ if n_draws * 95 <= n_true * 100 => StudyVerdict::Reproduces,
         _ if n_true * 100 <= n_draws * 5 => StudyVerdict::DoesNotReproduce,
         _ => StudyVerdict::DependsOnTheProfile,

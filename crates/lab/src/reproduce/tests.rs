@@ -120,7 +120,8 @@ fn a_verdict_of_draws_needs_95_percent_or_5_percent() {
     let verdicts = [200, 190, 189, 100, 11, 10, 0].map(|n| verdict_of_draws(n, 200));
     let (yes, depends, no) = (Reproduces, DependsOnTheProfile, DoesNotReproduce);
     assert_eq!(verdicts, [yes, yes, depends, depends, depends, no, no]);
-    assert_eq!(verdict_of_draws(0, 0), NotJudged);
+    assert_eq!([0, 1, 19].map(|n| verdict_of_draws(n, n)), [NotJudged; 3]);
+    assert_eq!(verdict_of_draws(20, 20), Reproduces);
 }
 
 #[test]

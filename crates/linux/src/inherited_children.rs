@@ -21,6 +21,11 @@ impl InheritedChildren {
         InheritedChildren(InheritedChildren::default().new_descendants().into_iter().collect())
     }
 
+    /// Returns whether this process had no child.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Returns the descendants of this process that were not inherited, parents first.
     pub fn new_descendants(&self) -> Vec<ProcessKey> {
         let mut found: Vec<ProcessKey> = Vec::new();

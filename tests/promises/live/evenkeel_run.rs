@@ -174,6 +174,29 @@ fn a_process_without_group_and_environment_is_assigned_to_the_job_if_there_is_on
     assert_eq!(*n_remaining, 1, "{}", report["jobs"][0]);
 }
 
+/// A shell starts a background process and executes evenkeel, as the start script of a container does. The background
+/// process leaves an orphan while the run is active.
+#[test]
+fn processes_that_are_children_of_evenkeel_before_its_first_job_are_neither_bound_nor_ended() {
+    let Some((all, ..)) = two_cpus() else { return };
+    let service = "echo $$ > child; while [ ! -e out/jobs ]; do sleep 0.05; done\n\
+                   (setsid sh -c 'echo $$ > orphan; exec sleep 600' &); exec sleep 600\n";
+    let job = "[[job]]\nname = \"a\"\nshell = \"while [ ! -s orphan ]; do sleep 0.05; done; sleep 0.7\"\n";
+    for copies in [1, 2] {
+        let text = format!("{job}copies = {copies}\n");
+        let shell = "sh service > /dev/null 2>&1 & exec \"$@\"";
+        let args = ["--quiet", "--policy", "spread"];
+        let dir = Dir::with(&[("service", service)]);
+        let mut run = EvenkeelRun::by_shell(shell, dir, &text, &args);
+        run.expect_status(0);
+        for name in ["child", "orphan"] {
+            let pid = run.dir.read(name).trim().parse().expect("a PID");
+            assert_eq!(mask(pid).as_ref(), Some(&all), "{name}: it runs on its CPUs");
+            signal(pid, Signal::KILL);
+        }
+    }
+}
+
 #[test]
 fn cpu_time_of_an_orphan_counts_for_its_job() {
     // The job itself uses almost no CPU time; the orphan counts to a hundred thousand.

@@ -32,6 +32,7 @@ mod timer_queue;
 use base::{JobId, Nanos};
 use engine::{Approved, Host};
 use linux::child_exit::SigchldGuard;
+use linux::inherited_children::InheritedChildren;
 use linux::tasks::{CounterMode, SampleTime};
 use linux::undo::{self, Log, RestoreControl, Restored};
 use linux::{affinity, system};
@@ -106,6 +107,10 @@ impl LaunchHost {
         machine: &Machine,
         options: LaunchOptions,
     ) -> Result<Self, LiveError> {
+        // Processes that a shell started before it executed evenkeel, and as PID 1 all orphans of the PID namespace, are
+        // children without being of a job.
+        let has_other_children =
+            !InheritedChildren::now().is_empty() || rustix::process::getpid().is_init();
         let limit = system::raise_descriptors(DESCRIPTORS_MAX);
         let wakeups = Wakeups::new(options.takes_signals, false)?;
         let context = LaunchContext::new(&workload, &options, &limit);
@@ -133,6 +138,7 @@ impl LaunchHost {
         let undo = open_undo(&context.run, &options, &wakeups);
         let session = Session::open(config, wakeups, undo);
         let mut host = LaunchHost::with_session(session, context, supervisor, machine, options);
+        host.run.remaining.has_other_children = has_other_children;
         host.take_jobs(workload);
         host.become_subreaper();
         Ok(host)

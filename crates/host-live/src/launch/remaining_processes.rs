@@ -6,7 +6,8 @@
 //!   orphan ─► known, in the process group of a job, or with the id of the run in its environment ─► that job
 //!          ─► in execve(2) ─► read again after 1 ms
 //!          ─► otherwise (`env -i setsid …`) ─► the only job that was ever started, or *unassigned*:
-//!             not sampled, and terminated when the last job has finished
+//!             not sampled, and terminated when the last job has finished. If evenkeel had children before its first
+//!             job, or is PID 1, the process may be of another program and is not changed
 //! ```
 //!
 //! Orphans are reparented to evenkeel, which is their subreaper. While a job runs, its orphans belong to the job. After
@@ -65,8 +66,11 @@ pub(super) struct RemainingProcesses {
     grace: Nanos,
     /// Whether remaining processes are killed without a grace period.
     pub skips_grace_period: bool,
-    /// Whether all children of this process are jobs or orphans of jobs.
+    /// Whether no other code of this process waits for children.
     is_sole_parent: bool,
+    /// Whether this process may have children that are neither jobs nor orphans of jobs. An orphan that cannot be
+    /// assigned is then neither bound nor terminated.
+    pub has_other_children: bool,
 }
 
 /// The parts of a run that change when a remaining process changes.
@@ -88,6 +92,7 @@ impl RemainingProcesses {
             grace,
             skips_grace_period: false,
             is_sole_parent,
+            has_other_children: !is_sole_parent,
         }
     }
 
@@ -287,7 +292,7 @@ impl RemainingProcesses {
             // The process may be a child of the program that uses this library.
             _ if !self.is_sole_parent => {}
             _ if stat.state == 'Z' => self.reap(parts, None, pid),
-            _ if is_unassigned => {}
+            _ if is_unassigned || self.has_other_children => {}
             _ => {
                 self.unassigned.insert(pid, stat.start_time_ticks);
             }
@@ -297,7 +302,7 @@ impl RemainingProcesses {
     fn owner(&self, parts: &RunParts<'_>, pid: u32, stat: &ProcStat) -> OrphanOwner {
         let is_first = |job, group| parts.jobs.by_pid.get(&group) == Some(&job);
         match parts.session.tasks.orphan_owner(pid, stat, is_first) {
-            OrphanOwner::Unknown if self.is_sole_parent => {
+            OrphanOwner::Unknown if !self.has_other_children => {
                 parts.jobs.only_started().map_or(OrphanOwner::Unknown, OrphanOwner::Job)
             }
             owner => owner,

@@ -78,9 +78,9 @@ pub fn two_cpus() -> Option<(CpuSet, CpuSet, CpuSet)> {
     Some((all, first, last))
 }
 
-/// Returns whether a process exists and is not a zombie.
+/// Returns whether a process exists and has not exited.
 pub fn is_running(pid: u32) -> bool {
-    linux::procfs::stat(Path::new("/"), pid).is_ok_and(|stat| stat.state != 'Z')
+    linux::procfs::stat(Path::new("/"), pid).is_ok_and(|stat| !stat.has_exited())
 }
 
 pub fn start_time_ticks(pid: u32) -> u64 {

@@ -49,9 +49,10 @@ pub struct ProcStat {
 }
 
 impl ProcStat {
-    /// Returns whether the task has exited: a zombie or dead.
+    /// Returns whether the process has exited: a zombie or dead, without other threads. A main thread that has exited
+    /// stays a zombie until all threads have exited.
     pub fn has_exited(&self) -> bool {
-        matches!(self.state, 'Z' | 'X' | 'x')
+        matches!(self.state, 'Z' | 'X' | 'x') && self.n_threads < 2
     }
 
     /// Returns whether a scheduling policy is real-time: FIFO, RR or DEADLINE.

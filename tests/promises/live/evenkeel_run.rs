@@ -197,6 +197,57 @@ fn processes_that_are_children_of_evenkeel_before_its_first_job_are_neither_boun
     }
 }
 
+/// A program whose main thread exits while another thread uses CPU time. `None` without a perl with threads.
+fn without_main_thread() -> Option<String> {
+    let number = match std::env::consts::ARCH {
+        "x86_64" => 60,
+        _ => 93, // The number of exit(2) on other architectures of evenkeel.
+    };
+    let script = format!("$t = threads->create(sub {{ 1 while 1 }}); syscall({number}, 0)");
+    let perl = std::process::Command::new("perl").args(["-Mthreads", "-e", "1"]).output();
+    if !perl.is_ok_and(|output| output.status.success()) {
+        println!("not run: needs perl with threads");
+        return None;
+    }
+    Some(format!("perl -Mthreads -e '{script}'"))
+}
+
+#[test]
+fn a_process_whose_main_thread_has_exited_is_restored_after_a_kill_and_ended_with_its_job() {
+    let (Some((all, ..)), Some(program)) = (two_cpus(), without_main_thread()) else { return };
+    let has_exited = |pid: u32| {
+        let stat = linux::procfs::stat("/".as_ref(), pid);
+        stat.is_ok_and(|stat| stat.state == 'Z')
+    };
+    let thread_of = |pid: u32| {
+        let threads = linux::procfs::threads("/".as_ref(), pid).expect("it is running");
+        *threads.iter().find(|tid| **tid != pid).expect("another thread")
+    };
+    let text = format!(
+        "[[job]]\nname = \"a\"\nshell = \"\"\"echo $$; exec {program}\"\"\"\n\
+         [[job]]\nname = \"b\"\nshell = \"sleep 600\"\n"
+    );
+    let mut killed = run(&text, &["--policy", "spread", "--quiet"]);
+    let pid = killed.printed("a", 1)[0];
+    until("the exit of the main thread", || has_exited(pid));
+    until("the placement", || mask(thread_of(pid)).is_some_and(|mask| mask != all));
+    killed.end_by(Signal::KILL);
+    let output = killed.dir.command_with_state(&["restore"]).output().expect("it runs");
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(mask(thread_of(pid)).as_ref(), Some(&all), "{output:?}");
+    signal(pid, Signal::KILL);
+
+    let text = format!(
+        "[[job]]\nname = \"a\"\nshell = \"\"\"sh -c 'echo $$; exec \"$@\"' sh {program} & sleep 3\"\"\"\n\
+         [[job]]\nname = \"b\"\nshell = \"sleep 3\"\n"
+    );
+    let mut ended = run(&text, &["--policy", "spread", "--quiet"]);
+    let pid = ended.printed("a", 1)[0];
+    until("the exit of the main thread", || has_exited(pid));
+    ended.expect_status(0);
+    wait_until_exited(&[pid]);
+}
+
 #[test]
 fn cpu_time_of_an_orphan_counts_for_its_job() {
     // The job itself uses almost no CPU time; the orphan counts to a hundred thousand.

@@ -286,12 +286,12 @@ impl RemainingProcesses {
             self.in_exec.remove(&pid);
         }
         match owner {
-            OrphanOwner::Job(job) if stat.state == 'Z' => self.reap(parts, Some(job), pid),
+            OrphanOwner::Job(job) if stat.has_exited() => self.reap(parts, Some(job), pid),
             OrphanOwner::Job(job) => self.adopt(parts, job, pid, stat),
             OrphanOwner::InExec if self.is_read_again(pid, stat.start_time_ticks) => {}
             // The process may be a child of the program that uses this library.
             _ if !self.is_sole_parent => {}
-            _ if stat.state == 'Z' => self.reap(parts, None, pid),
+            _ if stat.has_exited() => self.reap(parts, None, pid),
             _ if is_unassigned || self.has_other_children => {}
             _ => {
                 self.unassigned.insert(pid, stat.start_time_ticks);

@@ -10,7 +10,9 @@ use std::io::Write;
 
 use base::counted_noun;
 use linux::stop_signals::StopSignals;
-use linux::undo::{self, FileReport, RestoreControl, RestoreProgress, RestoreVerdict, Restored};
+use linux::undo::{
+    self, Entry, FileReport, RestoreControl, RestoreProgress, RestoreVerdict, Restored,
+};
 
 use crate::command_result::{CommandError, CommandResult};
 use crate::print::Priority;
@@ -71,6 +73,13 @@ pub(crate) fn print_remaining(remaining: Option<&Restored>) {
         crate::print::warning(base::printable(&line));
     }
     crate::print::warning("some settings could not be restored; run evenkeel restore");
+}
+
+/// Prints the processes of a watch that may have their mask from the watch or from another program.
+pub(crate) fn print_with_unknown_parent(entries: &[Entry]) {
+    for line in text::of_entries(entries) {
+        crate::print::warning(base::printable(&line));
+    }
 }
 
 /// Prints the settings of killed runs that were restored at the start. With `quiet` only incomplete restores are

@@ -13,7 +13,7 @@ use program::MemoryPolicy;
 use rustix::process::Pid;
 use sched::{Action, JobEvent, Plan, Snapshot, UnmanagedCause};
 use tests::cgroup::TestCgroup;
-use tests::process::TIMEOUT;
+use tests::process::{TIMEOUT, until};
 
 use super::{
     BURN, Dir, ExclusionReason, INTERVAL, Process, Signal, WatchRun, machine, mask,
@@ -261,6 +261,36 @@ fn with_process_events_the_affinity_of_a_child_whose_parent_exits_is_restored() 
     for pid in group.members().into_iter().filter(|&pid| pid != group.0.pid()) {
         assert_eq!(mask(pid), all);
     }
+}
+
+/// Without process events, a child whose parent exits before the next sample is not known as a descendant. It may have
+/// its mask from another program, so it is named and not changed.
+#[test]
+fn without_process_events_a_child_whose_parent_exits_is_restored_or_named() {
+    let Some((all, last)) = two_cpus() else { return };
+    let dir = Dir::new();
+    let script = format!(
+        "while [ ! -e {} ]; do :; done; (sleep 600 & echo $! > {}); {BURN}",
+        dir.arg("go"),
+        dir.arg("child")
+    );
+    let group = ProcessGroup::shell(&script);
+    let mut run = watch(&[&group.0], |options| options.use_events = false);
+    run.until("the placement", |_| group.0.mask() == last);
+    dir.write("go", "");
+    until("the child", || dir.text("child").ends_with('\n'));
+    let child: u32 = dir.text("child").trim().parse().expect("a PID");
+    until("the exit of its parent", || {
+        linux::procfs::stat("/".as_ref(), child).is_ok_and(|stat| stat.parent != group.0.pid())
+    });
+    run.end();
+    let named: Vec<u32> =
+        run.host.with_unknown_parent().iter().map(|entry| entry.process).collect();
+    match mask(child) == all {
+        true => assert_eq!(named, [0; 0]),
+        false => assert_eq!((mask(child), named), (last, vec![child])),
+    }
+    assert_eq!(mask(group.0.pid()), all);
 }
 
 /// A child inherits the mask that its parent has at the fork: the assigned mask, even if the parent is released before

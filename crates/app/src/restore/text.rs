@@ -88,7 +88,7 @@ fn sentence(group: &ProcessGroup<'_>, dry_run: bool) -> String {
             format!("{prefix} unchanged, already has the original CPUs {mask}")
         }
         RestoreAction::UnknownParent { mask, original } => format!(
-            "{prefix} unchanged, its parent has exited and it has CPUs {mask} as the job had; if it belongs to the job, run taskset -apc {original} {process}"
+            "{prefix} unchanged, it has CPUs {mask} as the job had, and its parent has not or has exited; if it belongs to the job, run taskset -apc {original} {process}"
         ),
         RestoreAction::Failed(cause) => format!("{prefix} unchanged, {cause}"),
     }
@@ -156,6 +156,11 @@ fn note(file: &FileReport) -> Option<&'static str> {
     }
 }
 
+/// Returns a line for each group of processes with the same result.
+pub(super) fn of_entries(entries: &[Entry]) -> Vec<String> {
+    grouped(entries).iter().map(|group| sentence(group, false)).collect()
+}
+
 /// Returns a line for each setting that could not be restored.
 pub(super) fn remaining(remaining: &Restored) -> Vec<String> {
     let is_failed = |entry: &&Entry| matches!(entry.action, RestoreAction::Failed(_));
@@ -165,8 +170,7 @@ pub(super) fn remaining(remaining: &Restored) -> Vec<String> {
     let is_failed_group =
         |group: &&KernelGroupEntry| matches!(group.action, KernelGroupRestoreAction::Failed(_));
     let unfinished = remaining.files.iter().filter_map(|file| file.unfinished);
-    let mut lines: Vec<String> =
-        grouped(&failed).iter().map(|group| sentence(group, false)).collect();
+    let mut lines = of_entries(&failed);
     lines.extend(groups.filter(is_failed_group).map(|group| group_sentence(group, false)));
     lines.extend(unfinished.map(unfinished_sentence));
     lines.extend(remaining.problems.iter().cloned());

@@ -35,7 +35,10 @@ use crate::journal_file::JournalFile;
 use crate::output::{cannot_write, check_absent, create_journal_file};
 use crate::print::{line, note};
 use crate::recorded_run;
-use crate::restore::{print_progress, print_remaining, print_restored, print_unusual_signal};
+use crate::restore::{
+    print_progress, print_remaining, print_restored, print_unusual_signal,
+    print_with_unknown_parent,
+};
 use crate::run::{CountersArg, MemoryArgs};
 use crate::tier_override::{SignalArgs, check_readable};
 use crate::view::{Screen, View, ViewArgs};
@@ -232,8 +235,11 @@ impl Watch {
         let now = self.host.now();
         let remaining = self.host.remaining();
         print_remaining(remaining);
+        let unknown = self.host.with_unknown_parent();
+        print_with_unknown_parent(unknown);
         if !self.args.quiet {
-            note(totals.line(now, self.args.act, remaining.is_none()));
+            let is_restored = remaining.is_none() && unknown.is_empty();
+            note(totals.line(now, self.args.act, is_restored));
         }
         drop(self.host); // Drop restores all settings before the command ends.
         let has_journal = self.journal.as_mut().is_none_or(|journal| journal.finish(&end));

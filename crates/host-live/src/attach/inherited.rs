@@ -12,15 +12,17 @@
 //! new child inherits the assigned mask. On a busy machine a fork can take longer than an interval.
 //!
 //! A process that started before the first placement of its ancestor has no assigned mask. A mask that evenkeel did not
-//! assign was set by another program.
+//! assign was set by another program. A process with an assigned mask whose parent has another mask (its creator used
+//! CLONE_PARENT or has exited) may have it from either: it is named at the end of the watch, and not changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::sync::Arc;
 
 use base::{CpuSet, JobId, Nanos, TaskId};
 use linux::proc_stat::ProcStat;
 use linux::procfs::may_be_running;
+use linux::undo::{Entry, RestoreAction};
 use linux::{affinity, fork_latency, procfs};
 
 use super::jobs::AttachedJobs;
@@ -56,6 +58,19 @@ pub(super) struct InheritedMasks {
     processes: BTreeMap<u32, InheritedAffinity>,
     /// Released processes, each with the time at which the search for descendants ends.
     released: Vec<(Nanos, AncestorMasks)>,
+    /// Every mask that a released process had, with the last such process.
+    assigned: BTreeMap<CpuSet, LastWithMask>,
+}
+
+/// The last released process that had a mask.
+#[derive(Clone, Debug)]
+struct LastWithMask {
+    name: String,
+    base: Arc<CpuSet>,
+    /// Time of the first placement with this mask, in clock ticks since boot.
+    since_ticks: u64,
+    /// The sessions of all processes that had the mask.
+    sessions: BTreeSet<u32>,
 }
 
 impl AncestorMasks {
@@ -176,6 +191,9 @@ impl InheritedMasks {
         job: JobId,
     ) -> bool {
         let Some(ancestor) = AncestorMasks::of_job(jobs, job) else { return false };
+        if let Some(attached) = jobs.get(job) {
+            self.remember(&ancestor, attached.session);
+        }
         let is_of_job = |(_, it): &(&u32, &InheritedAffinity)| it.job == job;
         let children = self.processes.iter().filter(is_of_job);
         let children: Vec<(u32, InheritedAffinity)> =
@@ -200,6 +218,46 @@ impl InheritedMasks {
             session.undo.keep();
         }
         any_left
+    }
+
+    fn remember(&mut self, ancestor: &AncestorMasks, session: u32) {
+        for mask in ancestor.masks.iter().filter(|mask| ancestor.is_assigned(mask)) {
+            let last = self.assigned.entry((**mask).clone()).or_insert_with(|| LastWithMask {
+                name: String::new(),
+                base: Arc::clone(&ancestor.base),
+                since_ticks: ancestor.since_ticks,
+                sessions: BTreeSet::new(),
+            });
+            last.name.clone_from(&ancestor.name);
+            last.base = Arc::clone(&ancestor.base);
+            last.since_ticks = last.since_ticks.min(ancestor.since_ticks);
+            last.sessions.insert(session);
+        }
+    }
+
+    /// Returns the processes that may have inherited the mask of a released process and are not its known descendants:
+    /// they are younger than the first placement with the mask and in the session of such a process, and their parent
+    /// has another mask.
+    pub(super) fn with_unknown_parent(&self) -> Vec<Entry> {
+        if self.assigned.is_empty() {
+            return Vec::new();
+        }
+        let all = procfs::running_processes("/".as_ref(), |_, _| ());
+        let entry = |(pid, stat): (u32, ProcStat)| {
+            let mask = affinity::get(pid).ok()?;
+            let last = self.assigned.get(&mask)?;
+            let is_in_session = last.sessions.contains(&stat.session);
+            let is_younger = last.since_ticks <= stat.start_time_ticks;
+            let has_parent_mask = affinity::get(stat.parent).is_ok_and(|parent| parent == mask);
+            (is_in_session && is_younger && !has_parent_mask).then(|| Entry {
+                job: last.name.clone(),
+                process: pid,
+                comm: stat.comm_text(),
+                n_threads: stat.n_threads,
+                action: RestoreAction::UnknownParent { mask, original: (*last.base).clone() },
+            })
+        };
+        all.into_iter().filter_map(entry).collect()
     }
 
     /// Searches and restores descendants of recently released processes.

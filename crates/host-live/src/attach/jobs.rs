@@ -17,6 +17,8 @@ const JOB_IDS_BEFORE_REUSE: u32 = 1024;
 pub(super) struct AttachedJob {
     pub affinity: AffinityState,
     pub start_time_ticks: u64,
+    /// Session of the process at its attachment.
+    pub session: u32,
     pub since: Nanos,
     /// Time of the last sample in which the process was busy.
     pub busy_at: Nanos,

@@ -38,7 +38,7 @@ use base::{JobId, Nanos};
 use engine::{Approved, Host};
 use linux::proc_dir::ProcDir;
 use linux::tasks::{KeptFile, SampleTime};
-use linux::undo::{self, Log, RestoreControl, Restored};
+use linux::undo::{self, Entry, Log, RestoreControl, Restored};
 use linux::{affinity, system};
 use program::Class;
 use sched::{
@@ -94,6 +94,7 @@ pub struct AttachHost {
     tick_hz: u64,
     /// Open pidfds of the processes with which the watch ends.
     watched: Vec<KeptFile>,
+    with_unknown_parent: Vec<Entry>,
     options: AttachOptions,
 }
 
@@ -190,6 +191,7 @@ impl AttachHost {
             turn_at: Nanos::ZERO,
             tick_hz,
             watched: Vec::new(),
+            with_unknown_parent: Vec::new(),
             options,
         }
     }
@@ -221,6 +223,12 @@ impl AttachHost {
     /// Returns the settings that could not be restored after the watch, for which the undo record is kept.
     pub fn remaining(&self) -> Option<&Restored> {
         self.session.undo.remaining()
+    }
+
+    /// Returns the processes that have a mask of this watch after its end and may have it from another program. They are
+    /// unchanged.
+    pub fn with_unknown_parent(&self) -> &[Entry] {
+        &self.with_unknown_parent
     }
 
     /// Returns why the watch stopped; `None` if it runs, or ended without a request: at its time limit, or because the
@@ -467,6 +475,7 @@ impl AttachHost {
             }
         });
         session.undo.close("/".as_ref());
+        self.with_unknown_parent = inherited.with_unknown_parent();
     }
 }
 

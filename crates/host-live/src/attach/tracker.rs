@@ -288,8 +288,15 @@ impl Tracker {
         session.report(JobEvent::Attached(Box::new(event)));
         let placed_ticks = inherited.as_ref().map(|_| start_time_ticks);
         let (since, busy_at) = (self.now, self.now);
-        let attached =
-            AttachedJob { affinity, start_time_ticks, since, busy_at, placed_ticks, pidfd };
+        let attached = AttachedJob {
+            affinity,
+            start_time_ticks,
+            session: stat.session,
+            since,
+            busy_at,
+            placed_ticks,
+            pidfd,
+        };
         self.table.set_state(pid, ProcessState::Job(job), self.now);
         if inherited.is_some() {
             self.inherited.remove(pid);

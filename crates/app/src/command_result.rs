@@ -60,8 +60,13 @@ pub fn from_result(result: CommandResult) -> ExitCode {
     }
 }
 
-/// Prints help and version to standard output (status 0), and usage errors as one line (status 2).
-pub fn from_clap(error: &clap::Error, cli: &clap::Command) -> ExitCode {
+/// Prints help and version to standard output (status 0), and usage errors as one line (status 2). `names_program` is
+/// whether a word is the name of a program.
+pub fn from_clap(
+    error: &clap::Error,
+    cli: &clap::Command,
+    names_program: fn(&str) -> bool,
+) -> ExitCode {
     if !error.use_stderr() {
         return from_result(error.print().map_err(|error| print::output_error(error).into()));
     }
@@ -69,8 +74,15 @@ pub fn from_clap(error: &clap::Error, cli: &clap::Command) -> ExitCode {
         let _ = error.print();
     } else {
         let args = std::env::args_os().skip(1).map(|arg| arg.to_string_lossy().into_owned());
-        let (command, path) = subcommand(cli, args);
-        print::error(format_args!("{}; see {path} --help", usage_line(error, command)));
+        let args: Vec<String> = args.collect();
+        let (command, path) = subcommand(cli, &args);
+        let line = usage_line(error, command);
+        let hint = match command.get_name() {
+            _ if !is_program_without_dashes(error, command, &args, names_program) => "",
+            "compare" => ": write -- before the commands, each of them in quotation marks",
+            _ => ": write -- before a program and its arguments",
+        };
+        print::error(format_args!("{line}{hint}; see {path} --help"));
     }
     ExitCode::from(2)
 }
@@ -103,7 +115,7 @@ pub fn usage_line(error: &clap::Error, command: &clap::Command) -> String {
         return format!("{message}: {near}");
     }
     if error.kind() == ErrorKind::UnknownArgument && takes_program(command) {
-        return format!("{message}: write -- before a program and its arguments");
+        return message.to_owned(); // The other hints concern a value that begins with a dash.
     }
     let is_detail = |line: &&str| ["tip:", "<", "--"].iter().any(|start| line.starts_with(start));
     let details = text.lines().skip(1).map(str::trim).filter(is_detail);
@@ -114,16 +126,39 @@ pub fn usage_line(error: &clap::Error, command: &clap::Command) -> String {
     }
 }
 
+/// Returns whether an unknown argument belongs to a program without a preceding `--`: the argument is no option, or it
+/// follows the name of a program.
+fn is_program_without_dashes(
+    error: &clap::Error,
+    command: &clap::Command,
+    args: &[String],
+    names_program: fn(&str) -> bool,
+) -> bool {
+    let unknown = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(unknown)) if error.kind() == ErrorKind::UnknownArgument => {
+            unknown
+        }
+        _ => return false,
+    };
+    let has_suggestion = error.get(ContextKind::SuggestedArg).is_some();
+    if has_suggestion || !takes_program(command) || args.iter().any(|arg| arg == "--") {
+        return false;
+    }
+    let before = args.iter().take_while(|arg| !arg.starts_with(unknown)).last();
+    let is_program = |word: &&String| *word != command.get_name() && names_program(word);
+    !unknown.starts_with('-') || before.filter(is_program).is_some()
+}
+
 /// Returns whether a program and its arguments can follow `--`.
 fn takes_program(command: &clap::Command) -> bool {
     command.get_positionals().any(clap::Arg::is_last_set)
 }
 
 /// Returns the subcommand that the arguments select, and its command line.
-fn subcommand(cli: &clap::Command, args: impl Iterator<Item = String>) -> (&clap::Command, String) {
+fn subcommand<'a>(cli: &'a clap::Command, args: &[String]) -> (&'a clap::Command, String) {
     let (mut command, mut path) = (cli, cli.get_name().to_owned());
-    for arg in args.filter(|arg| arg != "help") {
-        let Some(found) = command.find_subcommand(&arg) else { break };
+    for arg in args.iter().filter(|arg| *arg != "help") {
+        let Some(found) = command.find_subcommand(arg) else { break };
         command = found;
         path = format!("{path} {arg}");
     }

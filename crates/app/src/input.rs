@@ -1,5 +1,6 @@
 //! Command inputs: files that are read completely (workloads, lists, machines), journals, and values of options.
 
+use std::ffi::OsStr;
 use std::fmt::Display;
 use std::fs::File;
 use std::io::Read;
@@ -89,18 +90,27 @@ pub fn journal_path(path: &Path) -> PathBuf {
 }
 
 /// Checks that the program of a command is neither an option nor a complete command line.
-pub fn check_program(command: &[String]) -> anyhow::Result<()> {
-    let is_line = |word: &String| word.trim().contains(' ') && !Path::new(word).exists();
-    match command.first() {
-        Some(line) if command.len() == 1 && is_line(line) => bail!(
+pub fn check_program<S: AsRef<OsStr>>(command: &[S]) -> anyhow::Result<()> {
+    let Some(program) = command.first().map(AsRef::as_ref) else { return Ok(()) };
+    let text = program.to_string_lossy();
+    if command.len() == 1 && text.trim().contains(' ') && !Path::new(program).exists() {
+        bail!(
             "{} is one word, and no program has this name: omit the quotation marks, or write sh -c before it",
-            shell::quote(line)
-        ),
-        Some(option) if option.starts_with('-') => {
-            bail!("{option} is an option and not a program: options must precede --")
-        }
-        _ => Ok(()),
+            shell::quote(program)
+        )
     }
+    if text.starts_with('-') {
+        bail!("{text} is an option and not a program: options must precede --")
+    }
+    Ok(())
+}
+
+/// Returns whether a text that names no file is a program, or a command line that begins with one.
+pub fn names_program(text: &str) -> bool {
+    let search = std::env::var_os("PATH").unwrap_or_default();
+    let words = program::split_command(text).unwrap_or_default();
+    let is_found = |program| host_live::find_program(program, Path::new(""), &search).is_ok();
+    !Path::new(text).exists() && words.first().is_some_and(|program| is_found(Path::new(program)))
 }
 
 /// Parses a duration of at most 366 days.

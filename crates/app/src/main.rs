@@ -85,7 +85,9 @@ fn main() -> ExitCode {
     let parsed = help::cli().try_get_matches();
     let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
-        Err(error) => return command_result::from_clap(&error, &help::cli()),
+        Err(error) => {
+            return command_result::from_clap(&error, &help::cli(), input::names_program);
+        }
     };
     let result = match cli.command {
         CliCommand::Machine(args) => machine::main(&args),

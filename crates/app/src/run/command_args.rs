@@ -112,23 +112,17 @@ impl WorkloadArgs {
 /// Reads a workload file.
 pub fn from_file(path: &Path) -> anyhow::Result<Workload> {
     let bytes = input::bytes_or_shipped(ShippedKind::Workload, "workload", path);
-    let bytes = bytes.map_err(|error| match is_program_name(path) {
-        true => {
-            let name = path.display();
-            anyhow!("there is no workload {name}; to run the program {name}, write -- before it")
-        }
-        false => error,
-    })?;
+    let bytes =
+        bytes.map_err(|error| match path.to_str().filter(|text| input::names_program(text)) {
+            Some(text) => {
+                let text = shell::quote(text);
+                anyhow!("there is no workload {text}; to run this command, write -- before it")
+            }
+            None => error,
+        })?;
     let is_shipped = !path.exists() && path.extension().is_none();
     let path = if is_shipped { &path.with_extension("toml") } else { path };
     Ok(program::parse_bytes(&bytes, path)?)
-}
-
-/// Returns whether the name of a missing file is the name of a program.
-fn is_program_name(path: &Path) -> bool {
-    let search: OsString = std::env::var_os("PATH").unwrap_or_default();
-    let is_name = path.components().count() == 1 && !path.exists();
-    is_name && host_live::find_program(path, Path::new(""), &search).is_ok()
 }
 
 #[cfg(test)]

@@ -175,13 +175,16 @@ pub fn check_writable(path: &Path) -> anyhow::Result<()> {
 pub fn create_numbered(below: &Path, name: &str) -> anyhow::Result<OutputDir> {
     /// Limit of the search for a free number.
     const N_DIRS_MAX: u32 = 100_000;
+    let failed = |path: &Path, error| {
+        anyhow!("{}: {error}; set another directory with --out", cannot_write(path))
+    };
     // The new directory belongs to this user, also below a directory of another user.
-    let dir = create_dir(below, ForeignDir::Accept)?;
+    let dir = OutputDir::create(below, ForeignDir::Accept).map_err(|error| failed(below, error))?;
     for n in 1..=N_DIRS_MAX {
         let name = format!("{name}-{n}");
         match dir.create_subdir(&name) {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            created => return created.with_context(|| cannot_write(&below.join(name))),
+            created => return created.map_err(|error| failed(&below.join(name), error)),
         }
     }
     let below = below.display();

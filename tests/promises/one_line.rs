@@ -1,7 +1,11 @@
 //! Commands on the command line instead of a workload file.
 
+use std::ffi::OsStr;
+use std::fs::Permissions;
 use std::io::Write;
-use std::process::{Output, Stdio};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::PermissionsExt;
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 use tests::dir::Dir;
@@ -10,7 +14,12 @@ use tests::tool;
 /// Runs evenkeel with this text as standard input, in an empty directory that it must not change.
 fn run_with_input(args: &[&str], input: &str) -> Output {
     let dir = Dir::new();
-    let mut command = dir.command(args);
+    let output = with_input(dir.command(args), input);
+    assert_eq!(dir.listing(), [""; 0], "a run of one command writes no file");
+    output
+}
+
+fn with_input(mut command: Command, input: &str) -> Output {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("it starts");
     child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("it is read");
@@ -76,12 +85,18 @@ fn an_output_directory_keeps_report_and_journal_and_not_the_output_of_the_comman
 }
 
 #[test]
-fn json_has_standard_output_for_itself() {
+fn json_takes_only_standard_output_from_the_command() {
     let dir = Dir::new();
-    let output = dir.run(&["run", "--json", "-p", "linux", "--out", "out", "--", "echo", "a"]);
+    let args = ["run", "--json", "-q", "-p", "linux", "--out", "out", "--"];
+    let command = ["sh", "-c", "cat; echo problem >&2; exit 3"];
+    let output = with_input(dir.command(&[&args[..], &command].concat()), "text\n");
+    assert_eq!(output.status.code(), Some(3));
     let report: Value = serde_json::from_slice(&output.stdout).expect("only JSON");
-    assert_eq!(report["totals"]["n_done"], 1);
-    assert_eq!(dir.read("out/jobs/echo.out"), "a\n");
+    assert_eq!(report["totals"]["n_failed"], 1);
+    assert_eq!(dir.read("out/jobs/sh.out"), "text\n");
+    let errors = tool::text(&output.stderr);
+    assert!(errors.starts_with("problem\nevenkeel: 1 of 1 job failed"), "{errors}");
+    assert!(!dir.path("out/jobs/sh.err").exists());
 }
 
 #[test]

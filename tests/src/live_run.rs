@@ -105,8 +105,8 @@ impl LiveRun {
             program::parse(text, &dir.path("test.toml")).unwrap_or_else(|error| panic!("{error}"));
         let mut options = LaunchOptions {
             interval: Some(Nanos::from_millis(20)),
-            standard_streams: StandardStreams::Directory(
-                files::OutputDir::create(dir.root(), files::ForeignDir::Reject).expect("own"),
+            standard_streams: StandardStreams::in_dir(
+                &files::OutputDir::create(dir.root(), files::ForeignDir::Reject).expect("own"),
             ),
             takes_signals: false,
             is_sole_parent: false,

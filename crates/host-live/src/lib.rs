@@ -21,8 +21,8 @@ pub use attach::{
 };
 pub use errors::LiveError;
 pub use launch::{
-    LaunchHost, LaunchOptions, PreflightError, SUPERVISOR_ARGUMENT, StandardStreams, check_cgroups,
-    check_runnable, find_program, preflight, supervise,
+    LaunchHost, LaunchOptions, PreflightError, ProgramError, SUPERVISOR_ARGUMENT, StandardInput,
+    StandardStreams, check_cgroups, find_program, find_runnable, preflight, supervise,
 };
 pub use linux::tasks::CounterMode;
 pub use process_signals::{SignalResult, send as send_signal};

@@ -217,6 +217,7 @@ impl LiveSeries<'_> {
             counters: host_live::CounterMode::Auto,
             cgroups: CgroupMode::Auto,
             passes_streams: false,
+            json: false,
         };
         let run::RunResult { report, result: ended, .. } =
             run::run_live(&options, checked, Some(&dir), Some(&mut listener))?;

@@ -18,10 +18,10 @@ pub struct WorkloadArgs {
     /// synthetic
     #[arg(value_name = "WORKLOAD", conflicts_with_all = ["command", "job"])]
     workload: Option<PathBuf>,
-    /// Run this command without a workload file. It uses the standard streams of evenkeel, and evenkeel exits with its
-    /// exit status
+    /// Run this command without a workload file. It uses the standard streams of evenkeel (with --json not standard
+    /// output), and evenkeel exits with its exit status
     #[arg(last = true, value_name = "CMD")]
-    command: Vec<String>,
+    pub command: Vec<OsString>,
     /// Run this command as a job; may be repeated. The text is split into words at spaces outside quotation marks; no
     /// shell interprets it
     #[arg(long, value_name = "CMD", value_parser = CommandText::parse, help_heading = JOBS)]

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use anyhow::Context;
 use base::{Bytes, Nanos};
 use engine::{Engine, Sink};
-use host_live::{CounterMode, LaunchHost, LaunchOptions, StandardStreams};
+use host_live::{CounterMode, LaunchHost, LaunchOptions, StandardInput, StandardStreams};
 use journal::{Header, JournalLimits, PolicyUsed, RunEnd, RunStatus};
 use linux::cgroup::CgroupMode;
 use linux::foreground::ForegroundTerminal;
@@ -94,6 +94,8 @@ pub(crate) struct RunOptions<'a> {
     pub cgroups: CgroupMode,
     /// Whether jobs use the standard streams of evenkeel. There is then no progress output between the lines of the jobs.
     pub passes_streams: bool,
+    /// Whether standard output of evenkeel has the report as JSON, and no output of a job.
+    pub json: bool,
 }
 
 impl<'a> From<&'a Args> for RunOptions<'a> {
@@ -113,6 +115,7 @@ impl<'a> From<&'a Args> for RunOptions<'a> {
             counters: args.counters.into(),
             cgroups: args.cgroups.into(),
             passes_streams: args.passes_streams(),
+            json: args.json,
         }
     }
 }
@@ -156,7 +159,7 @@ impl LiveRun {
         let screen = args.view.open_screen(is_quiet);
         let terminal = if args.passes_streams { ForegroundTerminal::open() } else { None };
         if terminal.is_some() {
-            options.standard_streams = StandardStreams::Inherited { is_foreground: true };
+            options.standard_streams.input = StandardInput::Foreground;
         }
         let mut host = LaunchHost::new(workload, &header.machine, options)?;
         if let Some(terminal) = terminal {
@@ -243,9 +246,12 @@ fn header(
 }
 
 fn options(args: &RunOptions<'_>, policy: &dyn Policy, dir: Option<&RunDir>) -> LaunchOptions {
-    let standard_streams = match dir.filter(|_| !args.passes_streams) {
-        Some(dir) => StandardStreams::Directory(dir.jobs.clone()),
-        None => StandardStreams::Inherited { is_foreground: false },
+    let standard_streams = match dir.map(|dir| &dir.jobs) {
+        Some(jobs) if !args.passes_streams => StandardStreams::in_dir(jobs),
+        jobs => StandardStreams {
+            output_dir: jobs.filter(|_| args.json).cloned(),
+            ..StandardStreams::inherited()
+        },
     };
     LaunchOptions {
         interval: policy.interval(),

@@ -94,7 +94,7 @@ pub struct Args {
     /// Print neither progress nor the final table; errors are still printed
     #[arg(long, short, help_heading = OUTPUT)]
     quiet: bool,
-    /// Print the report as JSON instead of the table
+    /// Print the report as JSON instead of the table. The standard output of a single command goes to the directory
     #[arg(long, help_heading = OUTPUT)]
     json: bool,
     /// Limit the size of a journal part; parts beyond the last sixteen are deleted [default: 64M, with --host sim 4M]
@@ -103,9 +103,9 @@ pub struct Args {
 }
 
 impl Args {
-    /// Returns whether the only job uses the standard streams of evenkeel. JSON needs standard output for itself.
+    /// Returns whether the only job uses the standard streams of evenkeel, except standard output with --json.
     fn passes_streams(&self) -> bool {
-        self.host == HostArg::Live && self.workload.is_one_command() && !self.json
+        self.host == HostArg::Live && self.workload.is_one_command()
     }
 
     /// Returns the first option on the command line that applies to live runs only.
@@ -186,7 +186,7 @@ pub fn main(args: &Args) -> CommandResult {
         )));
     }
     let checked = LiveInput::new(args)?;
-    let needs_dir = args.out.is_some() || !args.passes_streams();
+    let needs_dir = args.out.is_some() || args.json || !args.passes_streams();
     let make = || RunDir::make(args.out.as_deref(), &checked.workload.name, args.foreign);
     let dir = needs_dir.then(make).transpose().or_usage_error()?;
     let run = run_live(&RunOptions::from(args), checked, dir.as_ref(), None)?;

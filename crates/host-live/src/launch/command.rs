@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
 use base::CpuSet;
+use files::OutputDir;
 use linux::fault;
 use linux::mempolicy::Prepared;
 use linux::privileges::{self, GainedPrivileges};
@@ -22,7 +23,7 @@ use rustix::stdio::{stderr, stdin, stdout};
 use rustix::termios::isatty;
 
 use super::programs::{absolute, check_kind, file_name, find_program};
-use super::{LaunchOptions, StandardStreams};
+use super::{LaunchOptions, StandardInput, StandardStreams};
 use crate::errors::kernel_message;
 
 /// Nice value of evenkeel if the kernel permits it and the nice value of the jobs is 0 or more. Below 0, evenkeel has
@@ -122,7 +123,8 @@ impl LaunchContext {
             env: self.environment(job)?,
             dir: c_string(dir)?,
             files: self.files(job, appends)?,
-            is_foreground: job.input.is_none() && self.standard_streams.is_foreground(),
+            is_foreground: job.input.is_none()
+                && self.standard_streams.input == StandardInput::Foreground,
             cpus: binding.cpus,
             memory: binding.memory.as_ref().map(Prepared::new),
             group: binding.cgroup,
@@ -140,7 +142,7 @@ impl LaunchContext {
         match &job.command {
             Command::Program { program, .. } => {
                 let own = job.env.get("PATH").map(OsStr::new);
-                find_program(program, &self.dir, own.unwrap_or(&self.search_path))
+                Ok(find_program(program, &self.dir, own.unwrap_or(&self.search_path))?)
             }
             Command::Shell(_) => Ok("/bin/sh".into()),
             Command::Load(_) => Ok(self.tool.clone()),
@@ -182,39 +184,43 @@ impl LaunchContext {
     }
 
     fn files(&self, job: &Job, appends: bool) -> Result<[OwnedFd; 3], String> {
-        let input = match &job.input {
-            Some(file) => open_input(&self.dir.join(file))?,
-            None if self.standard_streams.is_foreground() => duplicate(stdin())?,
-            None if self.standard_streams.is_inherited() && !isatty(stdin()) => duplicate(stdin())?,
-            None => open_input("/dev/null".as_ref())?,
+        let StandardStreams { input, output_dir, errors_dir } = &self.standard_streams;
+        let input = match (&job.input, input) {
+            (Some(file), _) => open_input(&self.dir.join(file))?,
+            (None, StandardInput::Foreground) => duplicate(stdin())?,
+            (None, StandardInput::Inherited) if !isatty(stdin()) => duplicate(stdin())?,
+            (None, _) => open_input("/dev/null".as_ref())?,
         };
-        let output = self.output(job, ("out", stdout()), job.output.as_deref(), appends)?;
-        let errors = self.output(job, ("err", stderr()), None, appends)?;
+        let output = match &job.output {
+            Some(path) => {
+                let path = self.dir.join(path);
+                let open = || files::open_job_output(&path, appends);
+                job_file(opened(&path, open)?, &path)?
+            }
+            None => dir_output(job, (output_dir, "out"), stdout(), appends)?,
+        };
+        let errors = dir_output(job, (errors_dir, "err"), stderr(), appends)?;
         Ok([input, output, errors])
     }
+}
 
-    fn output(
-        &self,
-        job: &Job,
-        (kind, own): (&str, BorrowedFd<'_>),
-        requested: Option<&Path>,
-        appends: bool,
-    ) -> Result<OwnedFd, String> {
-        let (path, opened) = match (requested, &self.standard_streams) {
-            (Some(path), _) => {
-                let path = self.dir.join(path);
-                let opened = fault::retry("openat", || files::open_job_output(&path, appends));
-                (path, opened)
-            }
-            (None, StandardStreams::Directory(dir)) => {
-                let name = format!("{}.{kind}", file_name(&job.name));
-                let open = || if appends { dir.append(&name) } else { dir.recreate(&name) };
-                (dir.path().join(&name), fault::retry("openat", open))
-            }
-            (None, StandardStreams::Inherited { .. }) => return duplicate(own),
-        };
-        job_file(opened.map_err(|error| at(&path, &error))?, &path)
-    }
+/// Opens the file of an output in a directory; without a directory duplicates the output of evenkeel.
+fn dir_output(
+    job: &Job,
+    (dir, kind): (&Option<OutputDir>, &str),
+    own: BorrowedFd<'_>,
+    appends: bool,
+) -> Result<OwnedFd, String> {
+    let Some(dir) = dir else { return duplicate(own) };
+    let name = format!("{}.{kind}", file_name(&job.name));
+    let path = dir.path().join(&name);
+    let open = || if appends { dir.append(&name) } else { dir.recreate(&name) };
+    job_file(opened(&path, open)?, &path)
+}
+
+/// Opens an output. An interrupted call is repeated.
+fn opened(path: &Path, open: impl FnMut() -> io::Result<File>) -> Result<File, String> {
+    fault::retry("openat", open).map_err(|error| at(path, &error))
 }
 
 /// Duplicates a standard stream of evenkeel for a job.

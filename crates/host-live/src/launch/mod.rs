@@ -44,9 +44,9 @@ use sched::{
 use topology::Machine;
 
 pub use memory_cgroups::check_cgroups;
-pub use options::{LaunchOptions, StandardStreams};
-pub use preflight::{PreflightError, check_runnable, preflight};
-pub use programs::find_program;
+pub use options::{LaunchOptions, StandardInput, StandardStreams};
+pub use preflight::{PreflightError, find_runnable, preflight};
+pub use programs::{ProgramError, find_program};
 pub use supervisor::{SUPERVISOR_ARGUMENT, supervise};
 
 use crate::LiveError;

@@ -50,26 +50,39 @@ pub struct LaunchOptions {
     pub memory: MemoryOptions,
 }
 
-/// Standard input, output and error of jobs that name no file.
+/// Standard streams of jobs that name no file.
 #[derive(Clone, Debug)]
-pub enum StandardStreams {
-    /// Input is `/dev/null`. Output goes to `NAME.out` and `NAME.err` in this directory.
-    Directory(OutputDir),
-    /// The files of evenkeel.
-    Inherited {
-        /// Whether the only job uses a terminal as input, in the foreground ([`linux::foreground`]). If not, input is
-        /// `/dev/null` in place of a terminal: the kernel stops a job that reads the terminal in the background.
-        is_foreground: bool,
-    },
+pub struct StandardStreams {
+    /// Standard input.
+    pub input: StandardInput,
+    /// Directory of standard output (`NAME.out`); `None`: standard output of evenkeel.
+    pub output_dir: Option<OutputDir>,
+    /// Directory of standard error (`NAME.err`); `None`: standard error of evenkeel.
+    pub errors_dir: Option<OutputDir>,
+}
+
+/// Standard input of jobs that name no file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StandardInput {
+    /// `/dev/null`.
+    Null,
+    /// Standard input of evenkeel, and `/dev/null` in place of a terminal: the kernel stops a job that reads the terminal
+    /// in the background.
+    Inherited,
+    /// Standard input of evenkeel, which may be a terminal: the only job is in the foreground ([`linux::foreground`]).
+    Foreground,
 }
 
 impl StandardStreams {
-    pub(super) fn is_foreground(&self) -> bool {
-        matches!(self, StandardStreams::Inherited { is_foreground: true })
+    /// Input is `/dev/null`. Output goes to files in this directory.
+    pub fn in_dir(dir: &OutputDir) -> Self {
+        let dir = Some(dir.clone());
+        StandardStreams { input: StandardInput::Null, output_dir: dir.clone(), errors_dir: dir }
     }
 
-    pub(super) fn is_inherited(&self) -> bool {
-        matches!(self, StandardStreams::Inherited { .. })
+    /// The standard streams of evenkeel.
+    pub fn inherited() -> Self {
+        StandardStreams { input: StandardInput::Inherited, output_dir: None, errors_dir: None }
     }
 }
 
@@ -81,7 +94,7 @@ impl Default for LaunchOptions {
             grace: Nanos::from_secs(5),
             fail_fast: false,
             kill_on_exit: false,
-            standard_streams: StandardStreams::Inherited { is_foreground: false },
+            standard_streams: StandardStreams::inherited(),
             time_limit: None,
             tool: None,
             takes_signals: true,

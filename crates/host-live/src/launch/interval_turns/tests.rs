@@ -31,8 +31,8 @@ fn turns_of(shell: &str, every: u64, enough: usize) -> Option<Vec<(Nanos, Vec<Ca
     let machine = linux::topology::read("/".as_ref()).expect("this machine");
     let options = LaunchOptions {
         interval: Idle.interval(),
-        standard_streams: StandardStreams::Directory(
-            files::OutputDir::create(dir.path(), files::ForeignDir::Reject).expect("a directory"),
+        standard_streams: StandardStreams::in_dir(
+            &files::OutputDir::create(dir.path(), files::ForeignDir::Reject).expect("a directory"),
         ),
         takes_signals: false,
         is_sole_parent: false,

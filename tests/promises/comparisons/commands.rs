@@ -73,6 +73,26 @@ fn a_comparison_is_exported_as_csv_and_markdown() {
 }
 
 #[test]
+fn standard_output_of_commands_is_discarded_unless_it_is_requested() {
+    let dir = Comparisons::new();
+    let files = |args: &str| {
+        compare(
+            &dir,
+            &format!("-q --runs 1 --out {args}"),
+            &["sh -c 'echo a; echo b >&2'", "true"],
+        );
+        let out = args.split_whitespace().next().expect("a directory");
+        let is_first = |path: &std::path::PathBuf| path.display().to_string().contains("echo-a");
+        let runs = std::fs::read_dir(dir.path(out).join("runs")).expect("runs").flatten();
+        let first = runs.map(|run| run.path()).find(is_first).expect("a run");
+        let text = |name: &str| std::fs::read_to_string(first.join("jobs").join(name)).ok();
+        (text("command.out"), text("command.err"))
+    };
+    assert_eq!(files("without"), (None, Some("b\n".into())));
+    assert_eq!(files("with --keep-output"), (Some("a\n".into()), Some("b\n".into())));
+}
+
+#[test]
 fn failed_commands_are_in_the_answer_and_in_their_cells() {
     let dir = Comparisons::new();
     let words = ["compare", "--runs", "2", "--time-limit", "500ms", "--out", "out", "--"];

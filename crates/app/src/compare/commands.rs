@@ -11,13 +11,15 @@ use crate::run::CommandText;
 /// Name of the workload of several commands, and of the job of each of them.
 pub(super) const NAME: &str = "command";
 
-/// Returns a workload of one job for each command.
-pub(super) fn workloads(
-    commands: &[CommandText],
-) -> impl Iterator<Item = anyhow::Result<Workload>> {
+/// Returns a workload of one job for each command. Standard output is discarded, because the time to write it to a file
+/// would count, except with --keep-output.
+pub(super) fn workloads(args: &Args) -> impl Iterator<Item = anyhow::Result<Workload>> {
+    let commands = &args.commands;
     commands.iter().filter_map(CommandText::operator_note).for_each(crate::print::note);
+    let job = Job::new(JobId(0), "", Command::Shell(String::new()));
+    let output = (!args.keep_output).then(|| "/dev/null".into());
+    let defaults = Job { output, ..job };
     commands.iter().zip(1..).map(move |(command, number)| {
-        let defaults = Job::new(JobId(0), "", Command::Shell(String::new()));
         let workload = program::from_commands(vec![command.words.clone()], &defaults, None);
         let mut workload = workload.with_context(|| format!("command {:?}", command.text))?;
         workload.jobs[0].origin.line = number;

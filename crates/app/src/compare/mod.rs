@@ -99,6 +99,9 @@ pub struct Args {
     /// Run every job alone first, to report slowdowns (with --host live)
     #[arg(long, help_heading = MEASUREMENT)]
     solo: bool,
+    /// Write the standard output of the commands to files below the directory, which takes time (default: discard it)
+    #[arg(long, requires = "commands", help_heading = OUTPUT)]
+    keep_output: bool,
     /// Also write a row for every job of every run to this CSV file
     #[arg(long, visible_alias = "export-csv", value_name = "FILE", help_heading = OUTPUT)]
     csv: Option<PathBuf>,
@@ -138,7 +141,11 @@ impl Args {
 
     /// Returns the first option on the command line that applies to live runs only.
     fn live_only_option(&self) -> Option<&'static str> {
-        let options = [("--solo", self.solo), ("--warmup", self.warmup.is_some())];
+        let options = [
+            ("--solo", self.solo),
+            ("--warmup", self.warmup.is_some()),
+            ("--keep-output", self.keep_output),
+        ];
         let is_several = [("a comparison of several commands", 1 < self.commands.len())];
         options.into_iter().chain(is_several).find(|(_, is_given)| *is_given).map(|(name, _)| name)
     }
@@ -254,7 +261,7 @@ fn workloads(args: &Args) -> anyhow::Result<Vec<Workload>> {
         );
     }
     let files = args.workloads.iter().map(|path| workload_from_file(path));
-    files.chain(commands::workloads(&args.commands)).collect()
+    files.chain(commands::workloads(args)).collect()
 }
 
 /// Opens the directory, and reads its finished runs of this comparison.

@@ -23,9 +23,7 @@ fn with_input(mut command: Command, input: &str) -> Output {
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("it starts");
     child.stdin.take().expect("a pipe").write_all(input.as_bytes()).expect("it is read");
-    let output = child.wait_with_output().expect("it ends");
-    assert_eq!(dir.listing(), [""; 0], "a run of one command writes no file");
-    output
+    child.wait_with_output().expect("it ends")
 }
 
 #[test]
@@ -60,6 +58,53 @@ fn the_exit_status_is_that_of_the_command_as_in_a_shell() {
         let output = run_with_input(&["run", "-q", "-p", "linux", "--", "sh", "-c", script], "");
         assert_eq!(output.status.code(), Some(status), "{script}");
     }
+}
+
+/// The commands that start one program.
+const STARTERS: [&[&str]; 3] = [&["run"], &["watch"], &["record", "--output", "stream"]];
+
+#[test]
+fn a_program_that_cannot_be_started_has_one_line_and_status_126_or_127() {
+    let dir = Dir::new();
+    for (name, text) in [("empty", ""), ("script", "#!/no/interpreter\n"), ("data", "#!/bin/sh\n")]
+    {
+        dir.write(name, text);
+        let mode = if name == "data" { 0o644 } else { 0o755 };
+        std::fs::set_permissions(dir.path(name), Permissions::from_mode(mode)).expect("own file");
+    }
+    let interpreter = "its interpreter, program /no/interpreter: No such file or directory\n";
+    for (program, status, end) in [
+        ("no-such-program", 127, "program no-such-program is not in PATH\n"),
+        ("./no-such-program", 127, "No such file or directory\n"),
+        ("./empty", 126, "empty is an empty file\n"),
+        ("./script", 126, interpreter),
+        ("./data", 126, "data may not be executed by this user\n"),
+    ] {
+        for starter in STARTERS {
+            let output = dir.run(&[starter, &["--", program]].concat());
+            let errors = tool::text(&output.stderr);
+            assert_eq!(output.status.code(), Some(status), "{starter:?} {program}: {errors}");
+            assert!(errors.ends_with(end) && errors.lines().count() == 1, "{starter:?}: {errors}");
+        }
+    }
+    assert_eq!(dir.listing(), ["data", "empty", "script"]);
+}
+
+#[test]
+fn arguments_with_any_bytes_are_passed_on_or_rejected_with_a_remedy() {
+    let dir = Dir::new();
+    let word = OsStr::from_bytes(b"caf\xe9");
+    let script = ["--", "sh", "-c", "printf %s \"$1\" > word", "sh"];
+    for starter in &STARTERS[1..] {
+        let output = dir.command_with_state(&[starter, &script[..]].concat()).arg(word).output();
+        let output = output.expect("it starts");
+        assert!(output.status.success(), "{starter:?}: {}", tool::text(&output.stderr));
+        assert_eq!(std::fs::read(dir.path("word")).expect("written"), word.as_bytes());
+    }
+    let line = tool::rejection(dir.command(&[&["run"], &script[..]].concat()).arg(word));
+    assert!(line.contains("\"$(printf 'caf\\351')\" is not UTF-8 text"), "{line}");
+    let line = tool::rejection(dir.command(&["compare", "--", "true"]).arg(word));
+    assert!(line.contains("\"$(printf 'caf\\351')\" is not UTF-8 text"), "{line}");
 }
 
 #[test]

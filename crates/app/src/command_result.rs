@@ -1,5 +1,5 @@
 //! Result of a command and its exit status: 0 success, 1 the work failed, 2 usage error. An error is one line. A command
-//! that runs one program exits with the status of the program.
+//! that runs one program exits with the status of the program, and with 126 or 127 if the program cannot be started.
 
 use std::process::ExitCode;
 
@@ -19,6 +19,8 @@ pub enum CommandError {
     Reported,
     /// The only program of the command has this exit status.
     Exited(u8),
+    /// The only program of the command cannot be started. Exit status as of env(1): 127 if it does not exist, else 126.
+    NotStarted { is_found: bool, error: anyhow::Error },
 }
 
 pub type CommandResult = Result<(), CommandError>;
@@ -56,6 +58,10 @@ pub fn from_result(result: CommandResult) -> ExitCode {
         Err(CommandError::Usage(error)) => {
             print::error(format_args!("{error:#}"));
             ExitCode::from(2)
+        }
+        Err(CommandError::NotStarted { is_found, error }) => {
+            print::error(format_args!("{error:#}"));
+            ExitCode::from(if is_found { 126 } else { 127 })
         }
     }
 }

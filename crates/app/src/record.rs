@@ -5,6 +5,7 @@
 
 mod recorded_program;
 
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
@@ -40,7 +41,7 @@ pub struct Args {
     output: PathBuf,
     /// Start and record this program
     #[arg(last = true, value_name = "CMD")]
-    command: Vec<String>,
+    command: Vec<OsString>,
 }
 
 /// Records until the time limit or until all processes have exited.
@@ -82,7 +83,7 @@ fn start(args: &Args) -> Result<Option<RecordedProgram>, CommandError> {
     if args.command.is_empty() {
         return Ok(None);
     }
-    Ok(Some(RecordedProgram::start(&args.command).or_usage_error()?))
+    Ok(Some(RecordedProgram::start(&args.command)?))
 }
 
 /// Default duration for processes that evenkeel did not start.

@@ -1,7 +1,7 @@
 //! Resolves the command line of `evenkeel profile` to an executable.
 
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{anyhow, bail};
 use profiler::measure::MeasuredProgram;
@@ -16,8 +16,8 @@ pub(super) fn program(
     let Some((argv0, args)) = command.split_first().filter(|(argv0, _)| !argv0.is_empty()) else {
         bail!("no program given; write evenkeel profile -- PROGRAM ARGUMENT…")
     };
-    let path = find_in_path(argv0.as_ref(), &std::env::current_dir()?)?;
-    host_live::check_runnable(&path).map_err(|error| anyhow!(error))?;
+    let search = std::env::var_os("PATH").unwrap_or_default();
+    let path = host_live::find_runnable(argv0.as_ref(), &std::env::current_dir()?, &search)?;
     if let Some(input) = input {
         std::fs::File::open(input)
             .map_err(|error| anyhow!("cannot read the input {}: {error}", input.display()))?;
@@ -39,14 +39,11 @@ pub(super) fn program(
 }
 
 pub(super) fn valgrind() -> anyhow::Result<Valgrind> {
-    find_in_path("valgrind".as_ref(), "/".as_ref()).map(Valgrind::new).map_err(|_| {
+    let search = std::env::var_os("PATH").unwrap_or_default();
+    let found = host_live::find_program("valgrind".as_ref(), "/".as_ref(), &search);
+    found.map(Valgrind::new).map_err(|_| {
         anyhow!("the cache model needs valgrind, which is not in PATH; run apt install valgrind")
     })
-}
-
-fn find_in_path(program: &Path, dir: &Path) -> anyhow::Result<PathBuf> {
-    let search = std::env::var_os("PATH").unwrap_or_default();
-    host_live::find_program(program, dir, &search).map_err(|error| anyhow!(error))
 }
 
 /// Returns whether `path` is the executable of evenkeel.

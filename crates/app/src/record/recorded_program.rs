@@ -10,6 +10,7 @@
 //! the program's process group. A process that a service manager starts for the program is not a descendant and
 //! continues to run.
 
+use std::ffi::OsString;
 use std::time::{Duration, Instant};
 
 use linux::child_exit::{SigchldGuard, try_reap};
@@ -18,6 +19,7 @@ use rustix::process::Signal;
 
 use linux::inherited_children::{InheritedChildren, ProcessKey};
 
+use crate::command_result::CommandError;
 use crate::program_start;
 
 /// Time between SIGTERM and SIGKILL.
@@ -39,7 +41,7 @@ pub(super) struct RecordedProgram {
 
 impl RecordedProgram {
     /// Starts the program.
-    pub(super) fn start(command: &[String]) -> anyhow::Result<Self> {
+    pub(super) fn start(command: &[OsString]) -> Result<Self, CommandError> {
         let inherited = InheritedChildren::now();
         let statuses = SigchldGuard::keep();
         // Without this, orphaned children are reparented to init and not killed.

@@ -95,7 +95,7 @@ impl WorkloadArgs {
         input::check_program(&self.command)?;
         self.job.iter().filter_map(CommandText::operator_note).for_each(crate::print::note);
         let jobs = self.job.iter().map(|job| job.words.clone());
-        let last = (!self.command.is_empty()).then(|| self.command.clone());
+        let last = (!self.command.is_empty()).then(|| text(&self.command)).transpose()?;
         let commands: Vec<Vec<String>> = jobs.chain(last).collect();
         if commands.is_empty() {
             return Err(anyhow!(
@@ -107,6 +107,20 @@ impl WorkloadArgs {
         let defaults = Job { class: self.class, threads: self.threads.unwrap_or(1), ..job };
         Ok(program::from_commands(commands, &defaults, self.copies)?)
     }
+}
+
+/// Returns the words of a command as text, which a journal and a report contain.
+fn text(command: &[OsString]) -> anyhow::Result<Vec<String>> {
+    let text = |word: &OsString| {
+        word.clone().into_string().map_err(|word| {
+            anyhow!(
+                "the argument {} is not UTF-8 text, and a report contains only text: use a pattern in sh -c, or \
+                 evenkeel watch -- CMD, which accepts all bytes",
+                shell::quote(word)
+            )
+        })
+    };
+    command.iter().map(text).collect()
 }
 
 /// Reads a workload file.

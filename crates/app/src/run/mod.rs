@@ -19,7 +19,7 @@ use anyhow::Context;
 use base::{Bytes, Nanos, shell};
 use linux::cgroup::{CgroupMode, HierarchyVersion};
 use program::Workload;
-use report::Report;
+use report::{JobStateName, Report};
 use topology::Machine;
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
@@ -29,7 +29,7 @@ pub(crate) use crate::output::{ForeignArg, RunDir};
 use crate::report::write_files;
 use crate::tier_override::SignalArgs;
 use crate::view::ViewArgs;
-use crate::{input, profiles};
+use crate::{input, profiles, program_start};
 pub(crate) use live::{RunOptions, RunResult, run as run_live};
 
 use command_args::WorkloadArgs;
@@ -216,11 +216,14 @@ fn publish(args: &Args, run: RunResult, dir: Option<&RunDir>) -> CommandResult {
 }
 
 /// Returns the exit status of the only job of a finished run, as a shell returns it: 128 and the number of the signal
-/// for a job that a signal ended.
+/// for a job that a signal ended, 126 for a program that could not be started.
 fn exit_status(report: &Report) -> Option<u8> {
     let is_finished = report.run.status == Some(report::RunStatusName::Finished);
     let job = report.jobs.first().filter(|_| is_finished)?;
-    let status = job.exit_status.or_else(|| job.signal.map(|signal| 128 + signal))?;
+    let status = match job.state {
+        JobStateName::NotStarted => 126,
+        _ => job.exit_status.or_else(|| job.signal.map(|signal| 128 + signal))?,
+    };
     u8::try_from(status).ok()
 }
 
@@ -246,6 +249,9 @@ pub(crate) struct LiveInput {
 impl LiveInput {
     fn new(args: &Args) -> Result<Self, CommandError> {
         let mut workload = args.workload.workload()?;
+        if args.passes_streams() {
+            program_start::find(&args.workload.command)?;
+        }
         let notes = profiles::attach(&mut workload, &args.profiles).or_usage_error()?;
         check_loads(&workload).or_usage_error()?;
         if lab::oracle::is_named(&args.policy) {

@@ -15,6 +15,7 @@ mod state;
 mod totals;
 
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
@@ -53,7 +54,7 @@ use totals::WatchTotals;
 pub struct Args {
     /// Start this program, manage it and its descendants, and end with it and its exit status
     #[arg(last = true, value_name = "CMD", conflicts_with_all = ["pid", "user", "all_users", "command", "comm", "cgroup", "unit", "all", "config", "check_config"])]
-    program: Vec<String>,
+    program: Vec<OsString>,
     #[command(flatten, next_help_heading = SELECTION)]
     selection: SelectionArgs,
     /// Set the memory class, 0 to 15, of programs by name (comm); the first matching pattern applies. The policy auto

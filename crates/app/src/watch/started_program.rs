@@ -4,6 +4,7 @@
 //! signal ends the watch first, which restores all settings, and is then passed on to the program as SIGTERM.
 
 use std::cell::RefCell;
+use std::ffi::OsString;
 use std::rc::Rc;
 
 use linux::child_exit::{ChildStatus, SigchldGuard, reap};
@@ -21,7 +22,7 @@ pub(super) fn watch(args: &Args) -> CommandResult {
     check(args).or_usage_error()?;
     journal_path(args).map_or(Ok(()), |path| check_absent(&path)).or_usage_error()?;
     let _statuses = SigchldGuard::keep();
-    let program = Program::start(&args.program).or_usage_error()?;
+    let program = Program::start(&args.program)?;
     let mut args = args.clone();
     args.selection.pid = vec![program.pid];
     let ended = Watch::start(&args, None).and_then(|mut watch| {
@@ -49,7 +50,7 @@ struct Program {
 }
 
 impl Program {
-    fn start(command: &[String]) -> anyhow::Result<Self> {
+    fn start(command: &[OsString]) -> Result<Self, CommandError> {
         let terminal = ForegroundTerminal::open();
         let pid = program_start::start(command, terminal.is_some())?;
         // The program is not reaped before `wait`, so that its stat file exists.

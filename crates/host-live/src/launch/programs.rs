@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fs::Metadata;
+use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
@@ -10,8 +11,32 @@ use rustix::fs::{Access, AtFlags, CWD, accessat};
 
 use crate::errors::kernel_message;
 
+/// A program that cannot be started. The text contains the problem and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ProgramError {
+    /// There is no such file.
+    #[error("{0}")]
+    NotFound(String),
+    /// The file cannot be executed.
+    #[error("{0}")]
+    NotExecutable(String),
+}
+
+impl From<ProgramError> for String {
+    fn from(error: ProgramError) -> Self {
+        error.to_string()
+    }
+}
+
 /// Finds a program as a shell does: a name without a slash in `PATH`, and any other path relative to `dir`.
-pub fn find_program(program: &Path, dir: &Path, search_path: &OsStr) -> Result<PathBuf, String> {
+///
+/// # Errors
+/// There is no such program, or it may not be executed.
+pub fn find_program(
+    program: &Path,
+    dir: &Path,
+    search_path: &OsStr,
+) -> Result<PathBuf, ProgramError> {
     if program.as_os_str().as_bytes().contains(&b'/') {
         let path = dir.join(program);
         return check_program(&path).map(|()| path);
@@ -25,21 +50,27 @@ pub fn find_program(program: &Path, dir: &Path, search_path: &OsStr) -> Result<P
             Err(_) => {}
         }
     }
-    Err(not_executable.unwrap_or_else(|| format!("program {} is not in PATH", program.display())))
+    let is_missing = || format!("program {} is not in PATH", program.display());
+    Err(not_executable.unwrap_or_else(|| ProgramError::NotFound(is_missing())))
 }
 
 /// Checks that a file exists and may be executed.
-pub(super) fn check_program(path: &Path) -> Result<(), String> {
-    let meta = std::fs::metadata(path)
-        .map_err(|error| format!("program {}: {}", path.display(), kernel_message(&error)))?;
-    if meta.is_dir() {
-        return Err(format!("program {} is a directory", path.display()));
-    }
-    if !meta.is_file() {
-        return Err(format!("program {} is not a regular file", path.display()));
-    }
-    accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS)
-        .map_err(|_| format!("program {} may not be executed by this user", path.display()))
+pub(super) fn check_program(path: &Path) -> Result<(), ProgramError> {
+    let path_text = path.display();
+    let meta = std::fs::metadata(path).map_err(|error| {
+        let text = format!("program {path_text}: {}", kernel_message(&error));
+        match error.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory => ProgramError::NotFound(text),
+            _ => ProgramError::NotExecutable(text),
+        }
+    })?;
+    let problem = match accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS) {
+        _ if meta.is_dir() => "is a directory",
+        _ if !meta.is_file() => "is not a regular file",
+        Err(_) => "may not be executed by this user",
+        Ok(()) => return Ok(()),
+    };
+    Err(ProgramError::NotExecutable(format!("program {path_text} {problem}")))
 }
 
 /// Returns the file name of a job. Different job names have different file names: a byte that is not allowed or that
@@ -90,8 +121,10 @@ mod tests {
         };
         assert!(find("sh", "/nonexistent:/bin").is_ok_and(|found| found == Path::new("/bin/sh")));
         assert!(find("bin/env", "").is_ok_and(|found| found == Path::new("/usr/bin/env")));
-        assert!(find("no-such-program", "/bin").is_err_and(|text| text.contains("PATH")));
-        assert!(find("/etc/passwd", "").is_err_and(|text| text.contains("executed")));
-        assert!(find("/etc", "").is_err_and(|text| text.contains("directory")));
+        assert!(
+            find("no-such-program", "/bin").is_err_and(|error| error.to_string().contains("PATH"))
+        );
+        assert!(find("/etc/passwd", "").is_err_and(|error| error.to_string().contains("executed")));
+        assert!(find("/etc", "").is_err_and(|error| error.to_string().contains("directory")));
     }
 }

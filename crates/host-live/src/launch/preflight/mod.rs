@@ -5,18 +5,28 @@
 mod files;
 mod runnable;
 
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
 use base::{CpuSet, NodeSet};
 use program::{FilePosition, Job, Workload};
 use topology::Machine;
 
+use super::programs::{ProgramError, find_program};
 use files::Files;
 
-/// Checks from the first bytes of a file whether the kernel can execute the file.
+/// Finds a program as [`find_program`], and checks from the first bytes of the file whether the kernel can execute it.
 ///
 /// # Errors
-/// The problem, and what to do.
-pub fn check_runnable(path: &std::path::Path) -> Result<(), String> {
-    runnable::check(path)
+/// There is no such program, or it cannot be executed.
+pub fn find_runnable(
+    program: &Path,
+    dir: &Path,
+    search_path: &OsStr,
+) -> Result<PathBuf, ProgramError> {
+    let path = find_program(program, dir, search_path)?;
+    runnable::check(&path).map_err(ProgramError::NotExecutable)?;
+    Ok(path)
 }
 
 /// A job that cannot run on this machine, with its line in the workload.

@@ -98,6 +98,14 @@ pub fn usage_line(error: &clap::Error, command: &clap::Command) -> String {
     let text = error.render().to_string();
     let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ");
     let message = message.trim_end_matches(':');
+    if error.kind() == ErrorKind::InvalidUtf8 {
+        let mut args = std::env::args_os().skip(1);
+        let invalid = args.find(|arg| arg.to_str().is_none()).unwrap_or_default();
+        return format!(
+            "the argument {} is not UTF-8 text: write a command with other bytes into a script",
+            base::shell::quote(invalid)
+        );
+    }
     let found = |kind| match error.get(kind) {
         Some(ContextValue::String(found)) => Some(found.as_str()),
         _ => None,

@@ -108,6 +108,15 @@ fn arguments_with_any_bytes_are_passed_on_or_rejected_with_a_remedy() {
 }
 
 #[test]
+fn a_command_that_ctrl_c_ended_is_reported_with_the_name_of_the_signal() {
+    let output = run_with_input(&["run", "-p", "linux", "--", "sh", "-c", "kill -INT $$"], "");
+    assert_eq!(output.status.code(), Some(130));
+    let errors = tool::text(&output.stderr);
+    assert!(errors.contains("1 of 1 job failed (sh: ended by SIGINT) after "), "{errors}");
+    assert!(errors.contains("\nsh   ended by SIGINT "), "{errors}");
+}
+
+#[test]
 fn a_run_that_is_stopped_by_its_time_limit_has_exit_status_1_and_one_line() {
     let args = ["run", "-q", "-p", "linux", "--time-limit", "10ms", "--", "sleep", "600"];
     let output = run_with_input(&args, "");

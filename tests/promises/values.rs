@@ -162,7 +162,9 @@ fn failed_jobs_are_in_the_first_line_and_in_the_exit_status() {
     let text = tool::text(&output.stdout);
     let first = text.lines().next().expect("a line");
     assert!(
-        first.starts_with("result    2 of 3 jobs failed (bad: exit status 3; killed: signal 9)"),
+        first.starts_with(
+            "result    2 of 3 jobs failed (bad: exit status 3; killed: ended by SIGKILL)"
+        ),
         "{text}"
     );
     assert!(!text.contains("finished"), "{text}");

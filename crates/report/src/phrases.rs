@@ -6,7 +6,7 @@ use base::{Bytes, CpuSet, NodeId, NodeSet, counted_noun, shell};
 use program::{Command, MemoryPolicy};
 use sched::{
     Action, CompletedPageMigration, DetachCause, ExitStatus, JobExit, PageMigrationEnd, SignalTier,
-    StopCause, UnmanagedCause,
+    StopCause, UnmanagedCause, signal_name,
 };
 
 use crate::domain_names::cpu_phrase;
@@ -142,7 +142,7 @@ pub fn exit_phrase(exit: &JobExit) -> String {
     let status = match exit.status {
         _ if exit.oom_killed => "OOM-killed".to_owned(),
         ExitStatus::Exited(status) => format!("exited with status {status}"),
-        ExitStatus::Signaled(signal) => format!("killed by signal {signal}"),
+        ExitStatus::Signaled(signal) => format!("killed by {}", signal_name(signal)),
     };
     let wall = seconds(exit.wall.0);
     match (exit.stopped_by_host, exit.restarts) {

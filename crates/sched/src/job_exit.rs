@@ -91,6 +91,20 @@ impl ExitStatus {
     pub const UNKNOWN: ExitStatus = ExitStatus::Exited(-1);
 }
 
+/// Returns the name of a signal (`SIGINT`), or its number if it has no name of its own.
+pub fn signal_name(signal: i32) -> String {
+    /// Signals from 1 that end a program by default, on all architectures of evenkeel.
+    const NAMES: [&str; 15] = [
+        "HUP", "INT", "QUIT", "ILL", "TRAP", "ABRT", "BUS", "FPE", "KILL", "USR1", "SEGV", "USR2",
+        "PIPE", "ALRM", "TERM",
+    ];
+    let idx = usize::try_from(signal).ok().and_then(|signal| signal.checked_sub(1));
+    match idx.and_then(|idx| NAMES.get(idx)) {
+        Some(name) => format!("SIG{name}"),
+        None => format!("signal {signal}"),
+    }
+}
+
 named_enum! {
     /// Cause for which a run stopped before all jobs had ended.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -150,7 +164,7 @@ impl fmt::Display for JobEnd {
         match self {
             JobEnd::Succeeded => write!(f, "exit status 0"),
             JobEnd::Failed(status) => write!(f, "exit status {status}"),
-            JobEnd::Killed(signal) => write!(f, "signal {signal}"),
+            JobEnd::Killed(signal) => write!(f, "ended by {}", signal_name(*signal)),
             JobEnd::OomKilled => write!(f, "OOM-killed"),
             JobEnd::Lost => write!(f, "exit status unknown"),
             JobEnd::Stopped => write!(f, "stopped by evenkeel"),

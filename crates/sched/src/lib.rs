@@ -41,7 +41,7 @@ mod tiers;
 pub use counters::{
     CounterDeltas, CounterEvent, Counters, EventKind, EventSet, Measured, RawCounter,
 };
-pub use job_exit::{ExitStatus, JobEnd, JobExit, StopCause};
+pub use job_exit::{ExitStatus, JobEnd, JobExit, StopCause, signal_name};
 pub use memory::{
     ActivePageMigration, CompletedPageMigration, FailedPages, JobMemory, NodeMemory,
     PageMigrationEnd, ProcessMemory,

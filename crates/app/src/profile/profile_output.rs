@@ -120,11 +120,11 @@ impl RunNotes {
     }
 }
 
-/// Returns the text of an exit status: `exited with status 3`, `was killed by signal 11`.
+/// Returns the text of an exit status: `exited with status 3`, `was killed by SIGSEGV`.
 pub(super) fn exit_text(status: ChildStatus) -> String {
     match status {
         ChildStatus::Exited(status) => format!("exited with status {status}"),
-        ChildStatus::Killed(signal) => format!("was killed by signal {signal}"),
+        ChildStatus::Killed(signal) => format!("was killed by {}", sched::signal_name(signal)),
     }
 }
 

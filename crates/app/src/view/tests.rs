@@ -381,7 +381,7 @@ fn lines_are_complete_and_control_characters_in_names_are_replaced() {
     expect![[r#"
         0.000 s  start      hog  on core 0  because core 0 was next in round-robin order; cpu 0 had the fewest jobs there
         0.000 s  start      a job with a rather long name  on core 1  because core 0 was next in round-robin order; cpu 0 had the fewest jobs there
-        0.750 s  failed     a job with a rather long name  killed by signal 11 after 1.500 s
+        0.750 s  failed     a job with a rather long name  killed by SIGSEGV after 1.500 s
         0.750 s  failed     none  start failed: no such file: /bin/none
         0.750 s  move       hog  core 0 -> core 1  because core 1 was next in round-robin order; cpu 1 had the fewest jobs there
         1.000 s  unmanaged  hog  no longer placed: another program bound it to cpu 0

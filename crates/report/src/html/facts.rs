@@ -1,5 +1,7 @@
 //! The fields of a job that have no column, with their labels.
 
+use sched::signal_name;
+
 use crate::format::{bytes, count, duration, per_instruction, ratio, seconds};
 use crate::model::{CounterRow, JobRow, JobStateName};
 use crate::text::{approximate, narrowed};
@@ -9,7 +11,9 @@ pub(crate) fn ending(job: &JobRow) -> String {
     let when = job.ended_ns.map_or(String::new(), |at| format!(" at {} s", seconds(at)));
     match (job.state, job.exit_status, job.signal) {
         (JobStateName::Failed, Some(status), _) => format!("failed with status {status}{when}"),
-        (JobStateName::Failed, None, Some(signal)) => format!("ended by signal {signal}{when}"),
+        (JobStateName::Failed, None, Some(signal)) => {
+            format!("ended by {}{when}", signal_name(signal))
+        }
         (JobStateName::NotStarted, ..) => {
             format!("could not be started: {}", job.error.as_deref().unwrap_or("unknown reason"))
         }

@@ -6,6 +6,7 @@
 mod sections;
 
 use base::counted_noun;
+use sched::signal_name;
 
 use crate::format::{ABSENT, bytes, count, counted, duration, percent, seconds, started};
 use crate::model::{JobRow, JobStateName, LinuxRun, NoteKind, NoteRow, Report, Run, Totals};
@@ -236,11 +237,11 @@ pub(crate) fn approximate(is_estimate: bool) -> String {
     if is_estimate { "~".to_owned() } else { String::new() }
 }
 
-/// Returns the state of a job: `done`, `failed 3`, `failed sig 11`.
+/// Returns the state of a job: `done`, `failed 3`, `ended by SIGSEGV`.
 pub(crate) fn state(job: &JobRow) -> String {
     match (job.state, job.exit_status, job.signal) {
         (JobStateName::Failed, Some(status), _) => format!("failed {status}"),
-        (JobStateName::Failed, None, Some(signal)) => format!("failed sig {signal}"),
+        (JobStateName::Failed, None, Some(signal)) => format!("ended by {}", signal_name(signal)),
         (state, ..) => state.name().to_owned(),
     }
 }

@@ -2,6 +2,7 @@
 
 use base::counted_noun;
 use journal::{RunEnd, RunStatus};
+use sched::signal_name;
 
 use crate::format::{count, duration};
 use crate::model::{JobRow, JobStateName, Totals};
@@ -78,7 +79,7 @@ fn failed(jobs: &[JobRow]) -> String {
 fn failure(job: &JobRow) -> String {
     match (job.state, job.exit_status, job.signal) {
         (JobStateName::Failed, Some(status), _) => format!("exit status {status}"),
-        (JobStateName::Failed, None, Some(signal)) => format!("signal {signal}"),
+        (JobStateName::Failed, None, Some(signal)) => format!("ended by {}", signal_name(signal)),
         (state, ..) => state.name().to_owned(),
     }
 }

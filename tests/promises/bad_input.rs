@@ -178,6 +178,18 @@ fn an_output_on_a_full_disk_is_an_error_of_one_line() {
 }
 
 #[test]
+fn a_closed_standard_output_is_an_error_of_one_line() {
+    let dir = Dir::new();
+    for args in ["policies", "--help", "run -q --json -p linux -- true"] {
+        let output = dir.shell(&format!("evenkeel {args} >&-"));
+        let stderr = tool::text(&output.stderr);
+        let line = "evenkeel: the output cannot be written: Bad file descriptor (os error 9)\n";
+        assert_eq!((output.status.code(), stderr.as_str()), (Some(1), line), "{args}");
+    }
+    assert!(dir.shell("evenkeel run -q -p linux -- true >&-").status.success(), "nothing printed");
+}
+
+#[test]
 fn a_kernel_thread_cannot_be_watched() {
     let stat = linux::procfs::stat("/".as_ref(), 2);
     if !stat.is_ok_and(|stat| stat.is_kernel_thread) {

@@ -74,7 +74,8 @@ pub fn from_clap(
     names_program: fn(&str) -> bool,
 ) -> ExitCode {
     if !error.use_stderr() {
-        return from_result(error.print().map_err(|error| print::output_error(error).into()));
+        let printed = print::check_stdout().and_then(|()| error.print());
+        return from_result(printed.map_err(|error| print::output_error(error).into()));
     }
     if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand {
         let _ = error.print();

@@ -48,10 +48,32 @@ pub fn output_error(error: io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("the output cannot be written: {error}"))
 }
 
+/// Standard output. A write fails if it was closed.
+pub struct Stdout(io::StdoutLock<'static>);
+
+impl Write for Stdout {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        check_stdout()?;
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// Checks that standard output was not closed when evenkeel started.
+pub fn check_stdout() -> io::Result<()> {
+    match linux::system::is_stdout_closed() {
+        true => Err(rustix::io::Errno::BADF.into()),
+        false => Ok(()),
+    }
+}
+
 /// Locks standard output.
 #[allow(clippy::disallowed_methods, reason = "the only standard output")]
-pub fn stdout() -> Escaped<io::StdoutLock<'static>> {
-    Escaped(io::stdout().lock())
+pub fn stdout() -> Escaped<Stdout> {
+    Escaped(Stdout(io::stdout().lock()))
 }
 
 /// Locks standard error.

@@ -3,11 +3,34 @@
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use base::{CpuSet, Nanos, NodeId};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use crate::{fault, procfs};
+
+/// Whether standard output was closed when this process started.
+static IS_STDOUT_CLOSED: AtomicBool = AtomicBool::new(false);
+
+/// The C library calls the functions of this section before `main`. There the Rust runtime opens `/dev/null` in place of
+/// a closed standard stream, and every write succeeds.
+// SAFETY: the section contains pointers to functions of this type.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEFORE_MAIN: extern "C" fn() = check_stdout;
+
+extern "C" fn check_stdout() {
+    // No fault injection: the call fails for a closed descriptor only.
+    // SAFETY: the call has no pointer argument.
+    let flags = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) };
+    IS_STDOUT_CLOSED.store(flags == -1, Ordering::Relaxed);
+}
+
+/// Returns whether standard output was closed when this process started.
+pub fn is_stdout_closed() -> bool {
+    IS_STDOUT_CLOSED.load(Ordering::Relaxed)
+}
 
 /// Reads the id of the current boot.
 pub fn boot_id(root: &Path) -> io::Result<String> {

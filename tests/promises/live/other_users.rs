@@ -42,19 +42,24 @@ fn can_become_root() -> bool {
         && became.is_ok_and(|output| output.stdout == b"0\n")
 }
 
-#[test]
-fn a_running_job_of_another_user_is_not_awaited_and_not_reported_as_ended() {
+/// Starts a run by an ordinary user, whose jobs can become root by `./become`. Returns `None` if this test cannot.
+fn run_by_ordinary_user(text: &str, args: &[&str]) -> Option<EvenkeelRun> {
     if !rustix::process::geteuid().is_root() || !can_become_root() {
         println!("skipped: needs root, setpriv, and a directory that permits set-uid programs");
-        return;
+        return None;
     }
+    let args = [&["--quiet", "--grace", "200ms"], args].concat();
+    Some(EvenkeelRun::by_shell(AS_ORDINARY_USER, Dir::new(), text, &args))
+}
+
+#[test]
+fn a_running_job_of_another_user_is_not_awaited_and_not_reported_as_ended() {
     let text = r#"
         [[job]]
         name = "a"
         command = ["./become", "--reuid", "0", "--regid", "0", "--clear-groups", "sh", "-c", "echo $$; exec sleep 600"]
     "#;
-    let mut run =
-        EvenkeelRun::by_shell(AS_ORDINARY_USER, Dir::new(), text, &["--quiet", "--grace", "200ms"]);
+    let Some(mut run) = run_by_ordinary_user(text, &[]) else { return };
     let pid = run.printed("a", 1)[0];
     run.end_by(Signal::TERM);
     let survived = is_running(pid);
@@ -71,10 +76,6 @@ fn a_running_job_of_another_user_is_not_awaited_and_not_reported_as_ended() {
 #[test]
 fn a_job_that_would_gain_privileges_starts_on_all_cpus_and_is_never_placed() {
     let Some((all, first, _)) = two_cpus() else { return };
-    if !rustix::process::geteuid().is_root() || !can_become_root() {
-        println!("skipped: needs root, setpriv, and a directory that permits set-uid programs");
-        return;
-    }
     // The policy places job a at its start and again beside job b.
     let text = format!(
         r#"
@@ -89,12 +90,7 @@ fn a_job_that_would_gain_privileges_starts_on_all_cpus_and_is_never_placed() {
         shell = "while :; do :; done"
         "#
     );
-    let mut run = EvenkeelRun::by_shell(
-        AS_ORDINARY_USER,
-        Dir::new(),
-        &text,
-        &["--quiet", "--policy", "dfs", "--grace", "200ms"],
-    );
+    let Some(mut run) = run_by_ordinary_user(&text, &["--policy", "dfs"]) else { return };
     let pid = run.printed("a", 1)[0];
     run.wait_for_journal("CAP_SYS_NICE");
     let bound = mask(pid);
@@ -110,10 +106,6 @@ fn a_job_that_would_gain_privileges_starts_on_all_cpus_and_is_never_placed() {
 #[test]
 fn a_child_that_gained_privileges_keeps_its_affinity_and_the_record_and_the_remedy_is_printed() {
     let Some((all, ..)) = two_cpus() else { return };
-    if !rustix::process::geteuid().is_root() || !can_become_root() {
-        println!("skipped: needs root, setpriv, and a directory that permits set-uid programs");
-        return;
-    }
     // The shell starts on one CPU. Its child inherits this CPU, then becomes root.
     let text = r#"
         [[job]]
@@ -121,8 +113,8 @@ fn a_child_that_gained_privileges_keeps_its_affinity_and_the_record_and_the_reme
         class = 9
         shell = "./become --reuid 0 --regid 0 --clear-groups sh -c 'echo $$; exec sleep 600'; true"
     "#;
-    let args = ["--quiet", "--grace", "200ms", "--policy", "dfs[domains=core]"];
-    let mut run = EvenkeelRun::by_shell(AS_ORDINARY_USER, Dir::new(), text, &args);
+    let args = ["--policy", "dfs[domains=core]"];
+    let Some(mut run) = run_by_ordinary_user(text, &args) else { return };
     let pid = run.printed("a", 1)[0];
     let bound = mask(pid).expect("it is running");
     run.end_by(Signal::TERM);
@@ -182,10 +174,6 @@ fn an_unrelated_process_that_reuses_a_pid_is_not_killed() {
 #[test]
 fn the_record_keeps_a_privileged_child_that_a_move_could_not_bind() {
     let Some((all, ..)) = two_cpus() else { return };
-    if !rustix::process::geteuid().is_root() || !can_become_root() {
-        println!("skipped: needs root, setpriv, and a directory that permits set-uid programs");
-        return;
-    }
     // The child inherits an affinity and becomes root. The policy then migrates the job.
     let text = r#"
         [[job]]
@@ -194,8 +182,7 @@ fn the_record_keeps_a_privileged_child_that_a_move_could_not_bind() {
         shell = "./become --reuid 0 --regid 0 --clear-groups sh -c 'echo $$; exec sleep 600' & while :; do :; done"
         "#;
     let policy = "dfs[domains=core,interval=50ms,cooldown=0,only_job=move]";
-    let args = ["--quiet", "--policy", policy, "--grace", "200ms"];
-    let mut run = EvenkeelRun::by_shell(AS_ORDINARY_USER, Dir::new(), text, &args);
+    let Some(mut run) = run_by_ordinary_user(text, &["--policy", policy]) else { return };
     let pid = run.printed("a", 1)[0];
     run.wait_for_journal("\"turn\":40,");
     run.end_by(Signal::TERM);

@@ -12,6 +12,7 @@ use program::{Command, GeneratorOptions, ProgramList, Workload};
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::input;
+use crate::output::{is_stdout, write};
 
 /// Default program list.
 const BUILT_IN: &str = include_str!("../../../workloads/programs/built-in.toml");
@@ -47,7 +48,7 @@ pub struct Args {
     /// Write this format (default: TOML, or the format that the name of --out implies)
     #[arg(long, value_enum)]
     format: Option<WorkloadFormat>,
-    /// Write to this file (default: standard output)
+    /// Write to this file (default: -, standard output)
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
 }
@@ -83,7 +84,8 @@ pub fn main(args: &Args) -> CommandResult {
     let path = args.list.as_deref().unwrap_or(Path::new("built-in.toml"));
     let mut list = ProgramList::parse(&text, path).or_usage_error()?;
     if let Some(path) = &args.list {
-        rebase(&mut list, path, args.out.as_deref(), format).or_usage_error()?;
+        let out = args.out.as_deref().filter(|out| !is_stdout(out));
+        rebase(&mut list, path, out, format).or_usage_error()?;
     }
     let mut workload = program::generate(&list, &generator_options(args)?).or_usage_error()?;
     warn_about_unlimited_programs(args, &list);
@@ -95,7 +97,7 @@ pub fn main(args: &Args) -> CommandResult {
     let text = format!("{}\n{}", first_line(args), written(format, workload).or_usage_error()?);
     match &args.out {
         None => crate::print::stdout().write_all(text.as_bytes())?,
-        Some(out) => crate::output::write(out, text).or_usage_error()?,
+        Some(out) => write(out, text).or_usage_error()?,
     }
     Ok(())
 }
@@ -184,9 +186,9 @@ fn output_format(args: &Args) -> anyhow::Result<WorkloadFormat> {
     }
 }
 
-/// Returns whether the path is the name of a regular file, and not a device or a pipe.
+/// Returns whether the path is the name of a regular file, and not standard output, a device or a pipe.
 fn is_file_name(out: &Path) -> bool {
-    !out.starts_with("/dev") && !out.starts_with("/proc")
+    !is_stdout(out) && !out.starts_with("/dev") && !out.starts_with("/proc")
 }
 
 fn written(format: WorkloadFormat, workload: Workload) -> anyhow::Result<String> {
@@ -292,6 +294,7 @@ mod tests {
             ("--out a", Some(WorkloadFormat::Classic)),
             ("--out a.txt", Some(WorkloadFormat::Classic)),
             ("--out /dev/stdout", Some(WorkloadFormat::Toml)),
+            ("--out -", Some(WorkloadFormat::Toml)),
             ("--format classic", Some(WorkloadFormat::Classic)),
             ("--out a.txt --format classic", Some(WorkloadFormat::Classic)),
             ("--out a --format toml", None),

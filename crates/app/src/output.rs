@@ -4,7 +4,7 @@
 //! directory, is therefore created in one step that fails if the file or directory exists.
 
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
@@ -110,8 +110,26 @@ pub fn cannot_write(path: &Path) -> String {
     format!("cannot write {}", path.display())
 }
 
-/// Writes a file that the user names, or replaces its contents.
+/// Returns whether the user names standard output in place of a file.
+pub fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-")
+}
+
+/// Rejects `-` for a file that cannot be standard output.
+fn reject_stdout(path: &Path) -> anyhow::Result<()> {
+    match is_stdout(path) {
+        true => {
+            bail!("this file cannot be standard output: write the name of a file in place of -")
+        }
+        false => Ok(()),
+    }
+}
+
+/// Writes a text to standard output or to a file that the user names, or replaces the contents of the file.
 pub fn write(path: &Path, text: impl AsRef<[u8]>) -> anyhow::Result<()> {
+    if is_stdout(path) {
+        return Ok(crate::print::stdout().write_all(text.as_ref())?);
+    }
     files::write(path, text.as_ref()).with_context(|| cannot_write(path))
 }
 
@@ -138,6 +156,7 @@ pub fn write_report(dir: &OutputDir, name: &str, text: impl AsRef<[u8]>) -> anyh
 
 /// Creates a file that must not exist.
 pub fn create_new(path: &Path) -> Result<NewFile, CommandError> {
+    reject_stdout(path).or_usage_error()?;
     let created = match NewFile::create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(already_exists(path)),
         created => created.with_context(|| cannot_write(path)),
@@ -159,6 +178,7 @@ pub fn create_journal_file(path: &Path) -> Result<NewFile, CommandError> {
 
 /// Checks that a file does not exist. A dangling link exists.
 pub fn check_absent(path: &Path) -> anyhow::Result<()> {
+    reject_stdout(path)?;
     path.symlink_metadata().map_or(Ok(()), |_| Err(already_exists(path)))
 }
 
@@ -168,6 +188,7 @@ fn already_exists(path: &Path) -> anyhow::Error {
 
 /// Checks that a file is writable. An existing file does not change.
 pub fn check_writable(path: &Path) -> anyhow::Result<()> {
+    reject_stdout(path)?;
     files::check_writable(path).with_context(|| cannot_write(path))
 }
 

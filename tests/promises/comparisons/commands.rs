@@ -93,6 +93,17 @@ fn standard_output_of_commands_is_discarded_unless_it_is_requested() {
 }
 
 #[test]
+fn a_hyphen_in_place_of_a_file_is_standard_output() {
+    let dir = Comparisons::new();
+    for (option, start) in [("--markdown", "| command |"), ("--csv", "policy,workload,")] {
+        let output = compare(&dir, &format!("--runs 1 {option} -"), &["true", "sh -c true"]);
+        let text = tool::text(&output.stdout);
+        assert!(text.starts_with(start) && !text.contains("files:"), "{text}");
+    }
+    assert!(!dir.path("-").exists());
+}
+
+#[test]
 fn failed_commands_are_in_the_answer_and_in_their_cells() {
     let dir = Comparisons::new();
     let words = ["compare", "--runs", "2", "--time-limit", "500ms", "--out", "out", "--"];

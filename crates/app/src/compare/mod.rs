@@ -34,7 +34,7 @@ use crate::help::{MEASUREMENT, MEMORY, OUTPUT, POLICY};
 use crate::output::ForeignArg;
 use crate::run::{CommandText, HostArg, MemoryArgs, SimArgs, workload_from_file};
 use crate::tier_override::SignalArgs;
-use crate::{input, profiles};
+use crate::{input, output, profiles};
 
 /// Compare policies on workloads with the same seeds, with confidence intervals
 #[derive(Debug, clap::Args)]
@@ -102,10 +102,10 @@ pub struct Args {
     /// Write the standard output of the commands to files below the directory, which takes time (default: discard it)
     #[arg(long, requires = "commands", help_heading = OUTPUT)]
     keep_output: bool,
-    /// Also write a row for every job of every run to this CSV file
+    /// Also write a row for every job of every run to this CSV file; - is standard output, in place of the tables
     #[arg(long, visible_alias = "export-csv", value_name = "FILE", help_heading = OUTPUT)]
     csv: Option<PathBuf>,
-    /// Also write the table of the summary to this Markdown file
+    /// Also write the table of the summary to this Markdown file; - is standard output, in place of the tables
     #[arg(long, visible_alias = "export-markdown", value_name = "FILE", help_heading = OUTPUT)]
     markdown: Option<PathBuf>,
     /// Also write the same rows to this Parquet file; needs the build feature parquet
@@ -137,6 +137,17 @@ impl Args {
             false => HostArg::Live,
         };
         self.host.unwrap_or(default)
+    }
+
+    /// Returns the options that use standard output in place of the tables.
+    fn stdout_options(&self) -> Vec<&'static str> {
+        let is_stdout = |file: &Option<PathBuf>| file.as_deref().is_some_and(output::is_stdout);
+        let options = [
+            ("--json", self.json),
+            ("--csv -", is_stdout(&self.csv)),
+            ("--markdown -", is_stdout(&self.markdown)),
+        ];
+        options.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name).collect()
     }
 
     /// Returns the first option on the command line that applies to live runs only.
@@ -195,7 +206,14 @@ pub fn main(args: &Args) -> CommandResult {
     if args.parquet.is_some() {
         parquet::check().or_usage_error()?;
     }
-    for file in [&args.csv, &args.markdown, &args.parquet].into_iter().flatten() {
+    if let [first, second, ..] = *args.stdout_options() {
+        return Err(CommandError::Usage(anyhow::anyhow!(
+            "{first} and {second} both use standard output: write one of them to a file"
+        )));
+    }
+    let texts = [&args.csv, &args.markdown].into_iter().flatten();
+    let texts = texts.filter(|file| !output::is_stdout(file));
+    for file in texts.chain(&args.parquet) {
         files::check_place(file).or_usage_error()?;
     }
     let inputs = plan(args)?;
@@ -323,7 +341,7 @@ fn show(
     let mut out = crate::print::stdout();
     if args.json {
         writeln!(out, "{}", comparison.to_json().context("cannot write JSON")?)?;
-    } else if !args.quiet {
+    } else if !args.quiet && args.stdout_options().is_empty() {
         write!(out, "{}", comparison.to_text(80))?;
         if is_written {
             writeln!(out, "\nfiles:    {}", dir.path().display())?;

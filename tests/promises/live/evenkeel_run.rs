@@ -197,6 +197,17 @@ fn processes_that_are_children_of_evenkeel_before_its_first_job_are_neither_boun
     }
 }
 
+/// A process that Drop kills, also after a failed assertion.
+struct KillAtEnd(u32);
+
+impl Drop for KillAtEnd {
+    fn drop(&mut self) {
+        if let Some(pid) = rustix::process::Pid::from_raw(self.0.cast_signed()) {
+            let _ = rustix::process::kill_process(pid, Signal::KILL);
+        }
+    }
+}
+
 /// A program whose main thread exits while another thread uses CPU time. `None` without a perl with threads.
 fn without_main_thread() -> Option<String> {
     let number = match std::env::consts::ARCH {
@@ -229,13 +240,13 @@ fn a_process_whose_main_thread_has_exited_is_restored_after_a_kill_and_ended_wit
     );
     let mut killed = run(&text, &["--policy", "spread", "--quiet"]);
     let pid = killed.printed("a", 1)[0];
+    let _first = KillAtEnd(pid);
     until("the exit of the main thread", || has_exited(pid));
     until("the placement", || mask(thread_of(pid)).is_some_and(|mask| mask != all));
     killed.end_by(Signal::KILL);
     let output = killed.dir.command_with_state(&["restore"]).output().expect("it runs");
     assert!(output.status.success(), "{output:?}");
     assert_eq!(mask(thread_of(pid)).as_ref(), Some(&all), "{output:?}");
-    signal(pid, Signal::KILL);
 
     let text = format!(
         "[[job]]\nname = \"a\"\nshell = \"\"\"sh -c 'echo $$; exec \"$@\"' sh {program} & sleep 3\"\"\"\n\
@@ -243,6 +254,7 @@ fn a_process_whose_main_thread_has_exited_is_restored_after_a_kill_and_ended_wit
     );
     let mut ended = run(&text, &["--policy", "spread", "--quiet"]);
     let pid = ended.printed("a", 1)[0];
+    let _second = KillAtEnd(pid);
     until("the exit of the main thread", || has_exited(pid));
     ended.expect_status(0);
     wait_until_exited(&[pid]);

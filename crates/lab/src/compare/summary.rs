@@ -114,7 +114,10 @@ fn policies(cells: &Cells<'_>, summary: &[SummaryRow]) -> Vec<PolicyRow> {
     let corrected: BTreeMap<usize, f64> = tested.iter().copied().zip(holm(&ps)).collect();
     let row = |(column, pairs): (usize, &PairedRuns)| {
         let is_baseline = column == plan.baseline;
-        let p = corrected.get(&column).copied();
+        let is_same_as_baseline = !is_baseline && pairs.is_same_as_baseline();
+        // Equal runs are not the result of a test.
+        let p = corrected.get(&column).copied().filter(|_| !is_same_as_baseline);
+        let interval = pairs.interval().filter(|_| !is_baseline && !is_same_as_baseline);
         let own = || summary.iter().filter(|row| row.policy == plan.columns[column].text);
         let count = |word| own().filter(|row| row.verdict == Some(word)).count() as u64;
         let average = |value: fn(&SummaryRow) -> Option<f64>| mean_of(own().filter_map(value));
@@ -122,11 +125,13 @@ fn policies(cells: &Cells<'_>, summary: &[SummaryRow]) -> Vec<PolicyRow> {
             policy: plan.columns[column].text.clone(),
             is_baseline,
             n_seeds: pairs.n_seeds() as u64,
+            n_tested: pairs.n_tested() as u64,
             n_failed: own().map(|row| row.n_failed).sum(),
             is_identical: !is_baseline && pairs.is_identical(),
+            is_same_as_baseline,
             ratio_to_baseline: pairs.ratio(),
             ratio_absent_because: pairs.ratio_absent_because(),
-            ratio_ci95: pairs.interval().filter(|_| !is_baseline).map(rows::ends),
+            ratio_ci95: interval.map(rows::ends),
             p,
             verdict: p.map(|p| rows::word(pairs.verdict(p))),
             n_better: count(ComparisonVerdict::Better),

@@ -22,7 +22,8 @@ impl Comparison {
         if self.runs.iter().all(|run| run.status != RunCompletion::Finished) {
             return "No run finished, so there is no time to compare.".to_owned();
         }
-        if let Some(sentence) = self.identical(&rows).or_else(|| self.too_few_seeds()) {
+        let no_verdict = self.same_as_baseline(&rows).or_else(|| self.identical(&rows));
+        if let Some(sentence) = no_verdict.or_else(|| self.too_few_pairs()) {
             return sentence;
         }
         let Some(best) = rows.iter().find(|row| row.verdict == Some(ComparisonVerdict::Better))
@@ -33,13 +34,13 @@ impl Comparison {
                 None => "here".to_owned(),
             };
             if let [only] = rows[..] {
-                return format!("{} {}.", only.policy, only.to_text(baseline));
+                return format!("{} {}.", only.policy, self.verdict_on(only));
             }
             let noun = self.setting.compared.noun();
             return format!("No {noun} takes less time than {baseline} {answer}. {others}");
         };
         let others = self.others(&rows, Some(&best.policy));
-        format!("{} {}. {others}", best.policy, best.to_text(baseline))
+        format!("{} {}. {others}", best.policy, self.verdict_on(best))
     }
 
     /// Returns the verdict that the answer has: better if any policy is better.
@@ -69,40 +70,43 @@ impl Comparison {
 
     /// Returns the policies with each verdict, without the best policy.
     fn others(&self, rows: &[&PolicyRow], best: Option<&str>) -> String {
-        let group_of = |row: &PolicyRow| match row.verdict {
-            Some(ComparisonVerdict::Better) => "Also better",
-            Some(ComparisonVerdict::Worse) => "Worse",
-            Some(ComparisonVerdict::Inconclusive) => "No significant difference",
-            None if row.is_identical => "Identical runs, so no verdict",
-            None => "Not tested",
-        };
-        let heads = [
+        const GROUPS: [&str; 7] = [
             "Also better",
             "Worse",
             "No significant difference",
+            "Too few pairs for a verdict",
+            "Same as the baseline in every run",
             "Identical runs, so no verdict",
             "Not tested",
         ];
-        let sentence = |head: &str| {
+        let group_of = |row: &PolicyRow| match row.verdict {
+            Some(ComparisonVerdict::Better) => 0,
+            Some(ComparisonVerdict::Worse) => 1,
+            Some(ComparisonVerdict::Inconclusive) if self.has_enough_pairs(row) => 2,
+            Some(ComparisonVerdict::Inconclusive) => 3,
+            None if row.is_same_as_baseline => 4,
+            None if row.is_identical => 5,
+            None => 6,
+        };
+        let sentence = |(group, head): (usize, &str)| {
             let of_group =
-                |row: &&&PolicyRow| Some(row.policy.as_str()) != best && group_of(row) == head;
-            let names: Vec<&str> =
-                rows.iter().filter(of_group).map(|row| row.policy.as_str()).collect();
+                |row: &&&PolicyRow| Some(row.policy.as_str()) != best && group_of(row) == group;
+            let names = names(rows.iter().filter(of_group));
             (!names.is_empty()).then(|| format!("{head}: {}.", names.join(", ")))
         };
-        heads.into_iter().filter_map(sentence).collect::<Vec<_>>().join(" ")
+        GROUPS.into_iter().enumerate().filter_map(sentence).collect::<Vec<_>>().join(" ")
     }
 
     /// Returns the answer if the seeds do not vary any run: the runs are one observation.
     fn identical(&self, rows: &[&PolicyRow]) -> Option<String> {
         let is_one = !rows.is_empty() && rows.iter().all(|row| row.is_identical);
         let baseline = &self.setting.baseline;
-        let observed = |row: &&PolicyRow| {
-            let ratio = row.ratio_to_baseline?;
-            Some(format!("{} takes {} {baseline}", row.policy, time_than(ratio)))
+        let observed = |row: &&PolicyRow| match row.ratio_to_baseline {
+            Some(ratio) => format!("{} takes {} {baseline}", row.policy, time_than(ratio)),
+            None => format!("{} {}", row.policy, self.verdict_on(row)),
         };
-        let observed: Vec<String> = rows.iter().filter_map(observed).collect();
-        (is_one && !observed.is_empty()).then(|| {
+        let observed: Vec<String> = rows.iter().map(observed).collect();
+        is_one.then(|| {
             let repetitions = self.setting.compared.repetition();
             format!(
                 "No verdict: the runs of all {repetitions}s are identical, so they are one observation. In it {}.",
@@ -111,15 +115,37 @@ impl Comparison {
         })
     }
 
-    /// Returns a sentence if no verdict is possible with this number of seeds.
-    pub(super) fn too_few_seeds(&self) -> Option<String> {
-        let (n, needed) = (self.setting.seeds.len() as u64, self.setting.n_pairs_needed);
-        (n < needed).then(|| {
+    /// Returns the answer if every run equals the run of the baseline.
+    fn same_as_baseline(&self, rows: &[&PolicyRow]) -> Option<String> {
+        let are_same = !rows.is_empty() && rows.iter().all(|row| row.is_same_as_baseline);
+        are_same.then(|| {
+            let baseline = &self.setting.baseline;
+            format!("{} did the same as {baseline} in every run.", names(rows.iter()).join(", "))
+        })
+    }
+
+    /// Returns whether the finished pairs suffice for the verdict better or worse.
+    fn has_enough_pairs(&self, row: &PolicyRow) -> bool {
+        self.setting.n_pairs_needed <= row.n_tested
+    }
+
+    /// Returns a sentence if the finished pairs permit no verdict on any policy.
+    pub(super) fn too_few_pairs(&self) -> Option<String> {
+        let is_tested = |row: &&PolicyRow| !row.is_same_as_baseline && !row.is_identical;
+        let rows: Vec<&PolicyRow> = self.by_ratio().into_iter().filter(is_tested).collect();
+        let has_verdict =
+            |row: &&PolicyRow| Ratio::of_all(row).is_significant() || self.has_enough_pairs(row);
+        let n = rows.iter().map(|row| row.n_tested).max()?;
+        (!rows.iter().any(has_verdict)).then(|| {
             let repetitions = match self.setting.compared {
+                _ if n != self.setting.seeds.len() as u64 => counted_noun(n, "pair") + " of runs",
                 Compared::Policies => counted_noun(n, "seed"),
                 Compared::Commands => format!("{} of each command", counted_noun(n, "run")),
             };
-            format!("No verdict: {repetitions} cannot show a difference from {}; at least {needed} are needed.", self.setting.baseline)
+            format!(
+                "No verdict: {repetitions} cannot show a difference from {}; at least {} are needed.",
+                self.setting.baseline, self.setting.n_pairs_needed
+            )
         })
     }
 
@@ -149,36 +175,56 @@ fn time_than(ratio: f64) -> String {
     }
 }
 
-impl PolicyRow {
-    /// Returns the verdict of a policy without a ratio, because runs did not finish.
-    fn without_ratio(&self, baseline: &str) -> String {
-        let Some(reason) = self.ratio_absent_because.as_ref().filter(|_| self.n_seeds != 0) else {
-            return "has no run that can be paired with the baseline".to_owned();
-        };
-        let text = match self.verdict {
-            Some(ComparisonVerdict::Better) => format!("ranks better than {baseline}"),
-            Some(ComparisonVerdict::Worse) => format!("ranks worse than {baseline}"),
-            _ => format!("shows no significant difference from {baseline}"),
-        };
-        format!("{text} (no ratio: {reason})")
-    }
+/// Returns the policies or commands of rows.
+fn names<'a>(rows: impl Iterator<Item = &'a &'a PolicyRow>) -> Vec<&'a str> {
+    rows.map(|row| row.policy.as_str()).collect()
+}
 
-    /// Returns the verdict as a phrase: `takes 5.20 % less time than linux (ratio …)`.
-    pub(super) fn to_text(&self, baseline: &str) -> String {
-        let Some(value) = self.ratio_to_baseline else { return self.without_ratio(baseline) };
+impl Comparison {
+    /// Returns the verdict on a policy as a phrase: `takes 5.20 % less time than linux (ratio …)`.
+    pub(super) fn verdict_on(&self, row: &PolicyRow) -> String {
+        let baseline = &self.setting.baseline;
+        if row.is_same_as_baseline {
+            return format!("did the same as {baseline} in every run");
+        }
+        let Some(value) = row.ratio_to_baseline else { return self.verdict_without_ratio(row) };
         let difference = format!("takes {} {baseline}", time_than(value));
-        if self.is_identical {
+        if row.is_identical {
             return format!(
-                "{difference}, but the runs of all seeds are identical: one observation, no interval"
+                "{difference}, but the runs of all {}s are identical: one observation, no interval",
+                self.setting.compared.repetition()
             );
         }
-        let ratio = Ratio::of_all(self);
+        let ratio = Ratio::of_all(row);
         let text = match ratio.is_significant() {
             true => difference,
-            false => format!("shows no significant difference from {baseline}"),
+            false => self.inconclusive(row),
         };
         text + &ratio.interval("–").map_or(String::new(), |ends| {
             format!(" (ratio {}, 95 % confidence interval {ends})", ratio.text())
         })
+    }
+
+    /// Returns the verdict on a policy without a ratio, because runs did not finish.
+    fn verdict_without_ratio(&self, row: &PolicyRow) -> String {
+        let Some(reason) = row.ratio_absent_because.as_ref().filter(|_| row.n_seeds != 0) else {
+            return "has no run that can be paired with the baseline".to_owned();
+        };
+        let baseline = &self.setting.baseline;
+        let text = match row.verdict {
+            Some(ComparisonVerdict::Better) => format!("ranks better than {baseline}"),
+            Some(ComparisonVerdict::Worse) => format!("ranks worse than {baseline}"),
+            None if row.is_identical => "has no verdict".to_owned(),
+            _ => self.inconclusive(row),
+        };
+        format!("{text} (no ratio: {reason})")
+    }
+
+    /// Returns the verdict inconclusive as a phrase. Too few pairs cannot show a difference.
+    fn inconclusive(&self, row: &PolicyRow) -> String {
+        match self.has_enough_pairs(row) {
+            true => format!("shows no significant difference from {}", self.setting.baseline),
+            false => format!("has too few pairs for a verdict ({})", row.n_tested),
+        }
     }
 }

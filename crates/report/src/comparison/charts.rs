@@ -107,7 +107,7 @@ pub(super) fn heat_map(all: &Comparison) -> String {
 type RatioPanel<'a> = (&'a str, Vec<(&'a str, Ratio<'a>, Shape)>);
 
 /// Draws the ratios with their confidence intervals: a panel per policy with a row per workload. With one workload a
-/// single panel has a row per policy.
+/// single panel has a row per policy. Empty without a ratio.
 pub(super) fn ratios(all: &Comparison) -> String {
     let setting = &all.setting;
     let others = || setting.policies.iter().filter(|policy| **policy != setting.baseline);
@@ -121,8 +121,12 @@ pub(super) fn ratios(all: &Comparison) -> String {
         _ => others().map(|policy| (policy.as_str(), ratio_rows(all, policy, true))).collect(),
     };
     let values = charts.iter().flat_map(|(_, rows)| rows).flat_map(|(_, ratio, _)| ratio.values());
+    let values: Vec<f64> = values.collect();
+    if values.is_empty() {
+        return String::new();
+    }
     let title = format!("ratio to {} (below 1: less time)", setting.baseline);
-    let axis = Axis::covering(title, values, Some(1.0));
+    let axis = Axis::covering(title, values.into_iter(), Some(1.0));
     let name = if setting.workloads.len() == 1 { setting.compared.head() } else { "Workload" };
     panels(charts.into_iter().map(|(caption, rows)| {
         let chart = RowChart {

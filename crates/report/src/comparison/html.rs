@@ -115,12 +115,16 @@ fn head(all: &Comparison) -> String {
 fn answer(all: &Comparison) -> String {
     let verdict = all.answer_verdict();
     let answer = format!("<p class=\"answer {}\">{}</p>", class(verdict), escape(&all.answer()));
-    format!("{answer}<ul class=\"findings\">\n{}</ul>", findings(all))
+    match findings(all) {
+        none if none.is_empty() => answer,
+        findings => format!("{answer}<ul class=\"findings\">\n{findings}</ul>"),
+    }
 }
 
-/// Returns the verdict on each policy. Without a possible verdict there is none: the answer states this.
+/// Returns the verdict on each policy. There is none if the answer is the only verdict, or states that no verdict is
+/// possible.
 fn findings(all: &Comparison) -> String {
-    if all.too_few_seeds().is_some() {
+    if all.policies.len() == 2 || all.too_few_pairs().is_some() {
         return String::new();
     }
     let finding = |row: &PolicyRow| {
@@ -136,7 +140,7 @@ fn findings(all: &Comparison) -> String {
             class(row.verdict),
             sign(row.verdict),
             escape(&row.policy),
-            escape(&row.to_text(&all.setting.baseline)),
+            escape(&all.verdict_on(row)),
         )
     };
     all.by_ratio().into_iter().map(finding).collect()

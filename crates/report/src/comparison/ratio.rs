@@ -15,6 +15,7 @@ pub(super) struct Ratio<'a> {
     pub verdict: Option<ComparisonVerdict>,
     is_baseline: bool,
     is_identical: bool,
+    is_same_as_baseline: bool,
     absent_because: Option<&'a str>,
     /// The source of the ratio, as a tooltip.
     pub source: String,
@@ -34,6 +35,7 @@ impl<'a> Ratio<'a> {
             verdict: row.verdict,
             is_baseline: row.policy == all.setting.baseline,
             is_identical: row.is_identical,
+            is_same_as_baseline: row.is_same_as_baseline,
             absent_because: row.ratio_absent_because.as_deref(),
             source,
         }
@@ -48,6 +50,7 @@ impl<'a> Ratio<'a> {
             verdict: row.verdict,
             is_baseline: row.is_baseline,
             is_identical: row.is_identical,
+            is_same_as_baseline: row.is_same_as_baseline,
             absent_because: row.ratio_absent_because.as_deref(),
             source: format!("{} over all workloads: geometric mean, {seeds}", row.policy),
         }
@@ -91,6 +94,7 @@ impl<'a> Ratio<'a> {
         match self.verdict {
             _ if self.is_baseline => BASELINE,
             Some(verdict) => verdict.name(),
+            None if self.is_same_as_baseline => "same as baseline",
             None if self.is_identical => "identical runs",
             None => ABSENT,
         }
@@ -158,6 +162,7 @@ pub(super) mod tests {
             verdict: Some(ComparisonVerdict::Better),
             is_baseline: false,
             is_identical: false,
+            is_same_as_baseline: false,
             absent_because: None,
             source: String::new(),
         }

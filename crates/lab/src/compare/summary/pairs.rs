@@ -29,6 +29,8 @@ type Makespan = Result<f64, Completion>;
 pub(super) struct RunPair {
     own: Makespan,
     base: Makespan,
+    /// Whether both runs finished with equal metrics.
+    is_same: bool,
 }
 
 /// The pairs of each seed, with one pair for each workload.
@@ -41,7 +43,11 @@ impl RunPair {
             Completion::Finished => Ok(run.makespan.0 as f64),
             status => Err(status),
         };
-        RunPair { own: time(own), base: time(base) }
+        // The search of the oracle is not a metric of the run itself.
+        let without_search = |run: &RunMetrics| RunMetrics { oracle: None, ..run.clone() };
+        let is_same =
+            own.status == Completion::Finished && without_search(own) == without_search(base);
+        RunPair { own: time(own), base: time(base), is_same }
     }
 
     fn is_finished(&self) -> bool {
@@ -63,10 +69,23 @@ impl PairedRuns {
         self.0.len()
     }
 
+    /// Returns the number of seeds with a finished run. Two runs that did not finish are no difference.
+    pub fn n_tested(&self) -> usize {
+        let has_makespan =
+            |pairs: &&Vec<RunPair>| pairs.iter().any(|pair| pair.own.or(pair.base).is_ok());
+        self.0.iter().filter(has_makespan).count()
+    }
+
+    /// Returns whether each run of the policy equals the run of the baseline with this seed.
+    pub fn is_same_as_baseline(&self) -> bool {
+        !self.0.is_empty() && self.0.iter().flatten().all(|pair| pair.is_same)
+    }
+
     /// Returns whether several seeds have the same makespans.
     pub fn is_identical(&self) -> bool {
-        let has_makespan = self.0.iter().flatten().any(|pair| pair.own.or(pair.base).is_ok());
-        has_makespan && 1 < self.0.len() && self.0.windows(2).all(|seeds| seeds[0] == seeds[1])
+        0 < self.n_tested()
+            && 1 < self.0.len()
+            && self.0.windows(2).all(|seeds| seeds[0] == seeds[1])
     }
 
     /// Returns the runs of one side that did not finish, as a phrase; `None` if all finished.

@@ -137,6 +137,11 @@ fn of_workload(cells: &Cells<'_>, about: &SummaryContext<'_>, workload: usize) -
     let tested: Vec<usize> = (0..rows.len()).filter(|idx| rows[*idx].p.is_some()).collect();
     let ps: Vec<f64> = tested.iter().filter_map(|idx| rows[*idx].p).collect();
     for (idx, p) in tested.into_iter().zip(holm(&ps)) {
+        // Equal runs are not the result of a test.
+        if rows[idx].is_same_as_baseline {
+            rows[idx].p = None;
+            continue;
+        }
         rows[idx].p_holm = Some(p);
         rows[idx].verdict = Some(word(pairs[idx].verdict(p)));
     }
@@ -179,9 +184,13 @@ fn row(
         max_s: times.iter().copied().max_by(f64::total_cmp),
         variation: variation(&times),
         is_identical: !is_baseline && pairs.is_identical(),
+        is_same_as_baseline: !is_baseline && pairs.is_same_as_baseline(),
         ratio_to_baseline: pairs.ratio(),
         ratio_absent_because: pairs.ratio_absent_because(),
-        ratio_ci95: pairs.interval().filter(|_| !is_baseline).map(ends),
+        ratio_ci95: pairs
+            .interval()
+            .filter(|_| !is_baseline && !pairs.is_same_as_baseline())
+            .map(ends),
         n_pairs: pairs.n_seeds() as u64,
         p: pairs.p().filter(|_| !is_baseline),
         p_holm: None,

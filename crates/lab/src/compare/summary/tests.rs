@@ -208,9 +208,53 @@ fn the_answer_of_identical_or_failed_runs_is_no_verdict() {
         answer(&(line("linux", "x") + &line("test", "x"))),
         "No run finished, so there is no time to compare. Of 20 runs: 20 failed."
     );
+    assert_eq!(
+        answer(&(line("linux", "x") + &line("test", "9"))),
+        "No verdict: the runs of all seeds are identical, so they are one observation. \
+         In it test has no verdict (no ratio: baseline: 10 failed). Of 20 runs: 10 failed."
+    );
     let some = "linux 10.0 10.1 10.2 10.3 10.4 10.5\ntest 9.0 9.1 9.2 9.3 9.4 x\n";
     expect!["test shows no significant difference from linux (no ratio: 1 failed). Of 12 runs: 1 failed."]
         .assert_eq(&answer(some));
+}
+
+#[test]
+fn the_answer_depends_on_the_finished_pairs_and_not_on_the_seeds() {
+    let answer = |lines: &str| summary_of(lines).answer();
+    // Five pairs of ten seeds: the comparison was interrupted.
+    let rest = "- - - - -";
+    expect![
+        "No verdict: 5 pairs of runs cannot show a difference from linux; at least 6 are needed."
+    ]
+    .assert_eq(&answer(&format!("linux 10 11 12 13 14 {rest}\ntest 15 16 17 18 19 {rest}")));
+    // Two runs that fail are no difference.
+    expect!["No verdict: 5 pairs of runs cannot show a difference from linux; at least 6 are needed. Of 12 runs: 2 failed."]
+        .assert_eq(&answer("linux 10 11 12 13 14 x\ntest 15 16 17 18 19 x"));
+    // One policy has too few pairs, the other has enough.
+    let base = "linux 10 11 12 13 14 15 16";
+    expect![
+        "No policy takes less time than linux here. Worse: slow. Too few pairs for a verdict: late."
+    ]
+    .assert_eq(&answer(&format!("{base}\nslow 15 16 17 18 19 20 21\nlate 15 16 17 18 19 - -")));
+    expect!["No policy takes less time than linux here. No significant difference: slow. Too few pairs for a verdict: late."]
+        .assert_eq(&answer(&format!("{base}\nslow 9 12 11 14 13 16 15\nlate 15 16 17 18 19 - -")));
+}
+
+#[test]
+fn runs_that_equal_those_of_the_baseline_are_not_tested() {
+    let comparison = summary_of("linux 10 11 12 13 14 15 16\nauto 10 11 12 13 14 15 16");
+    assert_eq!(comparison.answer(), "auto did the same as linux in every run.");
+    let (row, all) = (&comparison.summary[1], &comparison.policies[1]);
+    assert_eq!((row.verdict, row.p, row.p_holm, &row.ratio_ci95), (None, None, None, &None));
+    assert_eq!((all.verdict, all.p, &all.ratio_ci95), (None, None, &None));
+    let table = comparison.to_text(80);
+    assert!(table.contains("1.000  -        same as baseline"), "{table}");
+    let some = "linux 10 11 12 13 14 15 16\nauto 10 11 12 13 14 15 16\ndfs 9 10 11 12 13 14 15";
+    let answer = summary_of(some).answer();
+    assert!(answer.ends_with("Same as the baseline in every run: auto."), "{answer}");
+    // Equal makespans of other runs are a result of the test.
+    let other = summary_of("linux 10 10 10 10 10 10 11\ntest 10 10 10 10 10 10 10");
+    assert!(!other.summary[1].is_same_as_baseline);
 }
 
 #[test]

@@ -80,7 +80,7 @@ pub struct RunEnd {
     pub status: RunStatus,
     /// Why the run stopped before all jobs had ended.
     pub stopped_by: Option<StopCause>,
-    /// The error of a failed run.
+    /// The error of evenkeel itself.
     pub error: Option<String>,
     /// Duration of the run.
     pub wall: Nanos,
@@ -93,11 +93,11 @@ pub struct RunEnd {
 /// Status of a run at its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RunStatus {
-    /// All jobs ended.
+    /// All jobs ended, and no job failed.
     Finished,
     /// A signal, the time limit or a failed job stopped the run.
     Interrupted,
-    /// evenkeel itself failed.
+    /// A job failed, or evenkeel itself failed, with an error.
     Failed,
 }
 

@@ -114,6 +114,15 @@ impl JobHistory {
         self.jobs.get(id.index())
     }
 
+    /// Returns the number of jobs that failed or could not be started.
+    pub fn n_failed(&self) -> usize {
+        let has_failed = |job: &&JobProgress| match &job.ended {
+            Some((_, exit)) => exit.end().is_failure(),
+            None => job.phase == JobPhase::NotStarted,
+        };
+        self.jobs.iter().filter(has_failed).count()
+    }
+
     /// Returns the number of running jobs.
     pub fn n_running(&self) -> u64 {
         self.n_running

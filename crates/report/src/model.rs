@@ -31,7 +31,7 @@ record! {
         seed: u64, "Seed", Plain, "Seed of all random choices.";
         started_unix_s: u64, "Started", UnixSeconds, "Wall clock at the start; 0 in a simulated run.";
         wall_ns: u64, "Wall time", Nanos, "Time from the start to the end of the run, or to the last recorded turn.";
-        makespan_ns: Option<u64>, "Makespan", Nanos, "From the first start of a job to the last end of a job; absent if no job ended.";
+        makespan_ns: Option<u64>, "Makespan", Nanos, "From the start of the run to the end of its last job; absent if no job ended, a job failed or the run was stopped.";
         status: Option<RunStatusName>, "Status", Plain, "Status at the end of the run; absent if evenkeel was killed or still runs.";
         stopped_by: Option<StopCauseName>, "Stopped by", Plain, "Why the run stopped before all jobs had ended.";
         result: String, "Result", Plain, "The result of the run and of its jobs, in one sentence.";
@@ -52,9 +52,9 @@ record! {
 names! {
     /// Status at the end of a run.
     RunStatusName {
-        Finished "finished" "All jobs ended; jobs may have failed.";
+        Finished "finished" "All jobs ended, and no job failed.";
         Interrupted "interrupted" "A signal, the time limit or a failed job stopped the run.";
-        Failed "failed" "evenkeel itself failed.";
+        Failed "failed" "A job failed, or evenkeel itself failed (`error` has the reason).";
     }
 }
 
@@ -102,7 +102,7 @@ record! {
         has_page: bool, "Page", Plain, "Whether the directory contains report.html.";
         started_unix_s: u64, "Started", UnixSeconds, "Wall clock at the start; 0 in a simulated run.";
         result: String, "Result", Plain, "The result of the run and of its jobs, in one sentence.";
-        makespan_ns: Option<u64>, "Makespan", Nanos, "Makespan of the run; absent if no job ended.";
+        makespan_ns: Option<u64>, "Makespan", Nanos, "Makespan of the run; absent if no job ended, a job failed or the run was stopped.";
     }
 }
 

@@ -154,7 +154,7 @@ fn with_fail_fast_a_simulated_run_stops_at_the_first_failure() {
         "[[job]]\nname = \"a\"\ncommand = [\"/bin/true\"]\nprofile = \"hungry\"\ncopies = 5\n";
     dir.write("tight.toml", job);
     // The memory suffices for four of five jobs.
-    for (option, end) in [("", "finished"), (" --fail-fast", "interrupted")] {
+    for (option, end) in [("", "failed"), (" --fail-fast", "interrupted")] {
         let words = format!(
             "run tight.toml --host sim --machine small.machine.toml -p linux -q -o {end}{option}"
         );
@@ -163,5 +163,11 @@ fn with_fail_fast_a_simulated_run_stops_at_the_first_failure() {
         let journal = dir.read(&format!("{end}/journal.jsonl"));
         let last = journal.lines().last().expect("lines");
         assert!(last.starts_with(&format!("{{\"end\":\"{end}\",")), "{option}: {last}");
+        let report: serde_json::Value =
+            serde_json::from_str(&dir.read(&format!("{end}/report.json"))).expect("JSON");
+        assert_eq!((&report["run"]["status"], &report["run"]["error"]), (&end.into(), &().into()));
+        assert!(report["run"]["makespan_ns"].is_null());
+        let text = dir.success(&["explain", &format!("{end}/journal.jsonl")]);
+        assert!(!text.lines().next().expect("a line").contains("finished"), "{text}");
     }
 }

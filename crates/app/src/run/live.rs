@@ -12,7 +12,7 @@ use journal::{Header, JournalLimits, PolicyUsed, RunEnd, RunStatus};
 use linux::cgroup::CgroupMode;
 use linux::foreground::ForegroundTerminal;
 use program::Workload;
-use report::{Report, ReportBuilder};
+use report::{Report, ReportBuilder, RunStatusName};
 use sched::{HostKind, Policy};
 use topology::Machine;
 
@@ -40,18 +40,19 @@ impl RunResult {
     pub(super) fn new(
         mut report: ReportBuilder,
         journal: Option<JournalFile>,
-        end: &RunEnd,
+        mut end: RunEnd,
         error: Option<anyhow::Error>,
     ) -> Self {
         let n_parts_removed = journal.as_ref().map_or(0, JournalFile::n_parts_removed);
         report.set_journal_parts_missing(n_parts_removed);
-        let report = report.finish(Some(end));
-        let has_journal = journal.is_none_or(|mut journal| journal.finish(end));
+        let report = report.finish(Some(&end));
+        if report.run.status == Some(RunStatusName::Failed) {
+            end.status = RunStatus::Failed;
+        }
+        let has_journal = journal.is_none_or(|mut journal| journal.finish(&end));
         let result = match error {
             Some(error) => Err(CommandError::Failed(error)),
-            None if end.status == RunStatus::Interrupted || !report.all_well() => {
-                Err(CommandError::Reported)
-            }
+            None if !report.all_well() => Err(CommandError::Reported),
             None => Ok(()),
         };
         RunResult { report, result, has_journal }
@@ -218,7 +219,7 @@ impl LiveRun {
         let end = RunEnd { own_cpu, own_max_resident, ..end };
         print_unusual_signal(self.host.unusual_stop_signal());
         print_remaining(self.host.remaining());
-        RunResult::new(self.report, self.journal, &end, error)
+        RunResult::new(self.report, self.journal, end, error)
     }
 }
 

@@ -215,11 +215,11 @@ fn publish(args: &Args, run: RunResult, dir: Option<&RunDir>) -> CommandResult {
     if has_journal { Ok(()) } else { Err(CommandError::Reported) }
 }
 
-/// Returns the exit status of the only job of a finished run, as a shell returns it: 128 and the number of the signal
-/// for a job that a signal ended, 126 for a program that could not be started.
+/// Returns the exit status of the only job of a run that was not stopped, as a shell returns it: 128 and the number of
+/// the signal for a job that a signal ended, 126 for a program that could not be started.
 fn exit_status(report: &Report) -> Option<u8> {
-    let is_finished = report.run.status == Some(report::RunStatusName::Finished);
-    let job = report.jobs.first().filter(|_| is_finished)?;
+    let is_complete = report.run.stopped_by.is_none() && report.run.error.is_none();
+    let job = report.jobs.first().filter(|_| is_complete)?;
     let status = match job.state {
         JobStateName::NotStarted => 126,
         _ => job.exit_status.or_else(|| job.signal.map(|signal| 128 + signal))?,

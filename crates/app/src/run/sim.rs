@@ -203,7 +203,7 @@ fn run_until(
     let error = engine::run(&mut host, &mut engine, sinks).err().map(anyhow::Error::from);
     view.finish();
     let end = recorded_run::end(error.as_ref(), host.stopped_by(), host.now());
-    Ok((RunResult::new(report, Some(journal), &end, error), dir))
+    Ok((RunResult::new(report, Some(journal), end, error), dir))
 }
 
 /// Validated input of a simulated run.

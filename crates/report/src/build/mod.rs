@@ -158,6 +158,11 @@ impl ReportBuilder {
         self.lists.add_text(self.at, NoteKind::Record, text);
     }
 
+    /// Returns whether a job failed or could not be started.
+    pub fn has_failed_jobs(&self) -> bool {
+        self.jobs.n_failed() != 0
+    }
+
     /// Returns the report after the last turn.
     pub fn finish(&self, end: Option<&journal::RunEnd>) -> Report {
         rows::report(self, end)

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use base::{CpuSet, JobId, Nanos};
 use engine::TurnRecord;
-use journal::{Checkpoint, Header, JobChange, JobHistory, JobPhase, JobProgress, JobRecord};
+use journal::{Checkpoint, Header, JobChange, JobHistory, JobProgress, JobRecord};
 use program::Job;
 use sched::{Action, JobEvent, Reason, RejectCause, Rejection, Request, Sample, Target};
 
@@ -220,13 +220,8 @@ impl Explainer {
 
     /// Returns the number of failed jobs; `None` if no job failed.
     pub fn failed_jobs(&self) -> Option<String> {
-        let has_failed = |job: &&JobProgress| match &job.ended {
-            Some((_, exit)) => exit.end().is_failure(),
-            None => job.phase == JobPhase::NotStarted,
-        };
-        let all = self.jobs.jobs();
-        let n = all.iter().filter(has_failed).count();
-        (n != 0).then(|| format!("{n} of {} failed", base::counted_noun(all.len(), "job")))
+        let (n, n_jobs) = (self.jobs.n_failed(), self.jobs.jobs().len());
+        (n != 0).then(|| format!("{n} of {} failed", base::counted_noun(n_jobs, "job")))
     }
 
     pub fn finish(mut self, end: Option<String>) -> Explanation {

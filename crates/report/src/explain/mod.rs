@@ -92,11 +92,14 @@ pub fn explain(mut recording: Recording, only: Option<JobId>) -> Result<Explanat
     }
     let end = recording.end().map(|end| {
         let error = end.error.as_ref().map_or(String::new(), |error| format!(" ({error})"));
-        let failed = explainer.failed_jobs().map_or(String::new(), |failed| format!("; {failed}"));
+        let failed = explainer.failed_jobs();
         let ended = match end.status {
             RunStatus::Interrupted => format!("stopped {}", stop_cause(end.stopped_by)),
+            // Journals of earlier versions contain `finished` for a run with failed jobs.
+            RunStatus::Finished if failed.is_some() => RunStatus::Failed.name().to_owned(),
             status => status.name().to_owned(),
         };
+        let failed = failed.map_or(String::new(), |failed| format!("; {failed}"));
         format!("{ended} after {} s{error}{failed}", seconds(end.wall.0))
     });
     Ok(explainer.finish(end))

@@ -28,10 +28,10 @@ pub(super) fn head(report: &Report) -> String {
 /// Returns the class of the result in the styles, and the status of the run.
 fn status(report: &Report) -> (&'static str, &'static str) {
     match report.run.status {
-        Some(RunStatusName::Finished) if !report.all_well() => ("bad", "jobs failed"),
         Some(RunStatusName::Finished) => ("good", "finished"),
         Some(RunStatusName::Interrupted) if report.totals.n_failed != 0 => ("bad", "interrupted"),
         Some(RunStatusName::Interrupted) => ("warn", "interrupted"),
+        Some(RunStatusName::Failed) if report.run.error.is_none() => ("bad", "jobs failed"),
         Some(RunStatusName::Failed) => ("bad", "failed"),
         None => ("warn", "end not recorded"),
     }

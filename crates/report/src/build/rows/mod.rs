@@ -25,10 +25,12 @@ pub(super) fn report(builder: &ReportBuilder, end: Option<&RunEnd>) -> Report {
     let totals = totals(builder, &jobs);
     let run = run(builder, end);
     let result = result::sentence(end, &totals, &jobs, run.wall_ns);
+    let status = end.map(|end| status_word(end.status, &totals));
+    let has_makespan = status == Some(RunStatusName::Finished);
     Report {
         format: crate::FORMAT,
         tool: header.tool.clone(),
-        run: Run { result, makespan_ns: makespan(&jobs), ..run },
+        run: Run { result, status, makespan_ns: makespan(&jobs).filter(|_| has_makespan), ..run },
         linux: None,
         totals,
         machine: machine(&header.machine),
@@ -79,7 +81,7 @@ fn run(builder: &ReportBuilder, end: Option<&RunEnd>) -> Run {
         started_unix_s: header.started_unix_s,
         wall_ns: wall.0,
         makespan_ns: None,
-        status: end.map(|end| status_word(end.status)),
+        status: None,
         stopped_by: end.and_then(|end| end.stopped_by).map(stop_cause),
         result: String::new(),
         command: header.command.clone(),
@@ -98,11 +100,9 @@ fn run(builder: &ReportBuilder, end: Option<&RunEnd>) -> Run {
     }
 }
 
-/// Returns the time from the first start to the last end of a job.
+/// Returns the time from the start of the run to the last end of a job.
 fn makespan(jobs: &[JobRow]) -> Option<u64> {
-    let first = jobs.iter().filter_map(|job| job.started_ns).min()?;
-    let last = jobs.iter().filter_map(|job| job.ended_ns).max()?;
-    Some(last.saturating_sub(first))
+    jobs.iter().filter_map(|job| job.ended_ns).max()
 }
 
 /// Returns the signal tiers of events: `counters: cycles, instructions; counters and declared: llc-misses`. `None`: no
@@ -120,8 +120,10 @@ fn task_signal_tiers(builder: &ReportBuilder) -> Option<String> {
     (!phrases.is_empty()).then(|| phrases.join("; "))
 }
 
-fn status_word(status: RunStatus) -> RunStatusName {
+/// Returns the status of a run. Journals of earlier versions contain `finished` for a run with failed jobs.
+fn status_word(status: RunStatus, totals: &Totals) -> RunStatusName {
     match status {
+        RunStatus::Finished if totals.n_failed != 0 => RunStatusName::Failed,
         RunStatus::Finished => RunStatusName::Finished,
         RunStatus::Interrupted => RunStatusName::Interrupted,
         RunStatus::Failed => RunStatusName::Failed,

@@ -28,7 +28,6 @@ pub(super) fn sentence(
         (RunStatus::Failed, Some(error)) => {
             format!("evenkeel failed after {time} ({error}); {jobs}")
         }
-        (RunStatus::Failed, None) => format!("evenkeel failed after {time}; {jobs}"),
         (RunStatus::Interrupted, _) => {
             format!("stopped {} after {time}; {jobs}", stop_cause(end.stopped_by))
         }
@@ -36,7 +35,7 @@ pub(super) fn sentence(
         (RunStatus::Finished, _) if totals.n_jobs == 0 => {
             format!("the run ended without a job after {time}")
         }
-        (RunStatus::Finished, _) => format!("{jobs} after {time}"),
+        (RunStatus::Finished | RunStatus::Failed, _) => format!("{jobs} after {time}"),
     }
 }
 
@@ -51,11 +50,13 @@ fn by_result(totals: &Totals, jobs: &[JobRow]) -> String {
     if totals.are_all_attached() {
         return format!("managed {}", counted_noun(totals.n_jobs, "job"));
     }
+    let n_waiting = jobs.iter().filter(|job| job.state == JobStateName::Waiting).count() as u64;
     let results = [
         (totals.n_failed, format!("failed ({})", failed(jobs))),
         (totals.n_timed_out, "reached the time limit".to_owned()),
         (totals.n_stopped, "stopped by evenkeel".to_owned()),
-        (totals.n_unfinished, "did not end".to_owned()),
+        (n_waiting, "did not start".to_owned()),
+        (totals.n_unfinished.saturating_sub(n_waiting), "did not end".to_owned()),
         (totals.n_attached(), "managed while running".to_owned()),
         (totals.n_done, "ended with status 0".to_owned()),
     ];

@@ -109,7 +109,7 @@ fn summarize_runs(
     };
     let comparison = summarize(plan, &results_by_key, &about);
     let (n_json, n_html) = (comparison.to_json()?.len() >> 10, comparison.to_html().len() >> 10);
-    let makespans = comparison.runs.iter().map(|run| run.makespan_s);
+    let makespans = comparison.runs.iter().filter_map(|run| run.makespan_s);
     let mean_s = makespans.sum::<f64>() / comparison.runs.len() as f64;
     Ok(format!("mean makespan {mean_s:.0} s, JSON {n_json} KiB, HTML {n_html} KiB"))
 }

@@ -45,7 +45,7 @@ fn several_commands_run_under_each_policy_and_one_command_is_the_workload() {
         let args = format!("-p linux,spread --runs 1 --json --out {out}");
         let output = compare(&dir, &args, commands);
         let json: Value = serde_json::from_slice(&output.stdout).expect("JSON");
-        (json["setting"]["policies"].clone(), json["setting"]["workloads"].clone())
+        (json["setting"]["columns"].clone(), json["setting"]["workloads"].clone())
     };
     let (policies, workloads) = run("a", &["true", "echo a"]);
     assert_eq!(
@@ -53,6 +53,24 @@ fn several_commands_run_under_each_policy_and_one_command_is_the_workload() {
         serde_json::json!(["true (linux)", "true (spread)", "echo a (linux)", "echo a (spread)"])
     );
     assert_eq!(workloads, serde_json::json!(["command"]));
+    // The command and the policy are values of their own.
+    let json = dir.json("a");
+    for (rows, idx) in [("runs", 3), ("summary", 3), ("policies", 3)] {
+        let row = &json[rows][idx];
+        assert_eq!(
+            (&row["command"], &row["policy"]),
+            (&"echo a".into(), &"spread".into()),
+            "{row}"
+        );
+        assert_eq!(row["column"], "echo a (spread)");
+    }
+    assert!(
+        json["runs"][0]["user_s"].is_number() && json["runs"][0]["jobs"][0]["system_s"].is_number()
+    );
+    assert!(dir.read("a/runs.csv").lines().any(|row| row.starts_with("spread,echo a,command,1,")));
+    assert!(
+        dir.read("a/summary.csv").lines().any(|row| row.starts_with("spread,echo a,command,1,"))
+    );
     let (policies, workloads) = run("b", &["sh -c true"]);
     assert_eq!(policies, serde_json::json!(["linux", "spread"]));
     assert_eq!(workloads, serde_json::json!(["sh"]));
@@ -69,7 +87,10 @@ fn a_comparison_is_exported_as_csv_and_markdown() {
     assert!(lines[0].starts_with("| command | workload | runs | mean s |"), "{markdown}");
     assert!(lines[2].starts_with("| true | command | 1 |") && lines[2].ends_with("| baseline |"));
     assert!(lines[3].starts_with(r#"| sh -c "true \| true" | command |"#), "{markdown}");
-    assert_eq!(dir.read("runs.csv").lines().count(), 3);
+    let csv = dir.read("runs.csv");
+    let rows: Vec<&str> = csv.lines().collect();
+    assert_eq!(rows.len(), 3);
+    assert!(rows[1].starts_with("linux,true,command,1,finished,"), "{csv}");
 }
 
 #[test]
@@ -121,6 +142,8 @@ fn failed_commands_are_in_the_answer_and_in_their_cells() {
     );
     let row = |name: &str| text.lines().find(|line| line.starts_with(name)).expect(name);
     assert!(row("false ").contains("2 failed"), "{text}");
+    let csv = dir.read("out/runs.csv");
+    assert!(csv.lines().any(|row| row.starts_with("linux,false,command,1,failed,,")), "{csv}");
     assert!(row("sleep 9").contains("2 at time limit"), "{text}");
     assert!(one_line.contains("the first is run 1 of false: exit status 1."), "{text}");
     assert!(!text.contains("slowdown") && !one_line.contains(" seed"), "{text}");

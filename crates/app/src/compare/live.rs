@@ -171,7 +171,8 @@ impl LiveSeries<'_> {
 
     /// Returns the workload of a run: the workload with this index, or the command of the column.
     fn workload(&self, column: &Column, workload: usize) -> Workload {
-        let workload = &self.checked.workloads[column.command.unwrap_or(workload)];
+        let command = column.command.as_ref().map(|(idx, _)| *idx);
+        let workload = &self.checked.workloads[command.unwrap_or(workload)];
         with_variant(workload, column.variant, &self.checked.machine)
     }
 

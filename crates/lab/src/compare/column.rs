@@ -26,14 +26,16 @@ pub struct MachineVariant {
 /// A policy with a variant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Column {
-    /// Normalized text: without spaces and empty brackets.
+    /// The policy, or the command with its policy in brackets if there are several policies.
     pub text: String,
+    /// The policy with its variant, normalized: without spaces and empty brackets.
+    pub policy: String,
     /// The policy alone, for [`policy::build`].
     pub spec: String,
     /// Settings of the machine.
     pub variant: MachineVariant,
-    /// Index of the command in a comparison of commands; `None` in a comparison of policies.
-    pub command: Option<usize>,
+    /// Index and text of the command in a comparison of commands; `None` in a comparison of policies.
+    pub command: Option<(usize, String)>,
 }
 
 /// An invalid column. Each message contains a remedy.
@@ -84,7 +86,12 @@ impl Column {
             variant.add(known.ok_or_else(wrong)?.1).ok_or(ColumnError::Twice(text.clone()))?;
         }
         let text = if variants.is_empty() { spec.clone() } else { format!("{spec}@{variants}") };
-        Ok(Column { text, spec, variant, command: None })
+        Ok(Column { policy: text.clone(), text, spec, variant, command: None })
+    }
+
+    /// Returns the command in a comparison of commands.
+    pub(super) fn command_text(&self) -> Option<String> {
+        self.command.as_ref().map(|(_, text)| text.clone())
     }
 
     /// Returns whether the policy is the oracle.
@@ -158,7 +165,7 @@ pub fn command_columns(
                 [_] => command.clone(),
                 _ => format!("{command} ({policy})"),
             },
-            command: Some(idx),
+            command: Some((idx, command.clone())),
             ..policy.clone()
         }));
     }

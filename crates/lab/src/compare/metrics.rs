@@ -18,8 +18,8 @@ pub struct RunMetrics {
     pub status: Completion,
     /// The first error of a failed run.
     pub error: Option<String>,
-    /// Time from the start of the run to the end of its last job.
-    pub makespan: Nanos,
+    /// Time from the start of the run to the last end of a job: the makespan of a finished run.
+    pub last_end: Nanos,
     /// Start and end of every job, by number.
     pub jobs: Vec<JobTimes>,
     /// Number of task migrations between CPUs.
@@ -65,13 +65,17 @@ pub enum Completion {
     Stopped,
 }
 
-/// Start and end of a job.
+/// Start, end and CPU time of a job.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct JobTimes {
     /// First start.
     pub start: Option<Nanos>,
     /// Last end.
     pub end: Option<Nanos>,
+    /// CPU time in user mode, of all starts.
+    pub user: Option<Nanos>,
+    /// CPU time in kernel mode, of all starts.
+    pub system: Option<Nanos>,
 }
 
 /// Traffic of the memory controllers of a node.
@@ -86,6 +90,11 @@ pub struct ControllerTraffic {
 }
 
 impl RunMetrics {
+    /// Returns the makespan; `None` if a job failed or the run was stopped.
+    pub fn makespan(&self) -> Option<Nanos> {
+        (self.status == Completion::Finished).then_some(self.last_end)
+    }
+
     /// Returns the time of a job from its first start to its last end, in seconds.
     pub fn job_s(&self, idx: usize) -> Option<f64> {
         let times = self.jobs.get(idx)?;
@@ -144,8 +153,10 @@ impl MetricsRecorder {
         }
         if let Some(times) = self.metrics.jobs.get_mut(job.index()) {
             times.end = Some(at);
+            times.user = Some(times.user.unwrap_or_default() + end.user);
+            times.system = Some(times.system.unwrap_or_default() + end.system);
         }
-        self.metrics.makespan = self.metrics.makespan.max(at);
+        self.metrics.last_end = self.metrics.last_end.max(at);
     }
 
     /// Records the failure of a job. Only the first error is stored. The only job of a run needs no name.

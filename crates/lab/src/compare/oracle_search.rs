@@ -109,7 +109,7 @@ impl BestRun {
             .with("n_runs", self.n_runs as u64)
             .with("searched", searched)
             .with("candidate", search.candidate.clone())
-            .with("ended", format!("{} s", fixed(self.metrics.makespan.as_secs_f64(), 3)));
+            .with("ended", format!("{} s", fixed(self.metrics.last_end.as_secs_f64(), 3)));
         if let Some(above) = search.above_bound {
             reason = reason.with("above", format!("{} %", fixed(above * 100.0, 1)));
         }
@@ -166,7 +166,7 @@ fn best(
     let (Some((n_placements, is_all)), Some((_, mut metrics, candidate))) = (done, best) else {
         return Ok(None);
     };
-    let (makespan, bound) = (metrics.makespan.as_secs_f64(), bench.bound(run.1).as_secs_f64());
+    let (makespan, bound) = (metrics.last_end.as_secs_f64(), bench.bound(run.1).as_secs_f64());
     metrics.oracle = Some(OracleSearch {
         candidate: candidate.description(),
         n_placements: n_placements as u64,
@@ -386,7 +386,7 @@ fn n_kinds_of_paths(hardware: &Hardware, nodes: &BTreeSet<usize>) -> usize {
 
 fn score(metrics: &RunMetrics) -> Score {
     let times = metrics.jobs.iter().filter_map(|job| Some(job.end?.saturating_sub(job.start?).0));
-    (metrics.status != Completion::Finished, metrics.makespan, Nanos(times.sum()))
+    (metrics.status != Completion::Finished, metrics.last_end, Nanos(times.sum()))
 }
 
 /// The first placement of each job of a run.

@@ -22,7 +22,8 @@ pub struct ComparePlan {
 /// Identity of a run among the runs on one machine, with the same options and the same version of evenkeel.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct RunKey {
-    /// The policy with its machine variant, as [`Column::text`].
+    /// The policy with its machine variant, or the command, as [`Column::text`].
+    #[serde(rename = "column")]
     pub policy: String,
     /// Name of the workload.
     pub workload: String,

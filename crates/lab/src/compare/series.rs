@@ -11,6 +11,8 @@
 
 use std::collections::BTreeMap;
 
+use base::Nanos;
+
 use super::{Completion, RunKey, RunMetrics};
 
 /// Runs of one policy on one workload, in the order of the seeds. `R` is a run or a reference to a run.
@@ -79,7 +81,7 @@ impl<R: AsRef<RunMetrics>> RunSeries<R> {
 
     /// Returns the makespans of the finished runs in seconds.
     pub fn makespans_s(&self) -> Vec<f64> {
-        self.finished_runs().map(|(_, run)| run.makespan.as_secs_f64()).collect()
+        self.all_runs().filter_map(|(_, run)| run.makespan()).map(Nanos::as_secs_f64).collect()
     }
 
     /// Returns the time of a job in the finished runs in seconds.
@@ -109,7 +111,7 @@ impl<R: AsRef<RunMetrics>> RunSeries<R> {
     /// runs.
     pub fn median(&self) -> Option<RunKey> {
         let mut sorted: Vec<(u64, &RunMetrics)> = self.finished_runs().collect();
-        sorted.sort_by_key(|(_, run)| run.makespan);
+        sorted.sort_by_key(|(_, run)| run.last_end);
         sorted.get(sorted.len().checked_sub(1)? / 2).map(|(seed, _)| self.key(*seed))
     }
 }

@@ -1,8 +1,8 @@
 //! `runs.jsonl`: the finished runs of a comparison.
 //!
 //! ```text
-//!   {"compare":2,"tool":…,"machine":…,"workloads":…,"policies":…,"seeds":…,"options":…}    identity of the comparison
-//!   {"run":0,"policy":"linux","workload":"w","seed":1,"makespan_ns":…,"jobs":[[start,end],…],…}
+//!   {"compare":3,"tool":…,"machine":…,"workloads":…,"policies":…,"seeds":…,"options":…}    identity of the comparison
+//!   {"run":0,"column":"linux","workload":"w","seed":1,"last_end_ns":…,"jobs":[[start,end,user,system],…],…}
 //!   {"run":2,…}                                              in the order in which runs finish
 //! ```
 //!
@@ -29,7 +29,7 @@ use super::{
 /// Name of the file in the directory of a comparison.
 pub const RUNS_FILE: &str = "runs.jsonl";
 /// Version of the file format.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 
 /// Description of a file with another version, for the error.
 const OTHER_VERSION: &str = "another version of the file";
@@ -285,9 +285,9 @@ struct RunLine {
     status: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     error: Option<String>,
-    makespan_ns: u64,
-    /// Start and end of each job.
-    jobs: Vec<[Option<u64>; 2]>,
+    last_end_ns: u64,
+    /// Start, end, CPU time in user mode and CPU time in kernel mode of each job.
+    jobs: Vec<[Option<u64>; 4]>,
     n_migrations: u64,
     n_moves: u64,
     pages_moved_bytes: u64,
@@ -305,6 +305,10 @@ const STATUSES: [(Completion, &str); 3] = [
     (Completion::Stopped, "stopped"),
 ];
 
+fn job_values(job: &JobTimes) -> [Option<Nanos>; 4] {
+    [job.start, job.end, job.user, job.system]
+}
+
 impl RunLine {
     fn new(number: usize, key: RunKey, metrics: &RunMetrics) -> Self {
         let status = STATUSES.iter().find(|(status, _)| *status == metrics.status);
@@ -314,8 +318,8 @@ impl RunLine {
             key,
             status: status.map_or("", |(_, word)| word).to_owned(),
             error: metrics.error.clone(),
-            makespan_ns: metrics.makespan.0,
-            jobs: metrics.jobs.iter().map(|job| [nanos(job.start), nanos(job.end)]).collect(),
+            last_end_ns: metrics.last_end.0,
+            jobs: metrics.jobs.iter().map(|job| job_values(job).map(nanos)).collect(),
             n_migrations: metrics.n_migrations,
             n_moves: metrics.n_moves,
             pages_moved_bytes: metrics.pages_moved_bytes,
@@ -333,15 +337,17 @@ impl RunLine {
     fn metrics(self) -> RunMetrics {
         let status = STATUSES.iter().find(|(_, word)| *word == self.status);
         let nanos = |time: Option<u64>| time.map(Nanos);
-        let job =
-            |[start, end]: [Option<u64>; 2]| JobTimes { start: nanos(start), end: nanos(end) };
+        let job = |values: [Option<u64>; 4]| {
+            let [start, end, user, system] = values.map(nanos);
+            JobTimes { start, end, user, system }
+        };
         let controller = |(node, read_bytes, written_bytes): (Option<u32>, u64, u64)| {
             ControllerTraffic { node: node.map(NodeId), read_bytes, written_bytes }
         };
         RunMetrics {
             status: status.map_or(Completion::Failed, |(status, _)| *status),
             error: self.error,
-            makespan: Nanos(self.makespan_ns),
+            last_end: Nanos(self.last_end_ns),
             jobs: self.jobs.into_iter().map(job).collect(),
             n_migrations: self.n_migrations,
             n_moves: self.n_moves,
@@ -373,10 +379,14 @@ mod tests {
         Identity::new(plan, &machine, &[Vec::new()], BTreeMap::new())
     }
 
-    fn metrics(makespan: u64) -> RunMetrics {
+    fn metrics(last_end: u64) -> RunMetrics {
         RunMetrics {
-            makespan: Nanos(makespan),
-            jobs: vec![JobTimes { start: Some(Nanos(5)), end: None }],
+            last_end: Nanos(last_end),
+            jobs: vec![JobTimes {
+                start: Some(Nanos(5)),
+                user: Some(Nanos(3)),
+                ..JobTimes::default()
+            }],
             error: Some("a \"quote\"".to_owned()),
             status: Completion::Stopped,
             controllers: vec![

@@ -91,7 +91,7 @@ fn setting(plan: &ComparePlan, n_done: usize, about: &SummaryContext<'_>) -> Set
         n_nodes: about.machine.nodes().len() as u64,
         n_cpus: about.machine.online().len() as u64,
         baseline: plan.columns[plan.baseline].text.clone(),
-        policies: plan.columns.iter().map(|column| column.text.clone()).collect(),
+        columns: plan.columns.iter().map(|column| column.text.clone()).collect(),
         workloads: plan.workloads.clone(),
         seeds: plan.seeds.clone(),
         n_runs: plan.n_runs() as u64,
@@ -118,11 +118,13 @@ fn policies(cells: &Cells<'_>, summary: &[SummaryRow]) -> Vec<PolicyRow> {
         // Equal runs are not the result of a test.
         let p = corrected.get(&column).copied().filter(|_| !is_same_as_baseline);
         let interval = pairs.interval().filter(|_| !is_baseline && !is_same_as_baseline);
-        let own = || summary.iter().filter(|row| row.policy == plan.columns[column].text);
+        let own = || summary.iter().filter(|row| row.column == plan.columns[column].text);
         let count = |word| own().filter(|row| row.verdict == Some(word)).count() as u64;
         let average = |value: fn(&SummaryRow) -> Option<f64>| mean_of(own().filter_map(value));
         PolicyRow {
-            policy: plan.columns[column].text.clone(),
+            column: plan.columns[column].text.clone(),
+            policy: plan.columns[column].policy.clone(),
+            command: plan.columns[column].command_text(),
             is_baseline,
             n_seeds: pairs.n_seeds() as u64,
             n_tested: pairs.n_tested() as u64,

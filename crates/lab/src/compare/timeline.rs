@@ -40,8 +40,9 @@ impl SimBench {
                 Completion::Failed => RunStatus::Failed,
             },
             stopped_by: (metrics.status == Completion::Stopped).then_some(StopCause::TimeLimit),
-            error: metrics.error.clone(),
-            wall: metrics.makespan,
+            // The error of a failed job is not an error of evenkeel.
+            error: metrics.error.clone().filter(|_| !builder.has_failed_jobs()),
+            wall: metrics.last_end,
             own_cpu: None,
             own_max_resident: None,
         };

@@ -57,7 +57,7 @@ impl Gain {
 
     /// Returns the fraction of the baseline's makespan that a policy saves.
     pub fn time_saved(policy: &Series, base: &Series) -> Self {
-        let seconds = |run: &RunMetrics| run.makespan.as_secs_f64();
+        let seconds = |run: &RunMetrics| run.last_end.as_secs_f64();
         Gain::paired(policy, base, |run, base| Some(1.0 - seconds(run) / seconds(base)))
     }
 

@@ -34,13 +34,13 @@ impl Comparison {
                 None => "here".to_owned(),
             };
             if let [only] = rows[..] {
-                return format!("{} {}.", only.policy, self.verdict_on(only));
+                return format!("{} {}.", only.column, self.verdict_on(only));
             }
             let noun = self.setting.compared.noun();
             return format!("No {noun} takes less time than {baseline} {answer}. {others}");
         };
-        let others = self.others(&rows, Some(&best.policy));
-        format!("{} {}. {others}", best.policy, self.verdict_on(best))
+        let others = self.others(&rows, Some(&best.column));
+        format!("{} {}. {others}", best.column, self.verdict_on(best))
     }
 
     /// Returns the verdict that the answer has: better if any policy is better.
@@ -65,7 +65,7 @@ impl Comparison {
         // Of equal policies the first has the smallest ratio.
         let best = rows.iter().rev().max_by_key(|row| row.n_better)?;
         (best.n_better != 0 && 1 < n_workloads)
-            .then(|| format!("{} does on {} of {n_workloads}", best.policy, best.n_better))
+            .then(|| format!("{} does on {} of {n_workloads}", best.column, best.n_better))
     }
 
     /// Returns the policies with each verdict, without the best policy.
@@ -90,7 +90,7 @@ impl Comparison {
         };
         let sentence = |(group, head): (usize, &str)| {
             let of_group =
-                |row: &&&PolicyRow| Some(row.policy.as_str()) != best && group_of(row) == group;
+                |row: &&&PolicyRow| Some(row.column.as_str()) != best && group_of(row) == group;
             let names = names(rows.iter().filter(of_group));
             (!names.is_empty()).then(|| format!("{head}: {}.", names.join(", ")))
         };
@@ -102,8 +102,8 @@ impl Comparison {
         let is_one = !rows.is_empty() && rows.iter().all(|row| row.is_identical);
         let baseline = &self.setting.baseline;
         let observed = |row: &&PolicyRow| match row.ratio_to_baseline {
-            Some(ratio) => format!("{} takes {} {baseline}", row.policy, time_than(ratio)),
-            None => format!("{} {}", row.policy, self.verdict_on(row)),
+            Some(ratio) => format!("{} takes {} {baseline}", row.column, time_than(ratio)),
+            None => format!("{} {}", row.column, self.verdict_on(row)),
         };
         let observed: Vec<String> = rows.iter().map(observed).collect();
         is_one.then(|| {
@@ -177,7 +177,7 @@ fn time_than(ratio: f64) -> String {
 
 /// Returns the policies or commands of rows.
 fn names<'a>(rows: impl Iterator<Item = &'a &'a PolicyRow>) -> Vec<&'a str> {
-    rows.map(|row| row.policy.as_str()).collect()
+    rows.map(|row| row.column.as_str()).collect()
 }
 
 impl Comparison {

@@ -26,7 +26,7 @@ fn whisker(marks: &mut Marks, axis: &Axis, ends: [f64; 2]) {
 }
 
 fn summary_of<'a>(all: &'a Comparison, policy: &str, workload: &str) -> Option<&'a SummaryRow> {
-    all.summary.iter().find(|row| row.policy == policy && row.workload == workload)
+    all.summary.iter().find(|row| row.column == policy && row.workload == workload)
 }
 
 fn finished(all: &Comparison) -> impl Iterator<Item = &RunRow> {
@@ -90,7 +90,7 @@ pub(super) fn heat_map(all: &Comparison) -> String {
     let row = |policy: &'_ String| -> String {
         let workloads = setting.workloads.iter();
         let workloads = workloads.filter_map(|name| summary_of(all, policy, name));
-        let total = all.policies.iter().find(|row| has_total && row.policy == *policy);
+        let total = all.policies.iter().find(|row| has_total && row.column == *policy);
         let ratios =
             workloads.map(|row| Ratio::of_workload(all, row)).chain(total.map(Ratio::of_all));
         ratios.map(|ratio| ratio.to_cell()).collect()
@@ -99,7 +99,7 @@ pub(super) fn heat_map(all: &Comparison) -> String {
         ["✓ better", "✕ worse", "~ inconclusive: no significant difference"].map(str::to_owned),
     );
     let heads = std::iter::once(setting.compared.head()).chain(heads);
-    let rows = setting.policies.iter().map(|policy| (policy.as_str(), row(policy)));
+    let rows = setting.columns.iter().map(|policy| (policy.as_str(), row(policy)));
     legend + &heat_table("heat", "Verdicts", heads, rows)
 }
 
@@ -110,7 +110,7 @@ type RatioPanel<'a> = (&'a str, Vec<(&'a str, Ratio<'a>, Shape)>);
 /// single panel has a row per policy. Empty without a ratio.
 pub(super) fn ratios(all: &Comparison) -> String {
     let setting = &all.setting;
-    let others = || setting.policies.iter().filter(|policy| **policy != setting.baseline);
+    let others = || setting.columns.iter().filter(|policy| **policy != setting.baseline);
     let charts: Vec<RatioPanel<'_>> = match setting.workloads.as_slice() {
         [only] => {
             vec![(
@@ -151,11 +151,11 @@ fn ratio_rows<'a>(
     policy: &'a str,
     by_workload: bool,
 ) -> Vec<(&'a str, Ratio<'a>, Shape)> {
-    let of_workload = all.summary.iter().filter(|row| row.policy == policy).map(|row| {
+    let of_workload = all.summary.iter().filter(|row| row.column == policy).map(|row| {
         let name = if by_workload { &row.workload } else { policy };
         (name, Ratio::of_workload(all, row), Shape::Circle)
     });
-    let total = all.policies.iter().filter(|row| by_workload && row.policy == policy);
+    let total = all.policies.iter().filter(|row| by_workload && row.column == policy);
     let total = total.map(|row| ("all workloads", Ratio::of_all(row), Shape::Diamond));
     of_workload.chain(total).collect()
 }
@@ -238,7 +238,7 @@ pub(super) fn gain_and_cost(all: &Comparison) -> String {
 
 fn bar_row<'a>(column: &BarColumn, row: &'a PolicyRow, axis: &Axis) -> (&'a str, Marks, String) {
     let mut marks = Marks::default();
-    let Some(value) = (column.value)(row) else { return (&row.policy, marks, "–".to_owned()) };
+    let Some(value) = (column.value)(row) else { return (&row.column, marks, "–".to_owned()) };
     let class = match row.verdict {
         Some(verdict) if column.is_verdict => verdict.name(),
         _ => "plain",
@@ -248,14 +248,14 @@ fn bar_row<'a>(column: &BarColumn, row: &'a PolicyRow, axis: &Axis) -> (&'a str,
         true => "baseline".to_owned(),
         false => (column.format)(value),
     };
-    (&row.policy, marks, text)
+    (&row.column, marks, text)
 }
 
 /// Draws slowdowns of jobs and unfairness of runs: two panels of box plots. Empty if no job was measured alone.
 pub(super) fn slowdowns(all: &Comparison) -> String {
-    let policies = &all.setting.policies;
+    let policies = &all.setting.columns;
     let runs = |policy: &'_ str| -> Vec<&RunRow> {
-        finished(all).filter(|run| run.policy == *policy).collect()
+        finished(all).filter(|run| run.column == *policy).collect()
     };
     let slowdowns = |policy: &String| -> Vec<f64> {
         let jobs = runs(policy).into_iter().flat_map(|run| &run.jobs);
@@ -315,10 +315,10 @@ pub(super) fn makespans(all: &Comparison) -> String {
 
 fn makespan_panel(all: &Comparison, workload: &str) -> (String, String) {
     let runs: Vec<&RunRow> = finished(all).filter(|run| run.workload == workload).collect();
-    let axis = Axis::covering("makespan (s)", runs.iter().map(|run| run.makespan_s), None);
-    let rows = all.setting.policies.iter().map(|policy| {
+    let axis = Axis::covering("makespan (s)", runs.iter().filter_map(|run| run.makespan_s), None);
+    let rows = all.setting.columns.iter().map(|policy| {
         let of_policy: Vec<&RunRow> =
-            runs.iter().copied().filter(|run| run.policy == *policy).collect();
+            runs.iter().copied().filter(|run| run.column == *policy).collect();
         let (marks, mean) = makespan_row(&of_policy, &axis);
         let absent =
             || summary_of(all, policy, workload).map_or(String::new(), SummaryRow::absent_mean);
@@ -336,11 +336,12 @@ fn makespan_row(runs: &[&RunRow], axis: &Axis) -> (Marks, Option<String>) {
     if runs.is_empty() {
         return (marks, None);
     }
-    for (run, y) in runs.iter().zip(LEVELS.iter().cycle()) {
-        let tooltip = format!("seed {}: {} s", run.seed, four_digits(run.makespan_s));
-        marks.mark("run", Shape::Circle, (axis.share(run.makespan_s), *y), &tooltip);
+    let makespans: Vec<f64> = runs.iter().filter_map(|run| run.makespan_s).collect();
+    for ((run, makespan), y) in runs.iter().zip(&makespans).zip(LEVELS.iter().cycle()) {
+        let tooltip = format!("seed {}: {} s", run.seed, four_digits(*makespan));
+        marks.mark("run", Shape::Circle, (axis.share(*makespan), *y), &tooltip);
     }
-    let mean = runs.iter().map(|run| run.makespan_s).sum::<f64>() / runs.len() as f64;
+    let mean = makespans.iter().sum::<f64>() / runs.len() as f64;
     marks.line("mean", (axis.share(mean), 0.1), (axis.share(mean), 0.9));
     (marks, Some(format!("{} s", four_digits(mean))))
 }
@@ -360,7 +361,7 @@ fn controller_panel(all: &Comparison, workload: &str) -> (String, String) {
     let rows_of = |policy: &str| -> &[ControllerRow] {
         summary_of(all, policy, workload).map_or(&[], |row| &row.controllers)
     };
-    let policies = &all.setting.policies;
+    let policies = &all.setting.columns;
     let loads = policies.iter().flat_map(|policy| rows_of(policy)).map(gb_per_s);
     let axis = Axis::covering("traffic of a node (GB/s)", loads, Some(0.0));
     let rows = policies.iter().map(|policy| {

@@ -51,8 +51,8 @@ impl DataValue {
 /// Returns the columns for the fields of a record that are one value or an interval: the names of the columns, and the
 /// JSON pointers of the values.
 fn columns(fields: &[FieldDescription]) -> Vec<(String, String)> {
-    /// Fields that only the page of the comparison uses.
-    const EXCLUDED: [&str; 4] = ["error", "report", "median_seed", "timeline"];
+    /// Fields that only the page of the comparison uses. The fields `policy` and `command` identify a column.
+    const EXCLUDED: [&str; 5] = ["column", "error", "report", "median_seed", "timeline"];
     let of_field = |field: &FieldDescription| {
         let mut shape = (field.shape)();
         if let JsonType::Maybe(inner) = shape {

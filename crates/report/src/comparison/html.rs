@@ -83,7 +83,7 @@ const JOBS_LEAD: &str =
     "Mean time of each job in seconds and, where it was measured alone, its mean slowdown.";
 
 fn policies(all: &Comparison) -> String {
-    match all.setting.policies.as_slice() {
+    match all.setting.columns.as_slice() {
         [one, other] => format!("{one} and {other}"),
         more => counted(more.len(), all.setting.compared.noun()),
     }
@@ -139,7 +139,7 @@ fn findings(all: &Comparison) -> String {
             "<li class=\"{}\"><span class=\"mark\">{}</span><span><b>{}</b> {}{counts}.</span></li>\n",
             class(row.verdict),
             sign(row.verdict),
-            escape(&row.policy),
+            escape(&row.column),
             escape(&all.verdict_on(row)),
         )
     };
@@ -165,7 +165,7 @@ fn method(all: &Comparison) -> String {
          removes the ratio; the verdict is then that of the test. Every other verdict is inconclusive, which does not \
          mean equal. With {} in addition to the baseline, fewer than {} {}s are always inconclusive.",
         base::noun(false, noun),
-        counted(setting.policies.len() - 1, noun),
+        counted(setting.columns.len() - 1, noun),
         setting.n_pairs_needed,
         setting.compared.repetition(),
     )
@@ -202,11 +202,11 @@ fn number(value: Option<f64>, digits: usize) -> TableCell {
 /// Returns the policy, with a link to the report of its run with the median makespan.
 fn policy_cell(row: &SummaryRow) -> TableCell {
     let (Some(path), Some(seed)) = (&row.timeline, row.median_seed) else {
-        return TableCell::from(&*row.policy);
+        return TableCell::from(&*row.column);
     };
-    let (policy, path) = (escape(&row.policy), escape(path));
+    let (policy, path) = (escape(&row.column), escape(path));
     let title = format!("run with the median makespan, seed {seed}");
-    TableCell::html(&row.policy, format!("<a href=\"{path}\" title=\"{title}\">{policy}</a>"))
+    TableCell::html(&row.column, format!("<a href=\"{path}\" title=\"{title}\">{policy}</a>"))
 }
 
 /// Returns the mean makespan, or why it is absent.
@@ -242,7 +242,7 @@ fn controllers_cell(row: &SummaryRow) -> TableCell {
 /// scrolling; columns without any value are omitted.
 fn summary_table(all: &Comparison) -> String {
     let columns: [RecordColumn<(&SummaryRow, Ratio<'_>)>; 18] = [
-        ("policy", Left, |(row, _)| policy_cell(row)),
+        ("column", Left, |(row, _)| policy_cell(row)),
         ("workload", Left, |(row, _)| TableCell::from(&*row.workload)),
         ("n_runs", Right, |(row, _)| TableCell::number(Some(row.n_runs), count)),
         ("mean_s", Right, |(row, _)| mean_cell(row)),
@@ -283,7 +283,7 @@ fn job_tables(all: &Comparison) -> String {
     let of_workload = |workload: &String| {
         let rows: Vec<&SummaryRow> =
             all.summary.iter().filter(|row| row.workload == *workload).collect();
-        let policies = all.setting.policies.iter().map(|name| (name.as_str(), Right));
+        let policies = all.setting.columns.iter().map(|name| (name.as_str(), Right));
         let mut table =
             ReportTable::new([("Job", Left), ("Alone", Right)].into_iter().chain(policies))
                 .with_row_heads();

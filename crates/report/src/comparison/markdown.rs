@@ -25,7 +25,7 @@ impl Comparison {
         let interval = ci(row.ci95_s.as_deref(), digits, "–");
         let ratio = Ratio::of_workload(self, row);
         [
-            row.policy.clone(),
+            row.column.clone(),
             row.workload.clone(),
             row.n_runs.to_string(),
             row.mean_text(digits),

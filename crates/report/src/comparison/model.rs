@@ -19,12 +19,12 @@ record! {
     /// Machine, policies, workloads and options of a comparison.
     Setting {
         host: String, "Host", Plain, "Kind of host: sim (a simulated machine) or live.";
-        compared: Compared, "Compared", Plain, "Kind of the compared columns. With commands, each field `policy` contains a command, followed by its policy in brackets if there are several policies.";
+        compared: Compared, "Compared", Plain, "Kind of the compared columns.";
         machine: String, "Machine", Plain, "Name of the machine.";
         n_nodes: u64, "Nodes", Count, "NUMA nodes; 0 when the kernel reports none.";
         n_cpus: u64, "CPUs", Count, "CPUs online.";
-        baseline: String, "Baseline", Plain, "The policy with which the other policies are compared.";
-        policies: Vec<String>, "Policies", Plain, "The policies with their parameters, in the order of the command line.";
+        baseline: String, "Baseline", Plain, "The column with which the other columns are compared.";
+        columns: Vec<String>, "Columns", Plain, "The compared policies or commands, in the order of the command line: a policy with its parameters, or a command, followed by its policy in brackets if there are several policies.";
         workloads: Vec<String>, "Workloads", Plain, "The workloads by name, in order.";
         seeds: Vec<u64>, "Seeds", Plain, "The seeds. Each policy runs on each workload once per seed.";
         n_runs: u64, "Runs", Count, "Number of runs of the comparison.";
@@ -39,7 +39,7 @@ names! {
     /// Kind of the columns of a comparison.
     Compared {
         Policies "policies" "Policies on the same workloads.";
-        Commands "commands" "Commands on the same machine.";
+        Commands "commands" "Commands on the same machine, each under one or several policies.";
     }
 }
 
@@ -54,7 +54,9 @@ record! {
 record! {
     /// A policy over all workloads.
     PolicyRow {
+        column: String, "Column", Plain, "The compared policy or command, as in `setting.columns`.";
         policy: String, "Policy", Plain, "The policy with its parameters, as on the command line.";
+        command: Option<String>, "Command", Plain, "The command; absent in a comparison of policies, whose workloads contain the commands.";
         is_baseline: bool, "Baseline", Plain, "Whether this policy is the baseline.";
         n_seeds: u64, "Seeds", Count, "Seeds with which this policy and the baseline ran on every workload. The values over all workloads use these seeds.";
         n_tested: u64, "Tested", Count, "Number of these seeds with a finished run. If it is smaller than `n_pairs_needed`, no verdict better or worse is possible.";
@@ -80,7 +82,9 @@ record! {
 record! {
     /// A policy on a workload, over all seeds.
     SummaryRow {
+        column: String, "Column", Plain, "The compared policy or command, as in `setting.columns`.";
         policy: String, "Policy", Plain, "The policy with its parameters, as on the command line.";
+        command: Option<String>, "Command", Plain, "The command; absent in a comparison of policies, whose workloads contain the commands.";
         workload: String, "Workload", Plain, "The workload.";
         n_runs: u64, "Runs", Count, "Number of finished runs. Makespans, slowdowns and costs are those of these runs.";
         n_failed: u64, "Failed", Count, "Number of runs that did not finish: a job failed, the time limit was reached, or the policy aborted. The test ranks them as slowest.";
@@ -137,12 +141,16 @@ record! {
 record! {
     /// A run: one policy on one workload with one seed.
     RunRow {
+        column: String, "Column", Plain, "The compared policy or command, as in `setting.columns`.";
         policy: String, "Policy", Plain, "The policy with its parameters, as on the command line.";
+        command: Option<String>, "Command", Plain, "The command; absent in a comparison of policies, whose workloads contain the commands.";
         workload: String, "Workload", Plain, "The workload.";
         seed: u64, "Seed", Plain, "Seed of all random choices.";
         status: RunCompletion, "Status", Plain, "Completion status of the run.";
         error: Option<String>, "Error", Plain, "The error of a failed run.";
-        makespan_s: f64, "Makespan", Seconds, "Time from the start of the run to the end of its last job.";
+        makespan_s: Option<f64>, "Makespan", Seconds, "Time from the start of the run to the end of its last job; absent unless the status is `finished`.";
+        user_s: Option<f64>, "User", Seconds, "CPU time of all ended jobs in user mode; absent if no job ended.";
+        system_s: Option<f64>, "System", Seconds, "CPU time of all ended jobs in kernel mode; absent if no job ended.";
         slowdown: Option<f64>, "Slowdown", Plain, "Mean slowdown of the jobs; absent if no job was measured alone.";
         unfairness: Option<f64>, "Unfairness", Plain, "Largest slowdown of the jobs divided by the smallest; absent with fewer than two.";
         n_migrations: u64, "Migrations", Count, "CPU migrations of tasks.";
@@ -170,7 +178,7 @@ record! {
         node: Option<u32>, "Node", Plain, "The node; absent on a machine without NUMA nodes.";
         read_bytes: f64, "Read", Bytes, "Bytes read from the memory of the node.";
         written_bytes: f64, "Written", Bytes, "Bytes written to the memory of the node.";
-        bytes_per_s: f64, "Load", BytesPerSecond, "Reads and writes divided by the makespan.";
+        bytes_per_s: f64, "Load", BytesPerSecond, "Reads and writes divided by the time from the start of the run to the end of its last job.";
     }
 }
 
@@ -190,6 +198,8 @@ record! {
         name: String, "Job", Plain, "Name of the job.";
         start_s: Option<f64>, "Start", Seconds, "Time of the first start.";
         end_s: Option<f64>, "End", Seconds, "Time of the last end.";
+        user_s: Option<f64>, "User", Seconds, "CPU time in user mode, of all starts; absent if the job did not end.";
+        system_s: Option<f64>, "System", Seconds, "CPU time in kernel mode, of all starts; absent if the job did not end.";
         slowdown: Option<f64>, "Slowdown", Plain, "Time from start to end divided by the time alone on the idle machine; absent for jobs that restart or are stopped, and if the job was not measured alone.";
     }
 }

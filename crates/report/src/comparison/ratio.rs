@@ -24,16 +24,16 @@ pub(super) struct Ratio<'a> {
 impl<'a> Ratio<'a> {
     /// Returns the ratio on a workload.
     pub fn of_workload(all: &Comparison, row: &'a SummaryRow) -> Self {
-        let SummaryRow { policy, workload, .. } = row;
+        let SummaryRow { column, workload, .. } = row;
         let source = row.mean_s.map_or("no finished run".to_owned(), |mean| {
             let (mean, runs) = (four_digits(mean), counted_noun(row.n_runs, "run"));
-            format!("{policy} on {workload}: mean {mean} s of {runs}")
+            format!("{column} on {workload}: mean {mean} s of {runs}")
         });
         Ratio {
             ratio: row.ratio_to_baseline,
             ci95: row.ratio_ci95.as_deref(),
             verdict: row.verdict,
-            is_baseline: row.policy == all.setting.baseline,
+            is_baseline: row.column == all.setting.baseline,
             is_identical: row.is_identical,
             is_same_as_baseline: row.is_same_as_baseline,
             absent_because: row.ratio_absent_because.as_deref(),
@@ -52,7 +52,7 @@ impl<'a> Ratio<'a> {
             is_identical: row.is_identical,
             is_same_as_baseline: row.is_same_as_baseline,
             absent_because: row.ratio_absent_because.as_deref(),
-            source: format!("{} over all workloads: geometric mean, {seeds}", row.policy),
+            source: format!("{} over all workloads: geometric mean, {seeds}", row.column),
         }
     }
 

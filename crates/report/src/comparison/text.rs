@@ -38,7 +38,7 @@ fn head(comparison: &Comparison, width: usize) -> String {
     let setting = &comparison.setting;
     let text = format!(
         "{}, {} on {} ({}, {}): {} of {} done",
-        counted(setting.policies.len(), setting.compared.noun()),
+        counted(setting.columns.len(), setting.compared.noun()),
         setting.repetitions(),
         if setting.machine.is_empty() { "a machine without name" } else { &setting.machine },
         if setting.host == "sim" { "simulated" } else { "live" },
@@ -80,7 +80,7 @@ fn makespans(comparison: &Comparison, workload: &str, width: usize) -> String {
     let mut table = ReportTable::new(heads);
     for row in rows() {
         let digits = row.mean_s.map_or(0, n_decimals);
-        let mut cells = vec![row.policy.clone()];
+        let mut cells = vec![row.column.clone()];
         cells.extend(has_other_n.then(|| row.n_runs.to_string()));
         cells.extend([row.mean_text(digits), interval(row.ci95_s.as_deref(), digits)]);
         cells.extend(ratio_cells(&Ratio::of_workload(comparison, row)));
@@ -107,7 +107,7 @@ fn overall(comparison: &Comparison, width: usize) -> String {
     ]);
     for row in &comparison.policies {
         let count = |n: u64| if row.is_baseline { String::new() } else { n.to_string() };
-        let mut cells = vec![row.policy.clone()];
+        let mut cells = vec![row.column.clone()];
         cells.extend(ratio_cells(&Ratio::of_all(row)));
         cells.extend([row.n_better, row.n_worse, row.n_inconclusive].map(count));
         table.row(cells);
@@ -128,7 +128,7 @@ fn costs(comparison: &Comparison, width: usize) -> String {
     ]);
     for row in &comparison.policies {
         table.row([
-            row.policy.clone(),
+            row.column.clone(),
             or_absent(row.slowdown, format::ratio),
             or_absent(row.unfairness, format::ratio),
             or_absent(row.n_migrations, |n| fixed(n, 1)),

@@ -39,10 +39,7 @@ pub(super) struct PairedRuns(Vec<Vec<RunPair>>);
 
 impl RunPair {
     pub fn new(own: &RunMetrics, base: &RunMetrics) -> Self {
-        let time = |run: &RunMetrics| match run.status {
-            Completion::Finished => Ok(run.makespan.0 as f64),
-            status => Err(status),
-        };
+        let time = |run: &RunMetrics| Ok(run.makespan().ok_or(run.status)?.0 as f64);
         // The search of the oracle is not a metric of the run itself.
         let without_search = |run: &RunMetrics| RunMetrics { oracle: None, ..run.clone() };
         let is_same =

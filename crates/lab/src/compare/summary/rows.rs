@@ -7,7 +7,9 @@ use report::comparison::{
 };
 
 use super::{Cells, PairedRuns, SummaryContext};
-use crate::compare::{Column, Completion, ControllerTraffic, OracleSearch, RunKey, RunMetrics};
+use crate::compare::{
+    Column, Completion, ControllerTraffic, JobTimes, OracleSearch, RunKey, RunMetrics,
+};
 use crate::stats::{
     ConfidenceInterval, PairedVerdict, holm, interval, mean, mean_of, median, unfairness, variation,
 };
@@ -53,13 +55,18 @@ pub(super) fn runs(cells: &Cells<'_>, about: &SummaryContext<'_>) -> Vec<RunRow>
 }
 
 fn run(cells: &Cells<'_>, about: &SummaryContext<'_>, key: RunKey, metrics: &RunMetrics) -> RunRow {
-    let (_, workload, seed) = cells.plan.parts(&key);
+    let (column, workload, seed) = cells.plan.parts(&key);
     let slowdowns = slowdowns(metrics, workload, about);
     let known: Vec<f64> = slowdowns.iter().copied().flatten().collect();
+    let sum_s = |time: fn(&JobTimes) -> Option<Nanos>| {
+        metrics.jobs.iter().filter_map(time).reduce(|sum, time| sum + time).map(seconds)
+    };
     let jobs = about.jobs[workload].iter().zip(&metrics.jobs).zip(&slowdowns);
     RunRow {
         report: about.timelines.get(&key).cloned(),
-        policy: key.policy,
+        policy: column.policy.clone(),
+        command: column.command_text(),
+        column: key.policy,
         workload: key.workload,
         seed,
         status: match metrics.status {
@@ -68,7 +75,9 @@ fn run(cells: &Cells<'_>, about: &SummaryContext<'_>, key: RunKey, metrics: &Run
             Completion::Stopped => RunCompletion::Stopped,
         },
         error: metrics.error.clone(),
-        makespan_s: seconds(metrics.makespan),
+        makespan_s: metrics.makespan().map(seconds),
+        user_s: sum_s(|job| job.user),
+        system_s: sum_s(|job| job.system),
         slowdown: mean_of(known.iter().copied()),
         unfairness: unfairness(&known),
         n_migrations: metrics.n_migrations,
@@ -81,6 +90,8 @@ fn run(cells: &Cells<'_>, about: &SummaryContext<'_>, key: RunKey, metrics: &Run
                 name: job.name.clone(),
                 start_s: times.start.map(seconds),
                 end_s: times.end.map(seconds),
+                user_s: times.user.map(seconds),
+                system_s: times.system.map(seconds),
                 slowdown: *slowdown,
             })
             .collect(),
@@ -102,13 +113,13 @@ fn controllers(runs: &[&RunMetrics]) -> Vec<ControllerRow> {
     let Some(first) = runs.first() else { return Vec::new() };
     let row = |(idx, controller): (usize, &ControllerTraffic)| {
         let controllers =
-            || runs.iter().filter_map(move |run| Some((run.controllers.get(idx)?, run.makespan)));
+            || runs.iter().filter_map(move |run| Some((run.controllers.get(idx)?, run.last_end)));
         let average = |bytes_of: fn(&ControllerTraffic) -> u64| {
             mean_of(controllers().map(|(controller, _)| bytes_of(controller) as f64)).unwrap_or(0.0)
         };
-        let load = controllers().filter(|(_, makespan)| *makespan != Nanos::ZERO);
-        let load = load.map(|(controller, makespan)| {
-            (controller.read_bytes + controller.written_bytes) as f64 / seconds(makespan)
+        let load = controllers().filter(|(_, last_end)| *last_end != Nanos::ZERO);
+        let load = load.map(|(controller, last_end)| {
+            (controller.read_bytes + controller.written_bytes) as f64 / seconds(last_end)
         });
         ControllerRow {
             node: controller.node.map(|node| node.0),
@@ -157,7 +168,7 @@ fn row(
     let plan = cells.plan;
     let series = cells.series(column, workload);
     let metrics: Vec<&RunMetrics> = series.finished_runs().map(|(_, metrics)| metrics).collect();
-    let times: Vec<f64> = metrics.iter().map(|metrics| seconds(metrics.makespan)).collect();
+    let times = series.makespans_s();
     let has_any = !times.is_empty();
     let average =
         |of: fn(&RunMetrics) -> u64| mean_of(metrics.iter().map(|metrics| of(metrics) as f64));
@@ -169,7 +180,9 @@ fn row(
     let is_one_observation = times.windows(2).all(|pair| pair[0] == pair[1]);
     let median_run = series.median();
     SummaryRow {
-        policy: plan.columns[column].text.clone(),
+        column: plan.columns[column].text.clone(),
+        policy: plan.columns[column].policy.clone(),
+        command: plan.columns[column].command_text(),
         workload: plan.workloads[workload].clone(),
         n_runs: times.len() as u64,
         n_failed: series.unfinished_runs().count() as u64,

@@ -17,6 +17,7 @@ fn summary_of(lines: &str) -> Comparison {
         .collect();
     let column = |words: &Vec<&str>| Column {
         text: words[0].to_owned(),
+        policy: words[0].to_owned(),
         spec: words[0].to_owned(),
         variant: MachineVariant::default(),
         command: None,
@@ -32,10 +33,14 @@ fn summary_of(lines: &str) -> Comparison {
     for (column, words) in lines.iter().enumerate() {
         for (seed, word) in (1..).zip(&words[1..]).filter(|(_, word)| **word != "-") {
             let whole = (word.parse::<f64>().unwrap_or(9.0) * 1e9) as u64;
-            let job = |end| JobTimes { start: Some(Nanos::ZERO), end: Some(Nanos(end)) };
+            let job = |end| JobTimes {
+                start: Some(Nanos::ZERO),
+                end: Some(Nanos(end)),
+                ..JobTimes::default()
+            };
             let metrics = RunMetrics {
                 status: if *word == "x" { Completion::Failed } else { Completion::Finished },
-                makespan: Nanos(whole),
+                last_end: Nanos(whole),
                 jobs: vec![job(whole / 2), job(whole)],
                 ..RunMetrics::default()
             };
@@ -68,7 +73,7 @@ fn check(lines: &str, expected: Expect) {
             .map_or("-".to_owned(), |ends| format!("{:.3}-{:.3}", ends[0], ends[1]));
         text += &format!(
             "{} n={} failed={} mean={} median={} ratio={} ({ends}) p={} holm={} {} oracle={} slow={} unfair={}\n",
-            row.policy,
+            row.column,
             row.n_runs,
             row.n_failed,
             three(row.mean_s),

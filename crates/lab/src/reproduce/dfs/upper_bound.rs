@@ -98,7 +98,7 @@ fn bound(base: &Series, alone: &Series) -> (Vec<f64>, Gain) {
 
 /// Returns the fraction of a run's makespan that exceeds a bound.
 fn above(run: &RunMetrics, bound_s: f64) -> Option<f64> {
-    Some(1.0 - bound_s / run.makespan.as_secs_f64())
+    Some(1.0 - bound_s / run.last_end.as_secs_f64())
 }
 
 /// Returns the claims that the upper bound permits the published gains.
@@ -134,7 +134,7 @@ fn utilization(runs: &[Vec<Series>], testbed: &Testbed) -> FindingTable {
     for (idx, workload) in ALL.iter().enumerate() {
         let (mut means, mut busiest) = (Vec::new(), Vec::new());
         for (_, run) in runs[2][idx].finished_runs() {
-            let seconds = run.makespan.as_secs_f64().max(1e-9);
+            let seconds = run.last_end.as_secs_f64().max(1e-9);
             let used = run.controllers.iter().zip(&peaks).map(|(controller, peak)| {
                 (controller.read_bytes + controller.written_bytes) as f64 / seconds / peak * 100.0
             });

@@ -5,9 +5,10 @@ use base::gb_per_s;
 /// The text of an absent value.
 pub const ABSENT: &str = "-";
 
-/// Formats nanoseconds as seconds with three digits: `12.250`.
+/// Formats nanoseconds as seconds with three digits, rounded: `12.250`.
 pub fn seconds(nanos: u64) -> String {
-    format!("{}.{:03}", nanos / 1_000_000_000, nanos / 1_000_000 % 1000)
+    let millis = nanos / 1_000_000 + u64::from(500_000 <= nanos % 1_000_000);
+    format!("{}.{:03}", millis / 1000, millis % 1000)
 }
 
 /// Formats nanoseconds in a suitable unit, as [`base::Nanos`] prints them: `12.25 s`, `3 min 20 s`, `1.5 ms`.
@@ -181,6 +182,8 @@ mod tests {
     #[test]
     fn values_have_suitable_units() {
         assert_eq!(seconds(12_250_400_000), "12.250");
+        let rounded = [719_000, 499_999, 3_171_970_000, 999_999_999, u64::MAX].map(seconds);
+        assert_eq!(rounded, ["0.001", "0.000", "3.172", "1.000", "18446744073.710"]);
         assert_eq!(count(1_234_567), "1 234 567");
         assert_eq!(rate(0.0), "0");
         assert_eq!(rate(999.6), "1.0 k");

@@ -163,13 +163,13 @@ pub fn parts_missing_phrase(n: u32) -> String {
 /// Returns the resource usage of a program. Values that were not measured are omitted.
 pub fn usage_phrase(exit: &JobExit) -> String {
     let mut phrases = vec![format!(
-        "{} s of CPU time ({} user, {} system)",
-        seconds(exit.user.saturating_add(exit.system).0),
-        seconds(exit.user.0),
-        seconds(exit.system.0)
+        "{} of CPU time ({} user, {} system)",
+        exit.user.saturating_add(exit.system),
+        exit.user,
+        exit.system
     )];
     if let Some(wait) = exit.wait {
-        phrases.push(format!("{} s of wait time", seconds(wait.0)));
+        phrases.push(format!("{wait} of wait time"));
     }
     if let Some(n) = exit.n_migrations {
         phrases.push(counted_noun(n, "migration"));

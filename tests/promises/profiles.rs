@@ -197,14 +197,24 @@ fn a_failed_program_is_reported_with_its_last_error_message() {
         return;
     }
     let home = Home::new();
-    let result = home.profile(&["--output", "p.toml"], &["sh", "-c", "echo oops >&2; exit 3"]);
+    let program = ["sh", "-c", "echo oops >&2; exit 3"];
+    let args = [&["profile", "--json", "--output", "p.toml", "--"], &program[..]].concat();
+    let output = home.command(&args).output().expect("it starts");
+    assert_eq!(output.status.code(), Some(1), "{}", tool::text(&output.stderr));
+    let result: Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
     assert_eq!(result["exit"], "exited with status 3");
     let notes = result["notes"].to_string();
     assert!(
-        notes.contains("the program exited with status 3; its last error message: oops"),
+        notes.contains(
+            "of a run that failed: the program exited with status 3; its last error message: oops"
+        ),
         "{notes}"
     );
     assert!(notes.contains("describe the start of the program"), "{notes}");
+    assert!(home.path("p.toml").is_file(), "the profile is written");
+
+    let once = home.run(&["profile", "--once", "--output", "once.toml", "--", "false"]);
+    assert_eq!(once.status.code(), Some(1), "{}", tool::text(&once.stderr));
 }
 
 #[test]

@@ -313,6 +313,8 @@ fn output(args: &Args, target: &MeasuredProgram) -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
+/// Writes and prints the profile. A profile of a program that failed is written too, because the status of some programs
+/// is a result (`grep`, `diff`), but the command fails.
 fn publish(
     args: &Args,
     profile: &Profile,
@@ -334,7 +336,8 @@ fn publish(
     let result = ProfileOutput { profile, traced, notes, output, page: page.as_deref() };
     let text = if args.json { result.json()? } else { result.text() };
     use std::io::Write;
-    Ok(crate::print::stdout().write_all(text.as_bytes())?)
+    crate::print::stdout().write_all(text.as_bytes())?;
+    if notes.has_failed { Err(CommandError::Reported) } else { Ok(()) }
 }
 
 /// Parses a count with an optional unit: `5M` is five million.

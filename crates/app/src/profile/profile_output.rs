@@ -26,8 +26,10 @@ pub(super) struct RunNotes {
     pub notes: Vec<String>,
     /// Machine parameters with assumed values.
     pub assumed: Vec<String>,
-    /// Exit status of the program in its run alone.
+    /// Exit status of the program in its first run.
     pub exit: Option<ChildStatus>,
+    /// Whether the program failed. A program that a signal killed only under valgrind did not fail.
+    pub has_failed: bool,
 }
 
 /// Minimum number of references of a meaningful trace. A shorter trace is dominated by the start of the program.
@@ -42,7 +44,7 @@ impl RunNotes {
     /// Adds notes about a run with counters.
     pub(super) fn add_counted(&mut self, run: &ProgramRun) {
         match run.stop_cause {
-            StopCause::Exited => self.exit = Some(run.reaped.status),
+            StopCause::Exited => self.add_exit(run.reaped.status, &run.last_stderr_line),
             StopCause::TimeUp => {
                 self.push("--limit reached: the program was terminated".to_owned())
             }
@@ -53,13 +55,17 @@ impl RunNotes {
         }
     }
 
-    /// Adds the exit status of the run alone.
+    /// Adds the exit status of the first run.
     pub(super) fn add_exit(&mut self, status: ChildStatus, last_stderr_line: &str) {
         self.exit = Some(status);
-        if status != ChildStatus::Exited(0) {
+        self.has_failed = status != ChildStatus::Exited(0);
+        if self.has_failed {
             let is_empty = last_stderr_line.is_empty();
             let hint = if is_empty { "" } else { "; its last error message: " };
-            self.push(format!("the program {}{hint}{last_stderr_line}", exit_text(status)));
+            let text = exit_text(status);
+            self.push(format!(
+                "the profile is of a run that failed: the program {text}{hint}{last_stderr_line}"
+            ));
         }
     }
 
@@ -77,7 +83,14 @@ impl RunNotes {
             StopCause::Exited | StopCause::LogComplete => {}
         }
         if traced.run.stop_cause == StopCause::Exited && self.exit.is_none() {
-            self.exit = Some(traced.run.reaped.status);
+            match traced.run.reaped.status {
+                // Standard error also has the messages of valgrind.
+                status @ ChildStatus::Exited(_) => self.add_exit(status, ""),
+                status @ ChildStatus::Killed(_) => {
+                    self.exit = Some(status);
+                    self.push(format!("the program {} under valgrind", exit_text(status)));
+                }
+            }
         }
         if traced.meter.n_references() < N_REFERENCES_MIN {
             let n = traced.meter.n_references();

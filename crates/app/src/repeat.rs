@@ -56,7 +56,15 @@ fn normalized(cli: Command, args: impl IntoIterator<Item = OsString>) -> Option<
     let (positional, options): (Vec<&Arg>, Vec<&Arg>) =
         command.get_arguments().filter(is_repeated).partition(|arg| arg.is_positional());
     let needs_dir = options.iter().chain(&positional).any(|arg| needs_dir(arg, matches));
-    options.into_iter().for_each(|arg| add_option(&mut words, arg, matches));
+    let runs_program = positional.iter().any(|arg| is_program(arg));
+    for arg in options {
+        // Commands have no seeds: `compare` calls the same option --runs.
+        let name = match arg.get_long() {
+            Some("seeds") if runs_program => Some("runs"),
+            name => name,
+        };
+        name.into_iter().for_each(|name| add_option(&mut words, name, arg, matches));
+    }
     positional.into_iter().for_each(|arg| add_positional(&mut words, arg, matches));
     Some(Repeated { words, needs_dir })
 }
@@ -85,8 +93,7 @@ fn values<'a>(arg: &Arg, matches: &'a ArgMatches) -> impl Iterator<Item = &'a Os
     matches.get_raw(arg.get_id().as_str()).into_iter().flatten()
 }
 
-fn add_option(words: &mut Vec<OsString>, arg: &Arg, matches: &ArgMatches) {
-    let Some(name) = arg.get_long() else { return };
+fn add_option(words: &mut Vec<OsString>, name: &str, arg: &Arg, matches: &ArgMatches) {
     let option = OsString::from(format!("--{name}"));
     if !matches!(arg.get_action(), ArgAction::Set | ArgAction::Append) {
         return words.push(option);
@@ -136,6 +143,14 @@ mod tests {
             of(&args).as_deref(),
             Some("evenkeel run --policy linux --host sim --seed 7 --fail-fast w")
         );
+    }
+
+    #[test]
+    fn a_comparison_of_commands_has_runs_and_no_seeds() {
+        let of_seeds = "evenkeel compare --seeds 3 wl1";
+        assert_eq!(of(&["evenkeel", "compare", "wl1", "--runs", "3"]).as_deref(), Some(of_seeds));
+        let of_runs = "evenkeel compare --runs 10 -- true false";
+        assert_eq!(of(&["evenkeel", "compare", "--", "true", "false"]).as_deref(), Some(of_runs));
     }
 
     #[test]

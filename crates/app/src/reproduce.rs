@@ -50,7 +50,7 @@ pub struct Args {
 pub fn main(args: &Args) -> CommandResult {
     let study = study(&args.study).or_usage_error()?;
     let selected = selected(study, &args.only).or_usage_error()?;
-    let seeds = seeds(&args.seeds).or_usage_error()?;
+    let seeds = seeds("--seeds", &args.seeds).or_usage_error()?;
     if args.list {
         check_list(args).or_usage_error()?;
         crate::print::stdout().write_all(list(study, &selected).as_bytes())?;

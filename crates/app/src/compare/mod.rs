@@ -253,7 +253,8 @@ fn plan(args: &Args) -> Result<Inputs, CommandError> {
     if args.host() == HostArg::Live && columns.iter().any(lab::compare::Column::is_oracle) {
         return Err(CommandError::Usage(lab::oracle::OracleError::Live.into()));
     }
-    let seeds = seeds(&args.seeds).or_usage_error()?;
+    let option = if args.commands.is_empty() { "--seeds" } else { "--runs" };
+    let seeds = seeds(option, &args.seeds).or_usage_error()?;
     let mut workloads = workloads(args).or_usage_error()?;
     let mut notes = Vec::new();
     for workload in &mut workloads {

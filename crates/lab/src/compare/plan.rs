@@ -46,27 +46,28 @@ pub enum PlanError {
         "there is nothing to compare {0} with: name two policies or more, as in --policies linux,dfs"
     )]
     OneColumn(String),
-    #[error("the baseline {found} is not among the policies: write one of {known}")]
-    Baseline { found: String, known: String },
+    #[error("the baseline {found} is not among the {compared}: write one of {known}")]
+    Baseline { found: String, compared: &'static str, known: String },
     #[error("two workloads have the name {0:?}: rename one of them with the key `name`")]
     SameName(String),
-    #[error("--seeds {found}: {problem}; write a number of seeds (20) or a list (1-20 or 3,7,11)")]
-    Seeds { found: String, problem: &'static str },
+    #[error("{option} {found}: {problem}; write a number (20) or a list (1-20 or 3,7,11)")]
+    Seeds { option: String, found: String, problem: &'static str },
 }
 
 /// Maximum number of seeds. Guessed: more seeds do not change a verdict.
 const N_SEEDS_MAX: u64 = 10_000;
 
-/// Parses a number of seeds, which start at 1, or a list with ranges.
+/// Parses a number of seeds, which start at 1, or a list with ranges. `option` is the option of the text, for errors.
 ///
 /// # Errors
 /// The text contains no seed, a seed twice, or a word that is not a number.
-pub fn seeds(text: &str) -> Result<Vec<u64>, PlanError> {
-    let wrong = |problem| PlanError::Seeds { found: text.to_owned(), problem };
+pub fn seeds(option: &str, text: &str) -> Result<Vec<u64>, PlanError> {
+    let wrong =
+        |problem| PlanError::Seeds { option: option.to_owned(), found: text.to_owned(), problem };
     if let Ok(n) = text.trim().parse::<u64>() {
         return match n {
-            0 => Err(wrong("at least one seed is needed")),
-            n if N_SEEDS_MAX < n => Err(wrong("at most 10000 seeds are possible")),
+            0 => Err(wrong("at least one is needed")),
+            n if N_SEEDS_MAX < n => Err(wrong("at most 10000 are possible")),
             n => Ok((1..=n).collect()),
         };
     }
@@ -81,12 +82,12 @@ pub fn seeds(text: &str) -> Result<Vec<u64>, PlanError> {
             return Err(wrong("the end of a range is below its start"));
         }
         if N_SEEDS_MAX <= last - first || N_SEEDS_MAX < seeds.len() as u64 + (last - first) {
-            return Err(wrong("at most 10000 seeds are possible"));
+            return Err(wrong("at most 10000 are possible"));
         }
         seeds.extend(first..=last);
     }
     let different: BTreeSet<u64> = seeds.iter().copied().collect();
-    if different.len() < seeds.len() { Err(wrong("a seed occurs twice")) } else { Ok(seeds) }
+    if different.len() < seeds.len() { Err(wrong("a number occurs twice")) } else { Ok(seeds) }
 }
 
 impl ComparePlan {
@@ -110,8 +111,12 @@ impl ComparePlan {
                 let meant = Column::parse(name).map_or(name.to_owned(), |column| column.text);
                 let texts = columns.iter().map(|column| column.text.as_str());
                 let known = || texts.collect::<Vec<_>>().join(", ");
-                place(&meant)
-                    .ok_or_else(|| PlanError::Baseline { found: name.to_owned(), known: known() })?
+                let has_commands = columns.iter().any(|column| column.command.is_some());
+                place(&meant).ok_or_else(|| PlanError::Baseline {
+                    found: name.to_owned(),
+                    compared: if has_commands { "commands" } else { "policies" },
+                    known: known(),
+                })?
             }
         };
         let mut names = BTreeSet::new();
@@ -163,20 +168,20 @@ mod tests {
 
     #[test]
     fn seeds_are_a_number_or_a_list() {
-        assert_eq!(seeds("3"), Ok(vec![1, 2, 3]));
-        assert_eq!(seeds("7-9, 2"), Ok(vec![7, 8, 9, 2]));
-        assert_eq!(seeds("5-5"), Ok(vec![5]));
+        assert_eq!(seeds("--seeds", "3"), Ok(vec![1, 2, 3]));
+        assert_eq!(seeds("--seeds", "7-9, 2"), Ok(vec![7, 8, 9, 2]));
+        assert_eq!(seeds("--seeds", "5-5"), Ok(vec![5]));
         for (text, problem) in [
-            ("0", "at least one seed is needed"),
-            ("10001", "at most 10000 seeds are possible"),
-            ("0-18446744073709551615", "at most 10000 seeds are possible"),
+            ("0", "at least one is needed"),
+            ("10001", "at most 10000 are possible"),
+            ("0-18446744073709551615", "at most 10000 are possible"),
             ("9-7", "the end of a range is below its start"),
-            ("1,1", "a seed occurs twice"),
+            ("1,1", "a number occurs twice"),
             ("many", "not a number"),
             ("", "not a number"),
             ("-3", "not a number"),
         ] {
-            let message = seeds(text).expect_err(text).to_string();
+            let message = seeds("--seeds", text).expect_err(text).to_string();
             assert!(message.contains(problem), "{message}");
         }
     }

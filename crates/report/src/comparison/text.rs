@@ -103,7 +103,7 @@ fn overall(comparison: &Comparison, width: usize) -> String {
         ("verdict", Align::Left),
         ("better", Align::Right),
         ("worse", Align::Right),
-        ("unclear", Align::Right),
+        ("inconclusive", Align::Right),
     ]);
     for row in &comparison.policies {
         let count = |n: u64| if row.is_baseline { String::new() } else { n.to_string() };

@@ -106,6 +106,7 @@ fn summarize_runs(
         alone: &alone,
         options: &Default::default(),
         timelines: &Default::default(),
+        outputs: &Default::default(),
     };
     let comparison = summarize(plan, &results_by_key, &about);
     let (n_json, n_html) = (comparison.to_json()?.len() >> 10, comparison.to_html().len() >> 10);

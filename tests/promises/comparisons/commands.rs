@@ -145,7 +145,11 @@ fn failed_commands_are_in_the_answer_and_in_their_cells() {
     let csv = dir.read("out/runs.csv");
     assert!(csv.lines().any(|row| row.starts_with("linux,false,command,1,failed,,")), "{csv}");
     assert!(row("sleep 9").contains("2 at time limit"), "{text}");
-    assert!(one_line.contains("the first is run 1 of false: exit status 1."), "{text}");
+    let (_, file) = one_line
+        .split_once("the first is run 1 of false: exit status 1 (standard error: ")
+        .expect("the file of the first failed run");
+    let (file, _) = file.split_once(").").expect("the end of the note");
+    assert!(dir.path("out").join(file).is_file() && file.ends_with("/command.err"), "{file}");
     assert!(!text.contains("slowdown") && !one_line.contains(" seed"), "{text}");
     let page = dir.read("out/compare.html");
     assert!(page.contains("<li class=\"chip bad\">runs: 4 failed, 2 at time limit</li>"));

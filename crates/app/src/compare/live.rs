@@ -12,7 +12,7 @@ use anyhow::{Context, anyhow};
 use base::{Bytes, JobId, Nanos};
 use engine::{Sink, TurnRecord};
 use lab::compare::{
-    Column, Completion, MachineVariant, MetricsRecorder, RunKey, RunMetrics, RunStore,
+    Column, ComparePlan, Completion, MachineVariant, MetricsRecorder, RunKey, RunMetrics, RunStore,
 };
 use linux::cgroup::CgroupMode;
 use program::{Ending, Job, MemoryPolicy, Workload};
@@ -20,7 +20,9 @@ use report::StopCauseName;
 use topology::Machine;
 
 use super::progress::Progress;
-use super::{Args, CheckedComparison, Inputs, RunOutputs, files, open, publish, report_unsaved};
+use super::{
+    Args, CheckedComparison, Inputs, RunOutputs, commands, files, open, publish, report_unsaved,
+};
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::{output, run};
 use linux::stop_signals::StopSignals;
@@ -63,9 +65,11 @@ pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
         (key.clone(), format!("{}/{name}/report.html", files::RUNS))
     };
     let timelines = store.done.keys().map(timeline);
+    let outputs = store.done.keys().map(|key| (key.clone(), output_of(&checked.plan, key)));
     let outputs = RunOutputs {
         alone: if store.alone.is_empty() { Vec::new() } else { alone },
         timelines: timelines.filter(|(_, name)| dir.path().join(name).is_file()).collect(),
+        outputs: outputs.collect(),
         is_interrupted,
         error: None,
     };
@@ -73,6 +77,15 @@ pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
         super::warn_interrupted(args, &dir);
     }
     publish(args, &checked, outputs, (&dir, &store))
+}
+
+/// Returns the files with the outputs of the jobs of a run, for a note about its failure.
+fn output_of(plan: &ComparePlan, key: &RunKey) -> String {
+    let jobs = format!("{}/{}/jobs", files::RUNS, files::run_name(plan, key));
+    match &plan.parts(key).0.command {
+        Some(_) => format!("standard error: {jobs}/{}.err", commands::NAME),
+        None => format!("outputs of its jobs: {jobs}"),
+    }
 }
 
 /// Rejects options of simulated machines.

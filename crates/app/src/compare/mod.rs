@@ -196,6 +196,8 @@ struct RunOutputs {
     alone: Vec<Vec<Option<Nanos>>>,
     /// Paths of the reports of single runs.
     timelines: BTreeMap<RunKey, String>,
+    /// As in [`SummaryContext`].
+    outputs: BTreeMap<RunKey, String>,
     is_interrupted: bool,
     /// First error of a report of a single run that could not be written.
     error: Option<anyhow::Error>,
@@ -315,6 +317,7 @@ fn publish(
         alone: &outputs.alone,
         options: &checked.options,
         timelines: &outputs.timelines,
+        outputs: &outputs.outputs,
     };
     let comparison = summarize(&checked.plan, &store.done, &about);
     let written = files::write(&comparison, dir, args);

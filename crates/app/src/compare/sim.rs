@@ -68,7 +68,7 @@ pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
         super::warn_interrupted(args, &dir);
     }
     let alone = bench.workloads().iter().map(|ready| ready.alone().to_vec()).collect();
-    let outputs = RunOutputs { alone, timelines, is_interrupted, error };
+    let outputs = RunOutputs { alone, timelines, outputs: BTreeMap::new(), is_interrupted, error };
     publish(args, &checked, outputs, (&dir, &store))
 }
 

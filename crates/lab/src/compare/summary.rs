@@ -45,6 +45,8 @@ pub struct SummaryContext<'a> {
     pub options: &'a BTreeMap<String, String>,
     /// Reports of single runs, as paths relative to the comparison.
     pub timelines: &'a BTreeMap<RunKey, String>,
+    /// Outputs of the jobs of live runs, as in the note about failed runs: `standard error: runs/…/command.err`.
+    pub outputs: &'a BTreeMap<RunKey, String>,
 }
 
 /// Returns the report of the finished runs.
@@ -196,7 +198,7 @@ fn notes(
     let parts = [
         interrupted(cells),
         too_few_seeds(cells, summary, setting.compared),
-        unfinished_runs(cells, setting.compared),
+        unfinished_runs(cells, setting.compared, about),
         identical(summary),
         no_slowdowns(cells, about),
         oracle_searches(cells),
@@ -230,9 +232,15 @@ fn too_few_seeds(cells: &Cells<'_>, summary: &[SummaryRow], compared: Compared) 
 }
 
 /// Returns a note about the runs that did not finish, with the cause of the first.
-fn unfinished_runs(cells: &Cells<'_>, compared: Compared) -> Option<String> {
+fn unfinished_runs(
+    cells: &Cells<'_>,
+    compared: Compared,
+    about: &SummaryContext<'_>,
+) -> Option<String> {
     let mut unfinished = cells.runs().filter(|(_, run)| run.status != Completion::Finished);
-    let (RunKey { policy, workload, seed }, run) = unfinished.next()?;
+    let (key, run) = unfinished.next()?;
+    let RunKey { policy, workload, seed } = &key;
+    let output = about.outputs.get(&key).map_or(String::new(), |output| format!(" ({output})"));
     let runs = base::counted_noun(1 + unfinished.count(), "run");
     let (noun, cause) = (compared.noun(), run.cause());
     let (on, first) = match compared {
@@ -242,7 +250,7 @@ fn unfinished_runs(cells: &Cells<'_>, compared: Compared) -> Option<String> {
         Compared::Commands => ("", format!("run {seed} of {policy}")),
     };
     Some(format!(
-        "{runs} did not finish. Means and costs omit such runs, the test ranks them as slowest, and their {noun} has no ratio{on}; the first is {first}: {cause}."
+        "{runs} did not finish. Means and costs omit such runs, the test ranks them as slowest, and their {noun} has no ratio{on}; the first is {first}: {cause}{output}."
     ))
 }
 

@@ -58,6 +58,7 @@ fn summary_of(lines: &str) -> Comparison {
         command: None,
         options: &BTreeMap::new(),
         timelines: &BTreeMap::new(),
+        outputs: &BTreeMap::new(),
     };
     summarize(&plan, &done, &about)
 }

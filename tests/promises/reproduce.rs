@@ -51,6 +51,18 @@ fn the_json_has_the_command_that_prints_it_again() {
 }
 
 #[test]
+fn the_columns_of_a_matrix_of_programs_have_the_names_of_its_rows() {
+    let report = json(&DRAWN);
+    let table = &report["experiments"][0]["tables"][0];
+    let names = |list: &str, name: &str| -> Vec<Value> {
+        let all = table[list].as_array().expect("a list").iter();
+        all.map(|one| one.pointer(name).expect("a name").clone()).collect()
+    };
+    // The last row is a mean.
+    assert_eq!(names("columns", "/head")[1..], names("rows", "/0/text")[..11]);
+}
+
+#[test]
 fn values_have_units_and_intervals_and_published_columns_are_marked() {
     let report = json(&EXPERIMENT);
     let table = &report["experiments"][0]["tables"][0];

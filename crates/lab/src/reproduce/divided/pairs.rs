@@ -81,9 +81,7 @@ pub(super) fn pairs(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
 
 /// Returns the table of the slowdowns of all pairs, in %.
 fn matrix(pairs: &PairSlowdowns) -> FindingTable {
-    let short = ELEVEN.map(|name| name.chars().take(5).collect::<String>());
-    let heads: Vec<&str> =
-        std::iter::once("program").chain(short.iter().map(String::as_str)).collect();
+    let heads: Vec<&str> = std::iter::once("program").chain(ELEVEN).collect();
     let title = "slowdown in % next to the program of the column, in the middle of every range";
     let mut table = FindingTable::new(title, &heads).units(&["%"]).drawn(ChartKind::Heat);
     for (name, row) in ELEVEN.iter().zip(&pairs.slowdown) {

@@ -28,14 +28,15 @@ function seconds(us, span = us) {
   return `${(us / 1e6).toFixed(digits)} s`;
 }
 
-/** A label of the time axis. Below one second it has the digits of the step, so that no two labels are equal. */
-function clock(us, step) {
+/** A label of a time axis that ends at `last`: all labels have one form. Below one second it has the digits of the step,
+ * so that no two labels are equal. */
+function clock(us, step, last) {
   const whole = Math.round(us / 1e6);
   if (step < 1e6) return `${(us / 1e6).toFixed(Math.ceil(6 - Math.log10(Math.max(1, step))))} s`;
-  if (whole < 120 && step < 60e6) return `${whole} s`;
+  if (last < 120e6 && step < 60e6) return `${whole} s`;
   const two = (n) => String(n).padStart(2, "0");
   const [h, m, s] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
-  return h ? `${h}:${two(m)}:${two(s)}` : `${m}:${two(s)}`;
+  return last < 3600e6 ? `${m}:${two(s)}` : `${h}:${two(m)}:${two(s)}`;
 }
 
 /** 1 200 000 as 1.2 M. */
@@ -101,7 +102,7 @@ function timeTicks(wide) {
   const step = niceTimeStep(view.to - view.from, Math.max(2, Math.floor(wide / width)));
   const ticks = [];
   for (let at = Math.ceil(view.from / step) * step; at <= view.to + 1; at += step) {
-    ticks.push([at, clock(at, step)]);
+    ticks.push([at, clock(at, step, view.to)]);
   }
   return ticks;
 }

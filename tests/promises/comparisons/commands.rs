@@ -160,6 +160,10 @@ fn failed_commands_are_in_the_answer_and_in_their_cells() {
     let all = ["compare", "--runs", "1", "--out", "all", "--", "false", "sh -c \"exit 2\""];
     let text = tool::text(&dir.run(&all).stdout);
     assert!(text.starts_with("No run finished, so there is no time to compare."), "{text}");
+    let page = dir.read("all/compare.html");
+    assert!(!page.contains("id=\"ratios\""), "there is no ratio to draw");
+    assert_eq!(page.matches("No run finished").count(), 1, "the answer is not repeated");
+    assert!(!page.contains("<ul class=\"findings\">"));
 }
 
 #[test]

@@ -40,7 +40,7 @@
       picture.append(svg("line", { class: "gridline", x1: x(at), x2: x(at), y1: 6, y2: bottom }));
       picture.append(tickLabel(x, at, label, bottom + 20, width));
     }
-    picture.append(svg("text", { x: width - 4, y: height - 4, "text-anchor": "end" }, "time since the start of the run"));
+    picture.append(svg("text", { x: width - PAD_RIGHT, y: height - 4, "text-anchor": "end" }, "time since the start of the run"));
     return [picture, x];
   }
 

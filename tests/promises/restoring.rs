@@ -51,9 +51,12 @@ impl KilledRun {
 
     /// Starts another process of the run with the changed mask.
     fn fork(&self) -> Process {
-        let mut command = Command::new("sleep");
-        command.arg("600").env(RUN_VARIABLE, &self.run).env(JOB_VARIABLE, "a");
-        let process = Process::new(&mut command);
+        self.start(Command::new("sleep").arg("600"))
+    }
+
+    fn start(&self, command: &mut Command) -> Process {
+        command.env(RUN_VARIABLE, &self.run).env(JOB_VARIABLE, "a");
+        let process = Process::new(command);
         linux::affinity::set(process.pid(), &self.changed).expect("permitted");
         process
     }
@@ -213,6 +216,23 @@ fn a_restore_ends_at_its_time_limit_if_processes_start_faster_than_they_are_rest
     assert_eq!((report.verdict, report.unfinished), (RestoreVerdict::Complete, None));
     let is_restored = |process: &Process| process.mask() == killed.all;
     assert!(started.borrow().iter().all(is_restored));
+}
+
+#[test]
+fn a_large_environment_is_not_read_after_the_time_limit_and_the_next_restore_reads_it() {
+    let Some(killed) = KilledRun::sleepers(1) else { return };
+    let halves = ["A", "B"].map(|name| (name, name.repeat(100_000)));
+    let large = killed.start(Command::new("sleep").arg("600").envs(halves));
+    let small = killed.fork();
+    let clock = FakeClock { step: Duration::from_secs(6), ..FakeClock::default() };
+    let report = killed.restore(RestoreControl { clock: &clock, ..RestoreControl::default() });
+    let unfinished = report.unfinished.expect("the time limit");
+    assert_eq!(unfinished.cause, UnfinishedCause::LargeEnvironments);
+    assert_eq!((report.verdict, unfinished.n_not_inspected), (RestoreVerdict::Kept, 1));
+    assert_eq!((killed.n_changed(), small.mask()), (0, killed.all.clone()));
+    assert_eq!((large.mask(), killed.n_records()), (killed.changed.clone(), 1));
+    let report = killed.restore(RestoreControl::default());
+    assert_eq!((report.verdict, large.mask()), (RestoreVerdict::Complete, killed.all.clone()));
 }
 
 #[test]

@@ -15,7 +15,7 @@ use rustix::process::Signal;
 use sched::Action;
 use tests::dir::Dir;
 use tests::live_run::LiveRun;
-use tests::process::{is_running, mask, signal, two_cpus, wait_for};
+use tests::process::{is_running, mask, signal, two_cpus, variable, wait_for};
 
 use crate::live::cgroups::{cgroup_dir, creatable};
 
@@ -78,15 +78,15 @@ fn run_to_be_killed() {
 
 /// Returns the PIDs of the processes of one run, found by their environment.
 fn processes_of(dir: &Dir) -> Vec<u32> {
-    let root = Path::new("/");
     let path = dir.root().to_str().expect("a plain path");
     let belongs_to_run = |pid: &u32| {
-        let environ = linux::procfs::environ(root, *pid).unwrap_or_default();
-        linux::procfs::parse_environ(&environ, TEST_DIR) == Some(path)
-            && linux::procfs::parse_environ(&environ, undo::RUN_VARIABLE).is_some()
+        variable(*pid, TEST_DIR).as_deref() == Some(path)
+            && variable(*pid, undo::RUN_VARIABLE).is_some()
     };
-    let pids =
-        linux::procfs::processes(root).expect("all processes").into_iter().filter(belongs_to_run);
+    let pids = linux::procfs::processes(Path::new("/"))
+        .expect("all processes")
+        .into_iter()
+        .filter(belongs_to_run);
     pids.filter(|&pid| is_running(pid)).collect()
 }
 
@@ -181,8 +181,7 @@ fn check_restored(dir: &Dir, step: u32, all: &CpuSet, first: &CpuSet) {
 }
 
 fn is_other(pid: u32) -> bool {
-    let environ = linux::procfs::environ(Path::new("/"), pid).unwrap_or_default();
-    linux::procfs::parse_environ(&environ, undo::JOB_VARIABLE) == Some("other")
+    variable(pid, undo::JOB_VARIABLE).as_deref() == Some("other")
 }
 
 #[test]

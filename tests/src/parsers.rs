@@ -264,7 +264,7 @@ pub fn kernel_file(bytes: &[u8]) {
     }
     let _ = text.lines().filter_map(linux::numa_maps::parse_head).count();
     let _ = linux::procfs::parse_children(bytes).count();
-    let _ = linux::procfs::parse_environ(bytes, linux::undo::RUN_VARIABLE);
+    let _ = linux::environ::variables(bytes);
     let _ = linux::procfs::parse_migrations(&text);
     let _ = linux::proc_dir::parse_status(&text);
     let _ = linux::proc_dir::parse_cgroups(&text);

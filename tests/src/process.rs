@@ -87,6 +87,20 @@ pub fn start_time_ticks(pid: u32) -> u64 {
     linux::procfs::stat(Path::new("/"), pid).expect("the process exists").start_time_ticks
 }
 
+/// Returns the name of a process, if it exists.
+pub fn comm(pid: u32) -> Option<String> {
+    linux::procfs::stat(Path::new("/"), pid).ok().map(|stat| stat.comm_text())
+}
+
+/// Returns the value of a variable in the initial environment of a process.
+pub fn variable(pid: u32, name: &str) -> Option<String> {
+    let environ = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+    let text = String::from_utf8_lossy(&environ).into_owned();
+    let mut values =
+        text.split('\0').filter_map(|variable| variable.strip_prefix(name)?.strip_prefix('='));
+    values.next().map(str::to_owned)
+}
+
 pub fn children(pid: u32) -> Vec<u32> {
     linux::procfs::children(Path::new("/"), pid, pid).unwrap_or_default()
 }

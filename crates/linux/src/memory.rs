@@ -394,14 +394,7 @@ pub(crate) fn read_smaps(root: &Path, pid: u32) -> io::Result<FileText> {
 }
 
 fn read_upto(path: &Path, max: u64) -> io::Result<FileText> {
-    let file = fault::retry("open", || File::open(path))?;
-    fault::retry("read", || Ok(()))?; // `read_to_end` repeats interrupted reads.
-    let mut bytes = Vec::new();
-    let read = file.take(max).read_to_end(&mut bytes);
-    read.map_err(|error| match error.raw_os_error() {
-        Some(libc::ESRCH) => io::ErrorKind::NotFound.into(),
-        _ => error,
-    })?;
+    let mut bytes = procfs::read_start(path, max).map_err(procfs::not_found_if_exited)?;
     let is_truncated = max <= bytes.len() as u64;
     if is_truncated {
         let end = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);

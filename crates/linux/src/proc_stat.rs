@@ -44,6 +44,8 @@ pub struct ProcStat {
     pub last_cpu: u32,
     /// Number of the scheduling policy of the task, as in `sched.h`.
     pub class: u32,
+    /// Start address of the environment. `None` before Linux 3.5.
+    pub env_start: Option<u64>,
     /// End address of the environment; 0 during execve(2). `None` before Linux 3.5.
     pub env_end: Option<u64>,
 }
@@ -63,6 +65,11 @@ impl ProcStat {
     /// Returns the name of the program as text.
     pub fn comm_text(&self) -> String {
         comm_text(&self.comm)
+    }
+
+    /// Returns the size of the environment. A process can set the addresses to any value.
+    pub(crate) fn environ_bytes(&self) -> u64 {
+        self.env_end.unwrap_or(0).saturating_sub(self.env_start.unwrap_or(0))
     }
 
     /// Returns whether the process is executing execve(2): the old environment is freed, and the new one cannot be read
@@ -107,6 +114,7 @@ pub fn parse_stat(line: &[u8]) -> Option<ProcStat> {
         start_time_ticks: number(22)?,
         last_cpu: small(39)?,
         class: small(41)?,
+        env_start: number(50),
         env_end: number(51),
     })
 }

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
@@ -15,6 +15,10 @@ use rustix::fs::{Mode, OFlags};
 
 use crate::fault;
 use crate::proc_stat::{ProcStat, parse_stat};
+
+/// Upper bound of the bytes of a file that is read as a whole. The longest one is the list of children of a process: with
+/// the largest number of processes (4,194,304) it has 32 MiB.
+const FILE_BYTES_MAX: u64 = 32 << 20;
 
 /// CPU times of a thread since its start, from `/proc/TID/schedstat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -40,14 +44,6 @@ pub fn parse_children(text: &[u8]) -> impl Iterator<Item = u32> + '_ {
 pub fn parse_migrations(text: &str) -> Option<u64> {
     let line = text.lines().find(|line| line.starts_with("se.nr_migrations"))?;
     line.rsplit(':').next()?.trim().parse().ok()
-}
-
-/// Returns the value of a variable in `/proc/PID/environ`, where a zero byte ends each variable.
-pub fn parse_environ<'a>(text: &'a [u8], name: &str) -> Option<&'a str> {
-    let value = text
-        .split(|&byte| byte == 0)
-        .find_map(|variable| variable.strip_prefix(name.as_bytes())?.strip_prefix(b"="))?;
-    std::str::from_utf8(value).ok()
 }
 
 /// The decimal numbers in a text with any separators. A number above `u64::MAX` ends the list.
@@ -147,16 +143,11 @@ pub fn all_children(root: &Path, pid: u32) -> io::Result<Vec<u32>> {
     Ok(all)
 }
 
-/// Returns the user to which a process belongs; root if the process is not dumpable.
+/// Returns the user to which a process belongs.
 pub fn owner(root: &Path, pid: u32) -> io::Result<u32> {
     use std::os::unix::fs::MetadataExt;
     let path = root.join(format!("proc/{pid}"));
     Ok(fault::retry("stat", || fs::metadata(&path)).map_err(not_found_if_exited)?.uid())
-}
-
-/// Reads the initial environment of a process.
-pub fn environ(root: &Path, pid: u32) -> io::Result<Vec<u8>> {
-    read(&root.join(format!("proc/{pid}/environ")))
 }
 
 /// Returns whether a task is running: the TID is in use by the same task, and the task is not a zombie.
@@ -182,7 +173,30 @@ pub fn may_be_running(id: TaskId) -> bool {
 }
 
 fn read(path: &Path) -> io::Result<Vec<u8>> {
-    fault::retry("read", || fs::read(path)).map_err(not_found_if_exited)
+    read_whole(path).map_err(not_found_if_exited)
+}
+
+/// Reads a file whose size another process may control.
+///
+/// # Errors
+/// The file is longer than [`FILE_BYTES_MAX`] (`FileTooLarge`), or it cannot be read.
+pub fn read_whole(path: &Path) -> io::Result<Vec<u8>> {
+    let bytes = read_start(path, FILE_BYTES_MAX + 1)?;
+    if FILE_BYTES_MAX < bytes.len() as u64 {
+        Err(io::ErrorKind::FileTooLarge.into())
+    } else {
+        Ok(bytes)
+    }
+}
+
+/// Reads at most the first `max` bytes of a file.
+pub(crate) fn read_start(path: &Path, max: u64) -> io::Result<Vec<u8>> {
+    let read = || {
+        let mut bytes = Vec::with_capacity(1024);
+        fs::File::open(path)?.take(max).read_to_end(&mut bytes)?;
+        Ok(bytes)
+    };
+    fault::retry("read", read)
 }
 
 /// Opens a file that is read several times.
@@ -233,8 +247,6 @@ mod tests {
         assert_eq!(parse_children(b"12 345 \n").collect::<Vec<_>>(), [12, 345]);
         assert_eq!(parse_children(b"").count(), 0);
         assert_eq!(parse_migrations("se.nr_migrations    :    15\n"), Some(15));
-        assert_eq!(parse_environ(b"A=1\0EVENKEEL_RUN=x y\0", "EVENKEEL_RUN"), Some("x y"));
-        assert_eq!(parse_environ(b"NOT_EVENKEEL_RUN=x\0", "EVENKEEL_RUN"), None);
     }
 
     #[test]
@@ -288,7 +300,7 @@ mod tests {
         #[test]
         fn no_text_makes_a_parser_panic(text in proptest::collection::vec(any::<u8>(), 0..200)) {
             let _ = (parse_schedstat(&text), parse_children(&text).count());
-            let _ = (parse_environ(&text, "A"), parse_migrations(&String::from_utf8_lossy(&text)));
+            let _ = parse_migrations(&String::from_utf8_lossy(&text));
         }
     }
 }

@@ -128,8 +128,7 @@ impl Source for Live {
             }
             return read;
         }
-        let path = self.root.join(path);
-        fault::retry("read", || std::fs::read(&path))
+        procfs::read_whole(&self.root.join(path))
     }
 
     fn open(&mut self, spec: &GroupSpec) -> io::Result<CounterGroup> {

@@ -130,6 +130,59 @@ fn a_child_that_gained_privileges_keeps_its_affinity_and_the_record_and_the_reme
     assert_eq!(run.records().iter().filter(is_record).count(), 0);
 }
 
+/// A program in the directory of a run by an ordinary user that the user can execute and not read: its process is not
+/// dumpable, and its environment is not readable.
+const NOT_DUMPABLE: &str = "
+    chmod 755 . && chown 65534:65534 . && cp \"$(command -v sleep)\" agent && chmod 711 agent
+    exec setpriv --reuid 65534 --regid 65534 --clear-groups \"$@\"";
+
+/// Kills a run whose job has started a process without a readable environment and without the group of the job.
+/// Returns the run, the mask of the process before the run, and both processes.
+fn killed_with_agent() -> Option<(EvenkeelRun, base::CpuSet, [u32; 2])> {
+    let (all, ..) = two_cpus()?;
+    if !rustix::process::geteuid().is_root() || !can_become_root() {
+        println!("skipped: needs root, setpriv, and a directory that ordinary users can read");
+        return None;
+    }
+    let text = r#"
+        [[job]]
+        name = "a"
+        class = 9
+        shell = "echo $$; setsid ./agent 600 & echo $!; wait"
+    "#;
+    let args = ["--quiet", "--policy", "dfs[domains=core]"];
+    let mut run = EvenkeelRun::by_shell(NOT_DUMPABLE, Dir::new(), text, &args);
+    let printed = run.printed("a", 2);
+    let processes = [printed[0], printed[1]];
+    let comm = |pid| tests::process::comm(pid);
+    until("the start of the agent", || comm(processes[1]).as_deref() == Some("agent"));
+    run.end_by(Signal::KILL);
+    assert!(processes.map(mask).iter().all(|mask| mask.as_ref() != Some(&all)));
+    Some((run, all, processes))
+}
+
+#[test]
+fn a_child_without_a_readable_environment_is_restored_by_its_parent_and_its_affinity() {
+    let Some((run, all, processes)) = killed_with_agent() else { return };
+    run.restore(Some(65534));
+    let masks = processes.map(mask);
+    processes.map(|pid| signal(pid, Signal::KILL));
+    assert_eq!(masks, [Some(all.clone()), Some(all)]);
+    assert_eq!(run.records(), Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
+fn a_process_without_a_readable_environment_and_without_its_parent_is_named_with_the_remedy() {
+    let Some((run, all, [parent, agent])) = killed_with_agent() else { return };
+    signal(parent, Signal::KILL);
+    until("the exit of its parent", || !is_running(parent));
+    let (text, bound) = (run.restore(Some(65534)), mask(agent));
+    signal(agent, Signal::KILL);
+    assert_ne!(bound, Some(all.clone()));
+    assert!(text.contains(&format!("run taskset -apc {all} {agent}\n")), "{text}");
+    assert_eq!(run.records(), Vec::<std::path::PathBuf>::new());
+}
+
 /// A script that lets an unrelated process reuse the PID of an exited process of a job. The script ends evenkeel before
 /// its next sample, and prints whether the unrelated process is running.
 const REUSE: &str = r#"

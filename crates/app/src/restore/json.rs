@@ -39,6 +39,7 @@ fn unfinished_json(unfinished: UnfinishedRestore) -> Value {
     let cause = match unfinished.cause {
         UnfinishedCause::Stopped => "stopped",
         UnfinishedCause::Limit => "limit",
+        UnfinishedCause::LargeEnvironments => "large-environments",
     };
     json!({
         "cause": cause,

@@ -102,6 +102,23 @@ fn equal_results_of_several_processes_are_one_line_in_text_and_separate_in_json(
 }
 
 #[test]
+fn each_process_with_an_unknown_parent_has_a_line_with_its_remedy() {
+    let mut restored = restored();
+    let file = &mut restored.files[0];
+    let cpus = |text: &str| text.parse().expect("a list");
+    file.entries.truncate(1);
+    file.entries[0].action =
+        RestoreAction::UnknownParent { mask: cpus("1"), original: cpus("0-3") };
+    let mut second = file.entries[0].clone();
+    second.process = 97;
+    file.entries.push(second);
+    let text = to_text(&restored, false);
+    for remedy in ["run taskset -apc 0-3 41\n", "run taskset -apc 0-3 97\n"] {
+        assert!(text.contains(remedy), "{text}");
+    }
+}
+
+#[test]
 fn an_early_end_states_its_cause_and_what_remains() {
     let mut restored = restored();
     restored.files.truncate(1);
@@ -122,6 +139,11 @@ fn an_early_end_states_its_cause_and_what_remains() {
         {"cause":"limit","n_processes_not_inspected":0,"n_threads_restored_in_last_pass":7}
     "#]]
     .assert_eq(&text(UnfinishedCause::Limit, 0));
+    expect![[r#"
+        /run/evenkeel/a.undo: kept: stopped after 10 s: reading environments of more than 128 KiB takes longer; 3 processes were not inspected; run evenkeel restore again
+        {"cause":"large-environments","n_processes_not_inspected":3,"n_threads_restored_in_last_pass":7}
+    "#]]
+    .assert_eq(&text(UnfinishedCause::LargeEnvironments, 3));
 }
 
 #[test]

@@ -53,9 +53,12 @@ struct ProcessGroup<'a> {
 }
 
 fn grouped(entries: &[Entry]) -> Vec<ProcessGroup<'_>> {
-    let mut groups: BTreeMap<(&str, &str, &RestoreAction), ProcessGroup<'_>> = BTreeMap::new();
+    let mut groups: BTreeMap<_, ProcessGroup<'_>> = BTreeMap::new();
     for (idx, entry) in entries.iter().enumerate() {
-        let group = groups.entry((&entry.job, &entry.comm, &entry.action));
+        // The remedy of a process with an unknown parent contains its PID.
+        let is_single = matches!(entry.action, RestoreAction::UnknownParent { .. });
+        let process = is_single.then_some(entry.process);
+        let group = groups.entry((&entry.job, &entry.comm, &entry.action, process));
         let group =
             group.or_insert(ProcessGroup { first: entry, idx, n_processes: 0, n_threads: 0 });
         group.n_processes += 1;
@@ -113,12 +116,17 @@ fn group_sentence(group: &KernelGroupEntry, dry_run: bool) -> String {
 /// Returns the reason for the early end of a restore, with what remains.
 fn unfinished_sentence(unfinished: UnfinishedRestore) -> String {
     let UnfinishedRestore { cause, n_not_inspected, n_restored_last } = unfinished;
+    let seconds = undo::RestoreLimits::default().time_max.as_secs();
     let cause = match cause {
         UnfinishedCause::Stopped => "stopped by a signal".to_owned(),
         UnfinishedCause::Limit => format!(
-            "stopped after {} s: a program starts processes faster than they are restored",
-            undo::RestoreLimits::default().time_max.as_secs()
+            "stopped after {seconds} s: a program starts processes faster than they are restored"
         ),
+        UnfinishedCause::LargeEnvironments => {
+            format!(
+                "stopped after {seconds} s: reading environments of more than 128 KiB takes longer"
+            )
+        }
     };
     let remaining = match n_not_inspected {
         0 => {

@@ -155,8 +155,8 @@ pub(super) fn members(dirs: &[PathBuf]) -> io::Result<Vec<u32>> {
 }
 
 fn add_members(dir: &Path, depth: u32, pids: &mut Vec<u32>) -> io::Result<()> {
-    let read = || std::fs::read(dir.join("cgroup.procs"));
-    let Some(text) = unless_removed(fault::retry("read", read))? else { return Ok(()) };
+    let text = procfs::read_whole(&dir.join("cgroup.procs"));
+    let Some(text) = unless_removed(text)? else { return Ok(()) };
     pids.extend(procfs::parse_children(&text));
     if depth == DEPTH_MAX {
         return Ok(());

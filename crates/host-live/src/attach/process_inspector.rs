@@ -9,7 +9,6 @@ use base::CpuSet;
 use linux::environ::{Environ, environ};
 use linux::proc_dir::{ProcDir, ProcStatus};
 use linux::proc_stat::ProcStat;
-use linux::undo::RUN_VARIABLE;
 use linux::{affinity, procfs};
 
 use super::placement_cpus::PlacementCpus;
@@ -138,7 +137,7 @@ impl ProcessInspector {
         }
         let is_managed = match environ("/".as_ref(), pid) {
             Ok(Environ::InExec) => return Err(io::ErrorKind::WouldBlock.into()),
-            Ok(environ) => environ.variable(RUN_VARIABLE).is_some(),
+            Ok(environ) => environ.run().is_some(),
             // A process with an unreadable environment counts as a process without the variable.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => false,
             Err(error) => return Err(error),

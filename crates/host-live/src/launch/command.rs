@@ -171,16 +171,12 @@ impl LaunchContext {
             name.and_then(|name| std::str::from_utf8(name).ok())
                 .is_some_and(|name| job.env.contains_key(name))
         };
-        let mut env: Vec<CString> = if job.env.is_empty() {
-            self.env.clone()
-        } else {
-            self.env.iter().filter(|variable| !is_replaced(variable)).cloned().collect()
-        };
-        let own = job.env.iter().map(|(name, value)| (name.as_str(), value.as_str()));
-        for (name, value) in own.chain([(RUN_VARIABLE, &*self.run), (JOB_VARIABLE, &job.name)]) {
-            env.push(c_string(format!("{name}={value}"))?);
-        }
-        Ok(env)
+        // The variables of evenkeel are first, so that they are found in the first bytes of a long environment.
+        let own = [(RUN_VARIABLE, &*self.run), (JOB_VARIABLE, &*job.name)].into_iter();
+        let of_job = job.env.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let added = own.chain(of_job).map(|(name, value)| c_string(format!("{name}={value}")));
+        let inherited = self.env.iter().filter(|variable| !is_replaced(variable)).cloned().map(Ok);
+        added.chain(inherited).collect()
     }
 
     fn files(&self, job: &Job, appends: bool) -> Result<[OwnedFd; 3], String> {

@@ -139,8 +139,7 @@ fn running_processes(run: &str) -> (BTreeMap<u32, ProcStat>, BTreeSet<u32>) {
     // An unreadable process has exited or belongs to another user.
     let mut all = procfs::running_processes(root, |_, _| ());
     all.retain(|&pid, stat| pid != own && !stat.is_kernel_thread);
-    let is_marked =
-        |pid: &u32| environ(root, *pid).is_ok_and(|env| env.variable(RUN_VARIABLE) == Some(run));
+    let is_marked = |pid: &u32| environ(root, *pid).is_ok_and(|env| env.run() == Some(run));
     let marked = all.keys().copied().filter(is_marked).collect();
     (all, marked)
 }

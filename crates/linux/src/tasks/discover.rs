@@ -8,7 +8,6 @@ use crate::environ::{Environ, environ};
 use crate::proc_stat::ProcStat;
 use crate::procfs;
 use crate::source::Source;
-use crate::undo::{JOB_VARIABLE, RUN_VARIABLE};
 use base::{CpuSet, JobId, Nanos, TaskId};
 
 use super::unseen_children::UnseenChildren;
@@ -51,8 +50,8 @@ impl<S: Source> TaskReader<S> {
         }
         match environ(Path::new("/"), pid) {
             Ok(Environ::InExec) => OrphanOwner::InExec,
-            Ok(environ) if environ.variable(RUN_VARIABLE) == Some(&self.run) => {
-                let job = environ.variable(JOB_VARIABLE).and_then(|name| self.names.get(name));
+            Ok(environ) if environ.run() == Some(&self.run) => {
+                let job = environ.job().and_then(|name| self.names.get(name));
                 job.map_or(OrphanOwner::Unknown, |&job| OrphanOwner::Job(job))
             }
             _ => OrphanOwner::Unknown,

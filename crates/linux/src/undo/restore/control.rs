@@ -2,7 +2,7 @@
 //!
 //! An ordinary user can fork processes faster than a restore finds them. A restore therefore ends at a time limit even
 //! if it still finds changed threads, and keeps the record. Its first pass over the processes is always complete,
-//! unless a stop is requested.
+//! unless a stop is requested: only environments of more than 128 KiB are not read after the time limit.
 
 use std::path::Path;
 use std::time::Duration;

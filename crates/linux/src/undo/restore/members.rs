@@ -7,7 +7,8 @@
 //!
 //! A process that cannot be read may belong to a job and have a changed mask. Each such process is listed as
 //! unreadable. A record with unreadable processes stays. Unreadable processes of other users are ignored, because
-//! evenkeel had no permission to change them.
+//! evenkeel had no permission to change them. A process of this user that is not dumpable has no readable environment,
+//! now and later: its parent and its mask decide.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -21,13 +22,54 @@ use crate::proc_stat::ProcStat;
 use crate::procfs;
 use crate::undo::mask_index::MaskIndex;
 use crate::undo::record::{Records, UndoHeader};
-use crate::undo::{JOB_VARIABLE, RUN_VARIABLE};
 
 /// Processes with their jobs and states.
 pub(super) type JobMembers = BTreeMap<u32, (String, ProcStat)>;
 
 /// Processes that could not be read, with reasons, one line each.
 pub(super) type UnreadableProcesses = BTreeSet<String>;
+
+/// Environments above this size are read last, only if a thread of the process has a mask that evenkeel set, and not
+/// after the time limit of a restore. The longest variable has this size.
+const LARGE_ENVIRON_BYTES: u64 = 128 << 10;
+
+/// Result of a search.
+pub(super) struct FoundMembers {
+    pub(super) jobs: JobMembers,
+    /// Whether the job of a process in execve(2) is still unknown.
+    pub(super) has_undecided: bool,
+    /// Number of processes whose environment was not read, because the restore must end.
+    pub(super) n_unread: usize,
+    /// Processes of this user whose environment is not readable.
+    pub(super) denied: BTreeSet<u32>,
+}
+
+/// What the environment of a process contains about the run of the record.
+#[derive(PartialEq, Eq)]
+pub(super) enum RunInEnviron {
+    /// The run and a job of the record.
+    Job(String),
+    /// No run, or the run without a job of the record.
+    NoJob,
+    OtherRun,
+    /// The environment cannot be read yet.
+    InExec,
+    /// The process is not dumpable.
+    Denied,
+}
+
+/// The environments that one search has read, each once.
+pub(super) struct Environments<'a> {
+    must_end: &'a dyn Fn(bool) -> bool,
+    read: BTreeMap<u32, RunInEnviron>,
+    n_unread: usize,
+}
+
+impl<'a> Environments<'a> {
+    pub(super) fn new(must_end: &'a dyn Fn(bool) -> bool) -> Self {
+        Environments { must_end, read: BTreeMap::new(), n_unread: 0 }
+    }
+}
 
 /// Input of a search.
 #[derive(Clone, Copy)]
@@ -39,12 +81,18 @@ pub(super) struct MemberSearch<'a> {
 }
 
 impl MemberSearch<'_> {
-    /// Returns all processes of the jobs of this run, and whether the job of another process is still unknown.
-    pub(super) fn members(&self, unreadable: &mut UnreadableProcesses) -> (JobMembers, bool) {
+    /// Returns all processes of the jobs of this run. `must_end` returns whether no further environment is read, or no
+    /// further large environment.
+    pub(super) fn members(
+        &self,
+        must_end: &dyn Fn(bool) -> bool,
+        unreadable: &mut UnreadableProcesses,
+    ) -> FoundMembers {
+        let mut environments = Environments::new(must_end);
         let mut all = self.processes(unreadable);
         let (mut job_of, groups) = self.named(&all, unreadable);
         if !self.header.watches {
-            self.mark_by_environment(&all, &mut job_of, unreadable);
+            self.mark_by_environment(&all, &mut job_of, &mut environments, unreadable);
         }
         for (&pid, stat) in &all {
             if let Some(job) = groups.get(&stat.group) {
@@ -54,30 +102,36 @@ impl MemberSearch<'_> {
         // A child that is older than the watch was forked before its parent was placed.
         let since = if self.header.watches { self.header.start_time_ticks } else { 0 };
         all.retain(|pid, stat| since <= stat.start_time_ticks || job_of.contains_key(pid));
-        self.follow_parents(&all, &mut job_of, unreadable);
+        self.follow_parents(&all, &mut job_of, &mut environments, unreadable);
         let has_undecided = !self.header.watches
             && all
                 .iter()
                 .filter(|(pid, _)| !job_of.contains_key(pid))
-                .any(|process| self.is_undecided(process, unreadable));
+                .any(|process| self.is_undecided(process, &environments, unreadable));
         let member = |(pid, job)| Some((pid, (job, *all.get(&pid)?)));
-        (job_of.into_iter().filter_map(member).collect(), has_undecided)
+        let denied = environments.read.iter().filter(|(_, found)| **found == RunInEnviron::Denied);
+        FoundMembers {
+            denied: denied.map(|(&pid, _)| pid).collect(),
+            jobs: job_of.into_iter().filter_map(member).collect(),
+            has_undecided,
+            n_unread: environments.n_unread,
+        }
     }
 
-    /// Returns the processes that may be descendants of a process of a watch whose parent has exited: they were started
-    /// during the watch and have a mask that evenkeel set, and their parent has another mask. Each with its job, its mask
-    /// and the original mask of the job.
+    /// Returns the processes that may be descendants of a process of a job whose parent has exited: they were started
+    /// during the run or the watch and have a mask that evenkeel set, and their parent has another mask. During a run
+    /// only processes whose environment is not readable are unknown. Each with its job, its mask and the original mask of
+    /// the job.
     pub(super) fn with_unknown_parent(
         &self,
+        must_end: &dyn Fn(bool) -> bool,
         unreadable: &mut UnreadableProcesses,
     ) -> Vec<(u32, ProcStat, String, [CpuSet; 2])> {
-        if !self.header.watches {
-            return Vec::new();
-        }
-        let (members, _) = self.members(unreadable);
+        let found = self.members(must_end, unreadable);
         let unknown = |(pid, stat): (u32, ProcStat)| {
             let is_new = self.header.start_time_ticks <= stat.start_time_ticks;
-            if !is_new || stat.is_kernel_thread || members.contains_key(&pid) {
+            let may_belong = self.header.watches || found.denied.contains(&pid);
+            if !is_new || !may_belong || stat.is_kernel_thread || found.jobs.contains_key(&pid) {
                 return None;
             }
             let mask = affinity::get(pid).ok().filter(|mask| self.masks.contains(mask))?;
@@ -131,34 +185,74 @@ impl MemberSearch<'_> {
         &self,
         all: &BTreeMap<u32, ProcStat>,
         job_of: &mut BTreeMap<u32, String>,
+        environments: &mut Environments<'_>,
         unreadable: &mut UnreadableProcesses,
     ) {
-        for (&pid, stat) in all {
-            // A process that is older than the run cannot belong to the run.
-            let is_older = stat.start_time_ticks < self.header.start_time_ticks;
-            if stat.is_kernel_thread || is_older || job_of.contains_key(&pid) {
+        // A process that is older than the run cannot belong to the run.
+        let is_candidate = |(pid, stat): &(&u32, &ProcStat)| {
+            !stat.is_kernel_thread
+                && self.header.start_time_ticks <= stat.start_time_ticks
+                && !job_of.contains_key(pid)
+        };
+        let mut candidates: Vec<(&u32, &ProcStat)> = all.iter().filter(is_candidate).collect();
+        candidates.sort_by_key(|(_, stat)| stat.environ_bytes());
+        for (&pid, stat) in candidates {
+            if is_large(stat) && !self.has_changed_thread(pid, stat) {
                 continue;
             }
-            let environ = match procfs::environ(self.root, pid) {
-                Ok(environ) => environ,
+            match self.environment((pid, stat), environments) {
+                Ok(Some(RunInEnviron::Job(job))) => drop(job_of.insert(pid, job.clone())),
+                Ok(_) => {}
                 Err(error) => {
                     if self.may_be_changed((&pid, stat), unreadable) {
                         self.ok_or_unreadable::<()>(pid, Err(error), unreadable);
                     }
-                    continue;
                 }
-            };
-            if let Some(job) = self.job_in(&environ) {
-                job_of.insert(pid, job.to_owned());
             }
         }
     }
 
+    /// Reads what the environment of a process contains about the run. Returns `None` if the pass must end.
+    pub(super) fn environment<'e>(
+        &self,
+        (pid, stat): (u32, &ProcStat),
+        environments: &'e mut Environments<'_>,
+    ) -> io::Result<Option<&'e RunInEnviron>> {
+        if !environments.read.contains_key(&pid) {
+            if (environments.must_end)(is_large(stat)) {
+                environments.n_unread += 1;
+                return Ok(None);
+            }
+            let found = match environ(self.root, pid) {
+                Ok(environ) => self.run_in(&environ),
+                Err(error) if self.is_denied(pid, &error) => RunInEnviron::Denied,
+                Err(error) => return Err(error),
+            };
+            environments.read.insert(pid, found);
+        }
+        Ok(environments.read.get(&pid))
+    }
+
+    fn run_in(&self, environ: &Environ) -> RunInEnviron {
+        match (environ, environ.run()) {
+            (Environ::InExec, _) => RunInEnviron::InExec,
+            (_, Some(run)) if run != self.header.run => RunInEnviron::OtherRun,
+            _ => self
+                .job_in(environ)
+                .map_or(RunInEnviron::NoJob, |job| RunInEnviron::Job(job.into())),
+        }
+    }
+
+    /// Returns whether the environment of a process of this user cannot be read, because the process is not dumpable
+    /// (`PR_SET_DUMPABLE`), as programs that store keys are. Its affinity can be read and set.
+    fn is_denied(&self, pid: u32, error: &io::Error) -> bool {
+        error.raw_os_error() == Some(libc::EACCES) && !self.is_of_another_user(pid)
+    }
+
     /// Returns the job in the environment of a process of this run.
-    fn job_in<'e>(&self, environ: &'e [u8]) -> Option<&'e str> {
-        let variable = |name| procfs::parse_environ(environ, name);
-        variable(RUN_VARIABLE).filter(|run| *run == self.header.run)?;
-        variable(JOB_VARIABLE).filter(|job| self.records.contains_job(job))
+    fn job_in<'e>(&self, environ: &'e Environ) -> Option<&'e str> {
+        environ.run().filter(|run| *run == self.header.run)?;
+        environ.job().filter(|job| self.records.contains_job(job))
     }
 
     /// Returns the job in the environment of a process with a changed affinity, and the state of the process. The
@@ -169,7 +263,7 @@ impl MemberSearch<'_> {
         if !self.masks.contains(&mask) {
             return None;
         }
-        let environ = procfs::environ(self.root, pid).ok()?;
+        let environ = environ(self.root, pid).ok()?;
         let job = self.job_in(&environ)?;
         Some((job.to_owned(), procfs::stat(self.root, pid).ok()?))
     }
@@ -179,17 +273,21 @@ impl MemberSearch<'_> {
         &self,
         all: &BTreeMap<u32, ProcStat>,
         job_of: &mut BTreeMap<u32, String>,
+        environments: &mut Environments<'_>,
         unreadable: &mut UnreadableProcesses,
     ) {
-        let mut children: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+        let mut children: BTreeMap<u32, Vec<(u32, &ProcStat)>> = BTreeMap::new();
         for (&pid, stat) in all {
-            children.entry(stat.parent).or_default().push(pid);
+            children.entry(stat.parent).or_default().push((pid, stat));
         }
         let mut parents: Vec<(u32, String)> =
             job_of.iter().map(|(&pid, job)| (pid, job.clone())).collect();
         while let Some((parent, job)) = parents.pop() {
-            for &pid in children.get(&parent).into_iter().flatten() {
-                if !job_of.contains_key(&pid) && self.names_no_other_run(pid, unreadable) {
+            for &child in children.get(&parent).into_iter().flatten() {
+                let pid = child.0;
+                if !job_of.contains_key(&pid)
+                    && self.belongs_to_parent(child, environments, unreadable)
+                {
                     job_of.insert(pid, job.clone());
                     parents.push((pid, job.clone()));
                 }
@@ -197,26 +295,41 @@ impl MemberSearch<'_> {
         }
     }
 
-    /// Returns whether the environment of a child contains no other run. False if the environment cannot be read.
-    fn names_no_other_run(&self, pid: u32, unreadable: &mut UnreadableProcesses) -> bool {
-        let n_unreadable = unreadable.len();
-        let environ = self
-            .ok_or_unreadable(pid, procfs::environ(self.root, pid), unreadable)
-            .unwrap_or_default();
-        let run = procfs::parse_environ(&environ, RUN_VARIABLE);
-        unreadable.len() == n_unreadable && run.is_none_or(|run| run == self.header.run)
+    /// Returns whether a child of a process of a job belongs to the job: its environment contains no other run. Without
+    /// a readable environment, its affinity decides.
+    fn belongs_to_parent(
+        &self,
+        child: (u32, &ProcStat),
+        environments: &mut Environments<'_>,
+        unreadable: &mut UnreadableProcesses,
+    ) -> bool {
+        let found = self.environment(child, environments);
+        match self.ok_or_unreadable(child.0, found, unreadable).flatten() {
+            None | Some(RunInEnviron::OtherRun) => false,
+            Some(RunInEnviron::Denied) => self.may_be_changed((&child.0, child.1), unreadable),
+            Some(RunInEnviron::Job(_) | RunInEnviron::NoJob | RunInEnviron::InExec) => true,
+        }
     }
 
     /// Returns whether a process may belong to the run and is in execve(2), so that its environment cannot be read yet.
     pub(super) fn is_undecided(
         &self,
-        process: (&u32, &ProcStat),
+        (pid, stat): (&u32, &ProcStat),
+        environments: &Environments<'_>,
         unreadable: &mut UnreadableProcesses,
     ) -> bool {
-        let pid = *process.0;
-        self.may_be_changed(process, unreadable)
-            && self.ok_or_unreadable(pid, environ(self.root, pid), unreadable)
-                == Some(Environ::InExec)
+        environments.read.get(pid) == Some(&RunInEnviron::InExec)
+            && self.may_be_changed((pid, stat), unreadable)
+    }
+
+    /// Returns whether a thread of a process has a mask that evenkeel set. True if this cannot be read.
+    fn has_changed_thread(&self, pid: u32, stat: &ProcStat) -> bool {
+        let is_changed = |tid| affinity::get(tid).map_or(true, |mask| self.masks.contains(&mask));
+        match stat.n_threads {
+            1 => is_changed(pid),
+            _ => procfs::threads(self.root, pid)
+                .map_or(true, |tids| tids.into_iter().any(is_changed)),
+        }
     }
 
     /// Returns whether evenkeel may have changed the mask of a process. A process that is older than the run cannot
@@ -259,6 +372,10 @@ impl MemberSearch<'_> {
         let this_uid = rustix::process::geteuid().as_raw();
         procfs::owner(self.root, pid).is_ok_and(|owner| owner != this_uid)
     }
+}
+
+fn is_large(stat: &ProcStat) -> bool {
+    LARGE_ENVIRON_BYTES < stat.environ_bytes()
 }
 
 /// Returns whether a process or thread with this number may exist.

@@ -30,6 +30,8 @@ pub(super) struct Pass {
     pub(super) has_undecided: bool,
     /// Processes that were not inspected, because the pass was interrupted.
     pub(super) n_not_inspected: usize,
+    /// Processes whose environment was not read, so that it is unknown whether they belong to a job.
+    pub(super) n_unread: usize,
 }
 
 /// Cause of the early end of a restore.
@@ -39,6 +41,8 @@ pub enum UnfinishedCause {
     Stopped,
     /// The limit of time or passes was reached.
     Limit,
+    /// The time limit was reached before all large environments were read.
+    LargeEnvironments,
 }
 
 /// A restore that ended before a pass without a changed thread.
@@ -46,7 +50,8 @@ pub enum UnfinishedCause {
 pub struct UnfinishedRestore {
     /// The cause.
     pub cause: UnfinishedCause,
-    /// Processes of the jobs that the last pass did not inspect.
+    /// Processes of the jobs that the last pass did not inspect. If there are none: processes whose environment was not
+    /// read.
     pub n_not_inspected: usize,
     /// Threads that the last pass restored. They may have forked changed children since.
     pub n_restored_last: u64,
@@ -98,20 +103,24 @@ impl PassRule {
         if pass.n_restored != 0 {
             self.wait_for_forks(now, pass.fork_latency);
         }
-        let found_none = pass.n_restored == 0 && pass.n_not_inspected == 0;
+        let n_not_inspected =
+            if pass.n_not_inspected == 0 { pass.n_unread } else { pass.n_not_inspected };
+        let found_none = pass.n_restored == 0 && n_not_inspected == 0;
         let waits_for_exec = pass.has_undecided && self.n_exec_passes < EXEC_PASSES_MAX;
         if found_none && !waits_for_exec && self.forks_until <= now {
             return NextStep::End(None);
         }
-        let cause = match is_stop_requested {
-            true => Some(UnfinishedCause::Stopped),
-            false => (self.deadline <= now || self.n_passes_max <= self.n_passes)
-                .then_some(UnfinishedCause::Limit),
+        let is_limit_reached = self.deadline <= now || self.n_passes_max <= self.n_passes;
+        let cause = match (is_stop_requested, is_limit_reached) {
+            (true, _) => Some(UnfinishedCause::Stopped),
+            (false, true) if pass.n_unread != 0 => Some(UnfinishedCause::LargeEnvironments),
+            (false, true) => Some(UnfinishedCause::Limit),
+            (false, false) => None,
         };
         if let Some(cause) = cause {
             return NextStep::End(Some(UnfinishedRestore {
                 cause,
-                n_not_inspected: pass.n_not_inspected,
+                n_not_inspected,
                 n_restored_last: pass.n_restored,
             }));
         }
@@ -126,7 +135,7 @@ mod tests {
     use expect_test::{Expect, expect};
 
     /// Applies the rule to passes. A line of `passes`: the time in milliseconds, then the words `restored=N`,
-    /// `undecided`, `left=N`, `stop`. The deadline is at 10 s, the fork latency 50 ms.
+    /// `undecided`, `left=N`, `unread=N`, `stop`. The deadline is at 10 s, the fork latency 50 ms.
     fn check(passes: &str, expected: &Expect) {
         let limits = RestoreLimits { n_passes_max: 6, ..RestoreLimits::default() };
         let mut rule = PassRule::new(limits, Duration::from_secs(10));
@@ -144,6 +153,7 @@ mod tests {
                 fork_latency: Duration::from_millis(50),
                 has_undecided: words.contains(&"undecided"),
                 n_not_inspected: usize::try_from(number("left=")).expect("small"),
+                n_unread: usize::try_from(number("unread=")).expect("small"),
             };
             let next = rule.after(pass, Duration::from_millis(now), words.contains(&"stop"));
             output += &match next {
@@ -209,6 +219,26 @@ mod tests {
             "#]],
         );
         check("0 stop", &expect!["0 stop: complete\n"]);
+    }
+
+    #[test]
+    fn a_restore_is_not_complete_before_every_environment_is_read() {
+        check(
+            "0 unread=2
+             9999 unread=2
+             10000 unread=2",
+            &expect![[r#"
+                0 unread=2: pass
+                9999 unread=2: pass
+                10000 unread=2: UnfinishedRestore { cause: LargeEnvironments, n_not_inspected: 2, n_restored_last: 0 }
+            "#]],
+        );
+        check(
+            "0 unread=2 stop",
+            &expect![[r#"
+                0 unread=2 stop: UnfinishedRestore { cause: Stopped, n_not_inspected: 2, n_restored_last: 0 }
+            "#]],
+        );
     }
 
     #[test]

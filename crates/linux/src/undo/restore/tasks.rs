@@ -21,6 +21,8 @@ pub(super) struct TaskRestore<'a, 'c> {
     pub(super) run: &'a mut RestoreRun<'c>,
     unreadable: &'a mut UnreadableProcesses,
     rule: PassRule,
+    /// Whether the last pass found processes of this user without a readable environment.
+    has_denied: bool,
     inspected: BTreeSet<TaskId>,
     /// Number of threads per job, process, name and result.
     counted: BTreeMap<(String, u32, String, RestoreAction), u32>,
@@ -34,7 +36,7 @@ impl<'a, 'c> TaskRestore<'a, 'c> {
     ) -> Self {
         let rule = PassRule::new(run.control.limits, run.deadline);
         let (inspected, counted) = (BTreeSet::new(), BTreeMap::new());
-        TaskRestore { search, run, unreadable, rule, inspected, counted }
+        TaskRestore { search, run, unreadable, rule, has_denied: false, inspected, counted }
     }
 
     /// Restores all threads. Returns the results, and the reason if changed threads may remain.
@@ -50,9 +52,11 @@ impl<'a, 'c> TaskRestore<'a, 'c> {
                 NextStep::End(unfinished) => break unfinished,
             }
         };
-        if unfinished.is_none() {
+        if unfinished.is_none() && (self.search.header.watches || self.has_denied) {
+            let run = &*self.run;
+            let must_end = |is_large| must_end(run, is_large);
             for (pid, stat, job, [mask, original]) in
-                self.search.with_unknown_parent(self.unreadable)
+                self.search.with_unknown_parent(&must_end, self.unreadable)
             {
                 let action = RestoreAction::UnknownParent { mask, original };
                 self.count(&job, (pid, &stat), action);
@@ -98,8 +102,11 @@ impl<'a, 'c> TaskRestore<'a, 'c> {
     fn pass(&mut self) -> Pass {
         let mut pass = Pass::default();
         let newest_before = procfs::newest_pid(self.search.root).ok();
-        let (members, has_undecided) = self.search.members(self.unreadable);
-        pass.has_undecided = has_undecided;
+        let run = &*self.run;
+        let found = self.search.members(&|is_large| must_end(run, is_large), self.unreadable);
+        (pass.has_undecided, pass.n_unread) = (found.has_undecided, found.n_unread);
+        self.has_denied = !found.denied.is_empty();
+        let members = found.jobs;
         let mut restored = Vec::new();
         for (&pid, (job, stat)) in &members {
             if self.rule.interrupts(self.run.now(), self.run.is_stop_requested()) {
@@ -203,6 +210,12 @@ impl<'a, 'c> TaskRestore<'a, 'c> {
     fn set(&self, id: TaskId, cpus: &CpuSet) -> io::Result<()> {
         if self.run.control.dry_run { Ok(()) } else { affinity::set(id.tid, cpus) }
     }
+}
+
+/// Returns whether no further environment is read. The time limit applies to large environments only, so that the first
+/// pass over all other processes is complete.
+fn must_end(run: &RestoreRun<'_>, is_large: bool) -> bool {
+    run.is_stop_requested() || is_large && run.deadline <= run.now()
 }
 
 fn main_thread(pid: u32, stat: &ProcStat) -> TaskId {

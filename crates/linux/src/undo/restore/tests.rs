@@ -1,5 +1,6 @@
 //! Tests of the masks and groups that `restore` restores or does not change.
 
+use super::members::{Environments, RunInEnviron};
 use super::*;
 use crate::environ::{Environ, environ};
 use crate::undo::{JOB_VARIABLE, Log, RUN_VARIABLE};
@@ -368,7 +369,11 @@ fn a_program_without_an_environment_causes_no_delay() {
     let masks = MaskIndex::new(log.records(), &online);
     let search = MemberSearch { root, header: &header, records: log.records(), masks: &masks };
     let mut unreadable = UnreadableProcesses::new();
-    assert!(!search.is_undecided(pids.iter().next().expect("one process"), &mut unreadable));
+    let process = pids.iter().next().expect("one process");
+    let mut environments = Environments::new(&|_| false);
+    let found = search.environment((*process.0, process.1), &mut environments);
+    assert!(found.expect("alive") == Some(&RunInEnviron::NoJob));
+    assert!(!search.is_undecided(process, &environments, &mut unreadable));
     assert!(unreadable.is_empty(), "{unreadable:?}");
     assert_eq!(sleeper.mask(), first);
 }

@@ -16,6 +16,9 @@ pub type Comm = [u8; 16];
 /// The flag `PF_KTHREAD` of kernel threads, in field 9.
 pub(crate) const PF_KTHREAD: u64 = 0x0020_0000;
 
+/// Bytes of the longest variable (`MAX_ARG_STRLEN`).
+const LARGE_ENVIRON_BYTES: u64 = 128 << 10;
+
 /// Fields of `/proc/PID/stat`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcStat {
@@ -70,6 +73,12 @@ impl ProcStat {
     /// Returns the size of the environment. A process can set the addresses to any value.
     pub(crate) fn environ_bytes(&self) -> u64 {
         self.env_end.unwrap_or(0).saturating_sub(self.env_start.unwrap_or(0))
+    }
+
+    /// Returns whether reading the environment may take long: it is longer than the longest variable. Reading one of the
+    /// largest environments that execve(2) accepts takes up to some tens of milliseconds.
+    pub fn has_large_environ(&self) -> bool {
+        LARGE_ENVIRON_BYTES < self.environ_bytes()
     }
 
     /// Returns whether the process is executing execve(2): the old environment is freed, and the new one cannot be read

@@ -3,9 +3,10 @@
 //! The first inspection of a process reads `stat` and the inputs of the selection. If the process is busy, a second
 //! inspection reads the mask and the scheduling class of each thread, the cpuset and the environment.
 
+use std::cell::Cell;
 use std::io;
 
-use base::CpuSet;
+use base::{CpuSet, Nanos};
 use linux::environ::{Environ, environ};
 use linux::proc_dir::{ProcDir, ProcStatus};
 use linux::proc_stat::ProcStat;
@@ -23,6 +24,25 @@ pub(super) struct ProcessInspector {
     pub selection: Selection,
     /// Whether plans are carried out.
     acts: bool,
+    large_environs: LargeEnvirons,
+}
+
+/// Maximum number of large environments that are read in one turn. Guessed: together they take some hundred milliseconds.
+const LARGE_ENVIRONS_PER_TURN: u32 = 8;
+
+/// Number of large environments that were read in a turn, with the time of the turn. A stop request is read between two
+/// turns, so a turn must not take long.
+#[derive(Default)]
+struct LargeEnvirons(Cell<(Nanos, u32)>);
+
+impl LargeEnvirons {
+    /// Returns whether another one may be read in the turn at this time.
+    fn may_read(&self, now: Nanos) -> bool {
+        let (at, n_read) = self.0.get();
+        let n_read = if at == now { n_read } else { 0 };
+        self.0.set((now, n_read + 1));
+        n_read < LARGE_ENVIRONS_PER_TURN
+    }
 }
 
 impl ProcessInspector {
@@ -32,7 +52,13 @@ impl ProcessInspector {
     /// The status of evenkeel cannot be read.
     pub(super) fn new(proc: ProcDir, selection: Selection, acts: bool) -> io::Result<Self> {
         let own = proc.status(std::process::id())?;
-        Ok(ProcessInspector { proc, own, selection, acts })
+        Ok(ProcessInspector {
+            proc,
+            own,
+            selection,
+            acts,
+            large_environs: LargeEnvirons::default(),
+        })
     }
 
     /// Returns whether processes of other users cannot be placed.
@@ -114,7 +140,7 @@ impl ProcessInspector {
     /// A value cannot be read. The process must not be changed.
     pub(super) fn inspect_closely(
         &self,
-        pid: u32,
+        (pid, now): (u32, Nanos),
         cpus: &PlacementCpus,
         inherited: Option<&CpuSet>,
     ) -> io::Result<Option<ExclusionReason>> {
@@ -134,6 +160,9 @@ impl ProcessInspector {
             if stat.is_some_and(|stat| ProcStat::is_real_time(stat.class)) {
                 return Ok(Some(ExclusionReason::RealTime));
             }
+        }
+        if self.proc.stat(pid)?.has_large_environ() && !self.large_environs.may_read(now) {
+            return Err(io::ErrorKind::WouldBlock.into());
         }
         let is_managed = match environ("/".as_ref(), pid) {
             Ok(Environ::InExec) => return Err(io::ErrorKind::WouldBlock.into()),
@@ -178,5 +207,17 @@ fn unless_exited<T>(result: io::Result<T>) -> io::Result<Option<T>> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
         Err(error) if error.raw_os_error() == Some(libc::ESRCH) => Ok(None),
         Err(error) => Err(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_number_of_large_environments_that_a_turn_reads_is_bounded() {
+        let reads = LargeEnvirons::default();
+        let n_read = |at| (0..100).filter(|_| reads.may_read(Nanos(at))).count();
+        assert_eq!([n_read(1), n_read(1), n_read(2)], [8, 0, 8]);
     }
 }

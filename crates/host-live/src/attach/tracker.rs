@@ -253,7 +253,7 @@ impl Tracker {
 
     fn inspect_closely(&self, pid: u32) -> std::io::Result<Option<ExclusionReason>> {
         let inherited = self.inherited.get(pid).map(|it| &*it.mask);
-        self.inspector.inspect_closely(pid, &self.cpus, inherited)
+        self.inspector.inspect_closely((pid, self.now), &self.cpus, inherited)
     }
 
     fn handle_busy(&mut self, session: &mut Session, pid: u32, stat: &ProcStat, permille: u64) {

@@ -120,28 +120,38 @@ pub fn supervise(run: &str, mut lines: impl BufRead) {
         line.clear();
     }
     for _ in 0..ROUNDS_MAX {
-        let (all, marked) = running_processes(run);
-        let members = listed.members(&all, &marked);
+        let all = running_processes();
+        // Reading the environments of all processes takes longer than a signal to the listed ones.
+        kill(&listed.members(&all, &BTreeSet::new()));
+        let members = listed.members(&all, &marked(run, &all));
         if members.is_empty() {
             return;
         }
-        for &(pid, start_time_ticks) in &members {
-            process_signals::send(pid, start_time_ticks, Signal::KILL);
-        }
+        kill(&members);
         std::thread::sleep(ROUND);
     }
 }
 
-/// Returns all running processes, and the PIDs of processes with the id of the run in their environment.
-fn running_processes(run: &str) -> (BTreeMap<u32, ProcStat>, BTreeSet<u32>) {
-    let root = Path::new("/");
+fn kill(members: &BTreeSet<ProcessKey>) {
+    for &(pid, start_time_ticks) in members {
+        process_signals::send(pid, start_time_ticks, Signal::KILL);
+    }
+}
+
+/// Returns all other running processes.
+fn running_processes() -> BTreeMap<u32, ProcStat> {
     let own = std::process::id();
     // An unreadable process has exited or belongs to another user.
-    let mut all = procfs::running_processes(root, |_, _| ());
+    let mut all = procfs::running_processes(Path::new("/"), |_, _| ());
     all.retain(|&pid, stat| pid != own && !stat.is_kernel_thread);
-    let is_marked = |pid: &u32| environ(root, *pid).is_ok_and(|env| env.run() == Some(run));
-    let marked = all.keys().copied().filter(is_marked).collect();
-    (all, marked)
+    all
+}
+
+/// Returns the PIDs of processes with the id of the run in their environment.
+fn marked(run: &str, all: &BTreeMap<u32, ProcStat>) -> BTreeSet<u32> {
+    let is_marked =
+        |pid: &u32| environ(Path::new("/"), *pid).is_ok_and(|env| env.run() == Some(run));
+    all.keys().copied().filter(is_marked).collect()
 }
 
 /// The processes and groups that the run reported.

@@ -29,10 +29,6 @@ pub(super) type JobMembers = BTreeMap<u32, (String, ProcStat)>;
 /// Processes that could not be read, with reasons, one line each.
 pub(super) type UnreadableProcesses = BTreeSet<String>;
 
-/// Environments above this size are read last, only if a thread of the process has a mask that evenkeel set, and not
-/// after the time limit of a restore. The longest variable has this size.
-const LARGE_ENVIRON_BYTES: u64 = 128 << 10;
-
 /// Result of a search.
 pub(super) struct FoundMembers {
     pub(super) jobs: JobMembers,
@@ -195,9 +191,10 @@ impl MemberSearch<'_> {
                 && !job_of.contains_key(pid)
         };
         let mut candidates: Vec<(&u32, &ProcStat)> = all.iter().filter(is_candidate).collect();
+        // Large environments are read last, and only if a thread of the process may be changed.
         candidates.sort_by_key(|(_, stat)| stat.environ_bytes());
         for (&pid, stat) in candidates {
-            if is_large(stat) && !self.has_changed_thread(pid, stat) {
+            if stat.has_large_environ() && !self.has_changed_thread(pid, stat) {
                 continue;
             }
             match self.environment((pid, stat), environments) {
@@ -219,7 +216,7 @@ impl MemberSearch<'_> {
         environments: &'e mut Environments<'_>,
     ) -> io::Result<Option<&'e RunInEnviron>> {
         if !environments.read.contains_key(&pid) {
-            if (environments.must_end)(is_large(stat)) {
+            if (environments.must_end)(stat.has_large_environ()) {
                 environments.n_unread += 1;
                 return Ok(None);
             }
@@ -372,10 +369,6 @@ impl MemberSearch<'_> {
         let this_uid = rustix::process::geteuid().as_raw();
         procfs::owner(self.root, pid).is_ok_and(|owner| owner != this_uid)
     }
-}
-
-fn is_large(stat: &ProcStat) -> bool {
-    LARGE_ENVIRON_BYTES < stat.environ_bytes()
 }
 
 /// Returns whether a process or thread with this number may exist.

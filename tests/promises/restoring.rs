@@ -236,6 +236,42 @@ fn a_large_environment_is_not_read_after_the_time_limit_and_the_next_restore_rea
 }
 
 #[test]
+fn the_record_and_the_state_of_another_time_namespace_stay_and_are_restored_there() {
+    let namespace = ["--time", "--boottime", "100000", "--fork", "--kill-child"];
+    let tried = Command::new("unshare").args(namespace).arg("true").stderr(Stdio::null()).status();
+    let Some((all, ..)) = two_cpus() else { return };
+    if !tried.is_ok_and(|status| status.success()) {
+        println!("skipped: needs a time namespace (unshare --time)");
+        return;
+    }
+    let text = "[[job]]\nname = \"a\"\nclass = 9\nshell = \"echo $$; exec sleep 600\"\n";
+    let args = ["--quiet", "--policy", "dfs[domains=core]"];
+    let shell = format!("exec unshare {} \"$@\"", namespace.join(" "));
+    let mut run = EvenkeelRun::by_shell(&shell, Dir::new(), text, &args);
+    let pid = run.printed("a", 1)[0];
+    let is_state = |path: &std::path::PathBuf| path.to_string_lossy().ends_with(".state.json");
+    until("the state file", || run.records().iter().any(is_state));
+    run.end_by(Signal::KILL);
+    let changed = mask(pid);
+    let restored = run.restore(None);
+    let (stays, records) = (mask(pid), run.records());
+    let inside = Command::new("nsenter")
+        .args(["--time", "--target", &pid.to_string()])
+        .arg(tool::path())
+        .arg("restore")
+        .env(undo::STATE_VARIABLE, run.dir.path("state"))
+        .output()
+        .expect("nsenter");
+    let after = mask(pid);
+    tests::process::signal(pid, Signal::KILL);
+    assert!(restored.contains("is of another PID or time namespace"), "{restored}");
+    assert!(changed != Some(all.clone()) && stays == changed, "{changed:?} {stays:?}");
+    assert!(records.len() == 2 && records.iter().any(is_state), "{records:?}");
+    assert_eq!(after, Some(all), "{}", tool::text(&inside.stdout));
+    assert_eq!(run.records(), Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
 fn a_stop_request_keeps_the_record_of_what_remains_and_the_next_restore_continues() {
     let Some(killed) = KilledRun::sleepers(6) else { return };
     let n_polls = Cell::new(0);

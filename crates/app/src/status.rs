@@ -92,11 +92,15 @@ fn is_running(state: &InstanceState) -> bool {
     }
 }
 
-/// Removes state files of killed processes for which `is_settled` holds.
+/// Removes state files of killed processes for which `is_settled` holds and whose changes are restored. A record that
+/// stays can be of another namespace, in which the process may be running.
 pub fn remove_stale(is_settled: impl Fn(&InstanceState) -> bool) {
     for (path, text) in state_file::read_all(&undo::dirs()) {
         let state = text.ok().and_then(|text| parse(&path, &text).ok());
-        if state.is_some_and(|state| !is_running(&state) && is_settled(&state)) {
+        let has_changes = |run: &str| undo::has_changes(&undo::dirs(), run);
+        if state.is_some_and(|state| {
+            !is_running(&state) && is_settled(&state) && !has_changes(&state.run)
+        }) {
             // If the removal fails, the next status lists the process as killed again.
             let _ = state_file::remove(&path);
         }

@@ -39,7 +39,21 @@ pub fn boot_id(root: &Path) -> io::Result<String> {
 
 /// Reads the PID namespace of this process in the kernel's form: `pid:[4026531836]`.
 pub fn pid_namespace(root: &Path) -> io::Result<String> {
-    let link = fault::retry("readlink", || fs::read_link(root.join("proc/self/ns/pid")))?;
+    namespace(root, "pid")
+}
+
+/// Reads the time namespace of this process: the start times of all processes that this process reads are relative to
+/// the boot time in this namespace. Empty before Linux 5.6.
+pub fn time_namespace(root: &Path) -> io::Result<String> {
+    match namespace(root, "time") {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(String::new()),
+        time => time,
+    }
+}
+
+fn namespace(root: &Path, kind: &str) -> io::Result<String> {
+    let path = root.join("proc/self/ns").join(kind);
+    let link = fault::retry("readlink", || fs::read_link(&path))?;
     Ok(link.to_string_lossy().into_owned())
 }
 

@@ -166,7 +166,7 @@ fn a_child_without_a_readable_environment_is_restored_by_its_parent_and_its_affi
     let Some((run, all, processes)) = killed_with_agent() else { return };
     run.restore(Some(65534));
     let masks = processes.map(mask);
-    processes.map(|pid| signal(pid, Signal::KILL));
+    processes.into_iter().for_each(|pid| signal(pid, Signal::KILL));
     assert_eq!(masks, [Some(all.clone()), Some(all)]);
     assert_eq!(run.records(), Vec::<std::path::PathBuf>::new());
 }

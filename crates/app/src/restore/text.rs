@@ -155,7 +155,9 @@ fn note(file: &FileReport) -> Option<&'static str> {
         RestoreVerdict::Kept => Some("kept: the restore is incomplete; run evenkeel restore again"),
         RestoreVerdict::InUse => Some("skipped: the run is active"),
         RestoreVerdict::OtherBoot => Some("removed: the machine has rebooted since"),
-        RestoreVerdict::OtherNamespace => Some("skipped: the record is of another PID namespace"),
+        RestoreVerdict::OtherNamespace => Some(
+            "skipped: the record is of another PID or time namespace; run evenkeel restore there",
+        ),
         RestoreVerdict::OtherUser => Some("skipped: the record belongs to another user"),
         RestoreVerdict::Unknown if file.n_damaged == 0 => {
             Some("skipped: its format is of another evenkeel version; restore it with that version")

@@ -68,6 +68,7 @@ impl Log {
         let pid = std::process::id();
         let start_time_ticks = procfs::stat(root, pid).map_err(UndoError::System)?.start_time_ticks;
         let mut header = UndoHeader::new(boot, namespace, uid, run, pid);
+        header.time_namespace = system::time_namespace(root).map_err(UndoError::System)?;
         (header.start_time_ticks, header.watches) = (start_time_ticks, watches);
         let (name, file) = create_locked(&dir, &header.run)?;
         let mut log = Log {

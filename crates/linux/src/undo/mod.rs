@@ -8,7 +8,7 @@
 //!
 //! Each run has one file, which is locked (flock) while the run is active; the kernel releases the lock when the
 //! process exits. A line contains the previous mask of a thread, the mask that evenkeel set, and the job. The first
-//! line contains the boot id, the PID namespace and the user: after a reboot or in another namespace the same PIDs
+//! line contains the boot id, the namespaces of PIDs and start times, and the user: after a reboot or in another namespace the same PIDs
 //! belong to other processes.
 //!
 //! A setting is restored only if it is unchanged since evenkeel set it. A mask that another program set is not changed.
@@ -62,6 +62,6 @@ pub enum UndoError {
     OpenToOthers { path: PathBuf, mode: u32 },
     #[error("cannot write the undo record {path}")]
     Write { path: PathBuf, source: io::Error },
-    #[error("cannot read the boot id and the PID namespace")]
+    #[error("cannot read the boot id and the namespaces")]
     System(#[source] io::Error),
 }

@@ -26,6 +26,9 @@ pub struct UndoHeader {
     pub boot: String,
     /// PID namespace.
     pub pid_namespace: String,
+    /// Time namespace, in which the start times are valid. Empty before Linux 5.6, and in records of earlier versions.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub time_namespace: String,
     /// Effective UID.
     pub uid: u32,
     /// Id of the run, as in the environment of its jobs.
@@ -48,6 +51,7 @@ impl UndoHeader {
             evenkeel_undo: VERSION,
             boot,
             pid_namespace,
+            time_namespace: String::new(),
             uid,
             run,
             pid,

@@ -1,7 +1,7 @@
 //! Restores settings that a killed evenkeel did not restore.
 //!
-//! A record is processed if its file is not locked and was written in this boot, in this PID namespace and by this
-//! user. Every recorded thread and every descendant is inspected. The original mask of a thread is restored if the
+//! A record is processed if its file is not locked and was written in this boot, in this PID namespace and time
+//! namespace and by this user. Every recorded thread and every descendant is inspected. The original mask of a thread is restored if the
 //! thread has exactly the recorded mask. Any other mask stays, and the report contains the reason. The file is removed
 //! when all settings are restored. If a call failed or a process could not be read, the file stays for another attempt.
 
@@ -72,7 +72,7 @@ pub enum RestoreVerdict {
     InUse,
     /// The record was written before the last boot: nothing has to be restored, and the file is removed.
     OtherBoot,
-    /// The record belongs to another PID namespace.
+    /// The record belongs to another PID namespace or time namespace.
     OtherNamespace,
     /// The record belongs to another user.
     OtherUser,

@@ -102,13 +102,19 @@ pub(super) fn is_of_other_version(bytes: &[u8]) -> bool {
         .is_ok_and(|found| !UndoHeader::is_known_version(found.evenkeel_undo))
 }
 
+/// Returns whether the record was written in another time namespace: no start time in it is valid here.
+fn is_of_other_time(header: &UndoHeader) -> io::Result<bool> {
+    let recorded = &header.time_namespace;
+    Ok(!recorded.is_empty() && *recorded != system::time_namespace(Path::new("/"))?)
+}
+
 pub(super) fn belongs(header: &UndoHeader) -> io::Result<RestoreVerdict> {
     let root = Path::new("/");
     Ok(if header.uid != rustix::process::geteuid().as_raw() {
         RestoreVerdict::OtherUser
     } else if header.boot != system::boot_id(root)? {
         RestoreVerdict::OtherBoot
-    } else if header.pid_namespace != system::pid_namespace(root)? {
+    } else if header.pid_namespace != system::pid_namespace(root)? || is_of_other_time(header)? {
         RestoreVerdict::OtherNamespace
     } else {
         RestoreVerdict::Complete

@@ -296,6 +296,13 @@ fn records_of_another_boot_user_or_namespace_are_distinguished() {
     check_file(&header("another", uid, &namespace), &RestoreVerdict::OtherBoot, 0);
     check_file(&header(&boot, uid + 1, &namespace), &RestoreVerdict::OtherUser, 0);
     check_file(&header(&boot, uid, "pid:[1]"), &RestoreVerdict::OtherNamespace, 0);
+    let time = system::time_namespace(root).expect("a name");
+    let with_time = |time: &str| {
+        let key = format!("\"time_namespace\":\"{time}\",\"uid\"");
+        header(&boot, uid, &namespace).replace("\"uid\"", &key)
+    };
+    check_file(&with_time("time:[1]"), &RestoreVerdict::OtherNamespace, 0);
+    check_file(&with_time(&time), &RestoreVerdict::Complete, 0);
 }
 
 #[test]

@@ -272,6 +272,46 @@ fn the_record_and_the_state_of_another_time_namespace_stay_and_are_restored_ther
 }
 
 #[test]
+fn without_the_proc_of_its_pid_namespace_a_command_changes_nothing_and_names_the_remedy() {
+    let Some(killed) = KilledRun::sleepers(1) else { return };
+    let unshare = |script: &str, args: &[&str]| {
+        let mut command = Command::new("unshare");
+        command.args(["--pid", "--mount", "--fork", "--kill-child", "sh", "-c", script, "sh"]);
+        command.arg(tool::path()).args(args).current_dir(killed.dir.root());
+        command.env(undo::STATE_VARIABLE, killed.dir.path("state"));
+        command.stdin(Stdio::null()).output().expect("unshare")
+    };
+    if !unshare("true", &[]).status.success() {
+        println!("skipped: needs namespaces (unshare --pid --mount)");
+        return;
+    }
+    let cases: [(&str, &[&str]); 6] = [
+        ("unshare --mount-proc", &["run", "--out", "out", "--", "true"]),
+        ("unshare --mount-proc", &["restore"]),
+        ("unshare --mount-proc", &["watch", "--all", "--for", "1s"]),
+        ("unshare --mount-proc", &["record", "--output", "r.jsonl", "--", "true"]),
+        ("unshare --mount-proc", &["profile", "--", "true"]),
+        ("unshare --mount-proc", &["compare", "--", "true", "false"]),
+    ];
+    let hidden: [(&str, &[&str]); 2] = [
+        ("mount -t proc proc /proc", &["run", "--", "true"]),
+        ("mount -t proc proc /proc", &["restore"]),
+    ];
+    let cases = cases.map(|case| ("exec \"$@\"", case)).into_iter();
+    let hidden = hidden.map(|case| ("mount -t tmpfs none /proc && exec \"$@\"", case));
+    for (script, (remedy, args)) in cases.chain(hidden) {
+        let output = unshare(script, args);
+        let text = tool::text(&output.stderr);
+        assert_eq!((output.status.code(), text.lines().count()), (Some(2), 1), "{args:?}: {text}");
+        assert!(text.contains(remedy), "{args:?}: {text}");
+        assert_eq!(killed.dir.listing(), ["state"]);
+        assert_eq!((killed.n_changed(), killed.n_records()), (1, 1));
+    }
+    let simulated = unshare("exec \"$@\"", &["machine"]);
+    assert!(simulated.status.success(), "{}", tool::text(&simulated.stderr));
+}
+
+#[test]
 fn a_stop_request_keeps_the_record_of_what_remains_and_the_next_restore_continues() {
     let Some(killed) = KilledRun::sleepers(6) else { return };
     let n_polls = Cell::new(0);

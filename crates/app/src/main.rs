@@ -117,6 +117,11 @@ fn main() -> ExitCode {
     command_result::from_result(result)
 }
 
+/// Checks that `/proc` shows the processes that a command reads and changes, before anything is started.
+fn check_proc() -> command_result::CommandResult {
+    linux::system::check_proc("/".as_ref()).or_usage_error()
+}
+
 /// Checks `EVENKEEL_STATE_DIR`. The path must be absolute, because undo records must not depend on the current
 /// directory. Prints a note if another user has created the fallback directory.
 fn check_state() -> command_result::CommandResult {

@@ -46,6 +46,7 @@ pub struct Args {
 
 /// Records until the time limit or until all processes have exited.
 pub fn main(args: &Args) -> CommandResult {
+    crate::check_proc()?;
     check(args)?;
     let machine = linux::topology::read("/".as_ref())?;
     let file = create_new(&args.output)?;

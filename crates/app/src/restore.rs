@@ -30,6 +30,7 @@ pub struct Args {
 
 /// Restores all undo records of this user. Fails if a setting could not be restored.
 pub fn main(args: &Args) -> CommandResult {
+    crate::check_proc()?;
     let mut signals = StopSignals::block_terminating()?;
     let control = RestoreControl {
         dry_run: args.dry_run,

@@ -44,6 +44,9 @@ fn read() -> (Vec<Status>, Vec<String>) {
     let unusable = state_file::unusable(&undo::dirs()).into_iter();
     let mut problems: Vec<String> =
         unusable.map(|cause| format!("cannot read state files: {cause}")).collect();
+    if let Err(error) = system::check_proc("/".as_ref()) {
+        problems.push(format!("it is unknown which processes are running: {error}"));
+    }
     let mut all = Vec::new();
     let now = unix_seconds();
     for (path, text) in state_file::read_all(&undo::dirs()) {
@@ -86,6 +89,8 @@ fn is_of_another_boot(state: &InstanceState) -> bool {
 
 fn is_running(state: &InstanceState) -> bool {
     match procfs::stat("/".as_ref(), state.pid) {
+        // The PID is of another namespace.
+        _ if system::check_proc("/".as_ref()).is_err() => true,
         Ok(stat) => stat.start_time_ticks == state.start_time_ticks && !stat.has_exited(),
         // A process that cannot be inspected may be running.
         Err(error) => error.kind() != std::io::ErrorKind::NotFound,

@@ -57,6 +57,29 @@ fn namespace(root: &Path, kind: &str) -> io::Result<String> {
     Ok(link.to_string_lossy().into_owned())
 }
 
+/// `/proc` does not show the processes of this PID namespace.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
+pub enum ProcError {
+    #[error(
+        "/proc shows the processes of another PID namespace (this process is {pid}, there {found}): mount /proc in this namespace, for example with unshare --mount-proc"
+    )]
+    OtherNamespace { pid: u32, found: String },
+    #[error(
+        "/proc does not show this process: mount /proc in this PID namespace (mount -t proc proc /proc)"
+    )]
+    Hidden(#[source] io::Error),
+}
+
+/// Checks that `/proc` shows the processes of the PID namespace of this process. PIDs of another namespace name other
+/// processes.
+pub fn check_proc(root: &Path) -> Result<(), ProcError> {
+    // No fault injection: the call fails only if `/proc` is not mounted.
+    let found = fs::read_link(root.join("proc/self")).map_err(ProcError::Hidden)?;
+    let (pid, found) = (std::process::id(), found.to_string_lossy().into_owned());
+    if found == pid.to_string() { Ok(()) } else { Err(ProcError::OtherNamespace { pid, found }) }
+}
+
 /// Returns a new random UUID.
 pub fn random_id(root: &Path) -> io::Result<String> {
     text(root, "proc/sys/kernel/random/uuid")
@@ -206,6 +229,17 @@ mod tests {
         assert_eq!(boot_id(root).expect("a name"), boot_id(root).expect("a name"));
         assert_ne!(random_id(root).expect("a name"), random_id(root).expect("a name"));
         assert!(pid_namespace(root).expect("a name").starts_with("pid:["));
+    }
+
+    #[test]
+    fn a_missing_proc_and_the_proc_of_another_pid_namespace_are_errors_with_the_remedy() {
+        assert!(check_proc(Path::new("/")).is_ok());
+        let test_dir = tempfile::tempdir().expect("a directory");
+        let error = || check_proc(test_dir.path()).expect_err("another process").to_string();
+        assert!(error().contains("mount -t proc"), "{}", error());
+        fs::create_dir(test_dir.path().join("proc")).expect("a directory");
+        std::os::unix::fs::symlink("0", test_dir.path().join("proc/self")).expect("a link");
+        assert!(error().contains("there 0): mount /proc"), "{}", error());
     }
 
     #[test]

@@ -36,6 +36,7 @@ const ALONE: &str = "linux";
 pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
     let Inputs { plan, workloads, notes } = inputs;
     reject_sim_options(args, &plan.columns).or_usage_error()?;
+    crate::check_proc()?;
     let machine = linux::topology::read(Path::new("/"))?;
     let signals = args.signals.overrides().or_usage_error()?;
     for workload in &workloads {

@@ -119,6 +119,7 @@ pub fn main(args: &Args) -> CommandResult {
             lab::shipped::profiles().iter().map(|name| format!("{name}\n")).collect();
         return Ok(crate::print::stdout().write_all(lines.as_bytes())?);
     }
+    crate::check_proc()?;
     let target = find::program(&args.command, args.input.as_deref(), args.name.as_deref())
         .or_usage_error()?;
     check_name(&target.name).or_usage_error()?;

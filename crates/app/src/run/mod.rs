@@ -185,6 +185,7 @@ pub fn main(args: &Args) -> CommandResult {
             "{option} applies to simulated runs only; remove it or add --host sim"
         )));
     }
+    crate::check_proc()?;
     let checked = LiveInput::new(args)?;
     let needs_dir = args.out.is_some() || args.json || !args.passes_streams();
     let make = || RunDir::make(args.out.as_deref(), &checked.workload.name, args.foreign);

@@ -118,6 +118,7 @@ pub fn main(args: &Args) -> CommandResult {
         writeln!(crate::print::stdout(), "{}: the configuration is valid", file.display())?;
         return Ok(());
     }
+    crate::check_proc()?;
     match &args.config {
         Some(file) => by_config(file),
         None if !args.program.is_empty() => started_program::watch(args),

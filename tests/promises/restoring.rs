@@ -312,6 +312,24 @@ fn without_the_proc_of_its_pid_namespace_a_command_changes_nothing_and_names_the
 }
 
 #[test]
+fn a_stack_size_limit_that_is_too_small_is_one_line_with_the_remedy() {
+    let dir = Dir::new();
+    for (limit, expected) in [("16", 2), ("64", 2), ("1023", 2), ("1024", 0)] {
+        let script = format!("ulimit -s {limit} && exec \"$@\"");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script, "sh"]).arg(tool::path()).args(["restore", "--dry-run"]);
+        command.env(undo::STATE_VARIABLE, dir.path("state"));
+        let output = command.output().expect("sh");
+        let text = tool::text(&output.stderr);
+        assert_eq!(output.status.code(), Some(expected), "{limit}: {text}");
+        let line = format!(
+            "evenkeel: the stack size limit is {limit} KiB: evenkeel needs 1024 KiB; run ulimit -s 1024\n"
+        );
+        assert_eq!(text, if expected == 0 { String::new() } else { line });
+    }
+}
+
+#[test]
 fn a_stop_request_keeps_the_record_of_what_remains_and_the_next_restore_continues() {
     let Some(killed) = KilledRun::sleepers(6) else { return };
     let n_polls = Cell::new(0);

@@ -80,7 +80,17 @@ enum CliCommand {
     },
 }
 
+/// Checks the stack size before it is used. The kernel kills a process that needs more.
 fn main() -> ExitCode {
+    if let Err(error) = linux::system::check_stack() {
+        return command_result::from_result(Err(command_result::CommandError::Usage(error.into())));
+    }
+    run_command()
+}
+
+// A function of its own: the check must not need the stack of the commands.
+#[inline(never)]
+fn run_command() -> ExitCode {
     linux::system::ignore_file_size_signal();
     let parsed = help::cli().try_get_matches();
     let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {

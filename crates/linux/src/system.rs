@@ -164,6 +164,27 @@ pub fn lower_descriptors(limit: DescriptorLimit) {
     let _ = setrlimit(Resource::Nofile, limit.inherited);
 }
 
+/// Stack size that every command needs. Measured: commands of a debug build need 512 KiB.
+const STACK_BYTES_MIN: u64 = 1 << 20;
+
+/// The stack size limit is too small.
+#[derive(Debug, thiserror::Error)]
+#[error(
+    "the stack size limit is {} KiB: evenkeel needs {needed} KiB; run ulimit -s {needed}",
+    .limit >> 10, needed = STACK_BYTES_MIN >> 10
+)]
+pub struct StackError {
+    limit: u64,
+}
+
+/// Checks the limit of the stack size of this process. The limit is not raised, because jobs would inherit it.
+pub fn check_stack() -> Result<(), StackError> {
+    match getrlimit(Resource::Stack).current {
+        Some(limit) if limit < STACK_BYTES_MIN => Err(StackError { limit }),
+        _ => Ok(()),
+    }
+}
+
 /// Returns the nice value of the calling thread.
 pub fn own_nice() -> i32 {
     // No fault injection: the call cannot fail for the calling thread. SAFETY: no pointers; -1 is a valid return value.

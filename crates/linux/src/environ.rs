@@ -13,7 +13,11 @@ use std::path::Path;
 
 use crate::fault;
 use crate::procfs::{self, not_found_if_exited};
-use crate::undo::{JOB_VARIABLE, RUN_VARIABLE};
+
+/// Environment variable of every job, with the id of the run.
+pub const RUN_VARIABLE: &str = "EVENKEEL_RUN";
+/// Environment variable of every job, with the name of the job.
+pub const JOB_VARIABLE: &str = "EVENKEEL_JOB";
 
 /// Upper bound of bytes that are read of an environment. execve(2) rejects longer environments at any stack size limit
 /// since Linux 4.13.

@@ -179,6 +179,7 @@ pub struct StackError {
 
 /// Checks the limit of the stack size of this process. The limit is not raised, because jobs would inherit it.
 pub fn check_stack() -> Result<(), StackError> {
+    // No fault injection: the call cannot fail.
     match getrlimit(Resource::Stack).current {
         Some(limit) if limit < STACK_BYTES_MIN => Err(StackError { limit }),
         _ => Ok(()),

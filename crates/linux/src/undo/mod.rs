@@ -27,6 +27,7 @@ mod restore;
 use std::io;
 use std::path::PathBuf;
 
+pub use crate::environ::{JOB_VARIABLE, RUN_VARIABLE};
 pub(crate) use dir::Dir;
 pub use dir::{STATE_VARIABLE, check_variable, dirs, planted_dir};
 pub use log::Log;
@@ -36,11 +37,6 @@ pub use restore::{
     RestoreAction, RestoreClock, RestoreControl, RestoreLimits, RestoreProgress, RestoreVerdict,
     Restored, UnfinishedCause, UnfinishedRestore, has_changes, restore, restore_with,
 };
-
-/// Environment variable of every job, with the id of the run.
-pub const RUN_VARIABLE: &str = "EVENKEEL_RUN";
-/// Environment variable of every job, with the name of the job.
-pub const JOB_VARIABLE: &str = "EVENKEEL_JOB";
 
 /// Error with an undo record or its directory.
 #[derive(Debug, thiserror::Error)]

@@ -40,7 +40,7 @@ pub(super) struct FoundMembers {
     pub(super) denied: BTreeSet<u32>,
 }
 
-/// What the environment of a process contains about the run of the record.
+/// Relation of a process to the run of the record, from its environment.
 #[derive(PartialEq, Eq)]
 pub(super) enum RunInEnviron {
     /// The run and a job of the record.
@@ -209,7 +209,7 @@ impl MemberSearch<'_> {
         }
     }
 
-    /// Reads what the environment of a process contains about the run. Returns `None` if the pass must end.
+    /// Reads the relation of a process to the run from its environment. Returns `None` if the pass must end.
     pub(super) fn environment<'e>(
         &self,
         (pid, stat): (u32, &ProcStat),

@@ -50,7 +50,7 @@ pub(super) enum RunInEnviron {
     OtherRun,
     /// The environment cannot be read yet.
     InExec,
-    /// The process is not dumpable.
+    /// The environment cannot be read, now and later.
     Denied,
 }
 
@@ -240,10 +240,15 @@ impl MemberSearch<'_> {
         }
     }
 
-    /// Returns whether the environment of a process of this user cannot be read, because the process is not dumpable
-    /// (`PR_SET_DUMPABLE`), as programs that store keys are. Its affinity can be read and set.
-    fn is_denied(&self, pid: u32, error: &io::Error) -> bool {
-        error.raw_os_error() == Some(libc::EACCES) && !self.is_of_another_user(pid)
+    /// Returns whether the environment of a process cannot be read, now and later: a process of this user is not dumpable
+    /// (`PR_SET_DUMPABLE`), as programs that store keys are, or the process has unmapped its environment (EIO). Its
+    /// affinity can be read and set.
+    pub(super) fn is_denied(&self, pid: u32, error: &io::Error) -> bool {
+        match error.raw_os_error() {
+            Some(libc::EACCES) => !self.is_of_another_user(pid),
+            Some(libc::EIO) => true,
+            _ => false,
+        }
     }
 
     /// Returns the job in the environment of a process of this run.

@@ -380,6 +380,10 @@ fn a_program_without_an_environment_causes_no_delay() {
     let mut environments = Environments::new(&|_| false);
     let found = search.environment((*process.0, process.1), &mut environments);
     assert!(found.expect("alive") == Some(&RunInEnviron::NoJob));
+    // Other errors than these may end, so they keep the record.
+    let denied = [libc::EACCES, libc::EIO, libc::EPERM, libc::ENOMEM, libc::ESRCH]
+        .map(|error| search.is_denied(*process.0, &std::io::Error::from_raw_os_error(error)));
+    assert_eq!(denied, [true, true, false, false, false]);
     assert!(!search.is_undecided(process, &environments, &mut unreadable));
     assert!(unreadable.is_empty(), "{unreadable:?}");
     assert_eq!(sleeper.mask(), first);

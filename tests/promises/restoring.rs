@@ -2,6 +2,7 @@
 //! request and the limits end a restore early; the record is then kept, and the next restore continues.
 
 use std::cell::{Cell, RefCell};
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use rustix::process::Signal;
 use tests::dir::Dir;
 use tests::evenkeel::{EvenkeelRun, EvenkeelWatch, MIGRATES_ONLY_JOB};
 use tests::isolated::rerun;
-use tests::process::{Process, children, mask, start_time_ticks, two_cpus, until, until_or};
+use tests::process::{BURN, Process, children, mask, start_time_ticks, two_cpus, until};
 use tests::tool;
 
 /// Starts a child that lives for two seconds, 50 times per second.
@@ -351,7 +352,7 @@ fn a_stop_request_keeps_the_record_of_what_remains_and_the_next_restore_continue
 #[test]
 fn every_signal_that_terminates_a_process_ends_a_watch_that_restores_and_prints_its_name() {
     let Some((all, ..)) = two_cpus() else { return };
-    let busy = Process::busy();
+    let busy = Process::new(Command::new("sh").args(["-c", BURN]).process_group(0));
     let pid = busy.pid().to_string();
     // 40 is a real-time signal. A test program cannot block the signals of program errors.
     for (number, name) in
@@ -359,7 +360,7 @@ fn every_signal_that_terminates_a_process_ends_a_watch_that_restores_and_prints_
     {
         let args = ["--pid", &pid, "--act", "-q", "--class", "*=8", "--policy", MIGRATES_ONLY_JOB];
         let mut watch = EvenkeelWatch::new(&args);
-        until("the placement", || busy.mask() != all);
+        watch.wait_for_placement(&busy, &all);
         let kill = Command::new("kill")
             .args([format!("-{number}"), watch.process.pid().to_string()])
             .status();
@@ -418,7 +419,7 @@ fn after_signals_at_random_moments_of_a_watch_and_a_restore_during_forks_nothing
     for seed in 0..seeds {
         let mut rng = base::Rng::new(seed);
         let mut watch = EvenkeelWatch::new(&args);
-        until_or("the placement", || forker.mask() != all, || watch.explain() + &watch.stderr());
+        watch.wait_for_placement(&forker, &all);
         std::thread::sleep(Duration::from_millis(rng.below(300)));
         watch.process.signal(Signal::STOP);
         std::thread::sleep(Duration::from_millis(rng.below(300)));
@@ -488,7 +489,7 @@ fn a_process_that_lost_its_managed_parent_after_a_kill_of_a_watch_is_named() {
     let pid = parent.pid().to_string();
     let args = ["--pid", &pid, "--act", "-q", "--class", "*=8", "--policy", MIGRATES_ONLY_JOB];
     let mut watch = EvenkeelWatch::new(&args);
-    until("the placement", || parent.mask() != all);
+    watch.wait_for_placement(&parent, &all);
     watch.process.signal(Signal::KILL);
     watch.process.0.wait().expect("own child");
     dir.write("go", "");

@@ -11,6 +11,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
+use base::CpuSet;
 use rustix::process::Signal;
 use serde_json::Value;
 
@@ -221,6 +222,12 @@ impl EvenkeelWatch {
         let mut command = command_of(self.user);
         command.args(args).env(linux::undo::STATE_VARIABLE, self.dir.path("state"));
         command.output().expect("evenkeel starts")
+    }
+
+    /// Waits until the mask of a process is not `all`.
+    pub fn wait_for_placement(&self, process: &Process, all: &CpuSet) {
+        let details = || format!("{}{}{}", self.explain(), self.status(), self.stderr());
+        until_or("the placement", || process.mask() != *all, details);
     }
 
     pub fn explain(&self) -> String {

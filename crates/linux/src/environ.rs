@@ -68,20 +68,37 @@ impl Environ {
 
 /// Reads the environment of a process. The error has the kind `NotFound` if the process has exited.
 pub fn environ(root: &Path, pid: u32) -> io::Result<Environ> {
-    if let Some(first) = read(root, pid)? {
-        return Ok(Environ::Variables(first));
-    }
-    if procfs::stat(root, pid)?.is_in_exec() {
-        return Ok(Environ::InExec);
-    }
-    // execve(2) may have finished between the two reads.
-    Ok(read(root, pid)?.map_or(Environ::Empty, Environ::Variables))
+    let path = root.join(format!("proc/{pid}/environ"));
+    let found = match read(&path) {
+        Ok(None) => {
+            if procfs::stat(root, pid)?.is_in_exec() {
+                return Ok(Environ::InExec);
+            }
+            read(&path)? // execve(2) may have finished between the two reads.
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => of_other_thread(root, pid)?,
+        found => found?,
+    };
+    Ok(found.map_or(Environ::Empty, Environ::Variables))
+}
+
+/// Reads the environment of a process whose main thread has exited, from a running thread.
+fn of_other_thread(root: &Path, pid: u32) -> io::Result<Option<RunVariables>> {
+    let tids = procfs::threads(root, pid)?;
+    let read = |tid: &u32| read(&root.join(format!("proc/{pid}/task/{tid}/environ")));
+    let has_exited = |found: &io::Result<Option<RunVariables>>| {
+        found.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound)
+    };
+    tids.iter().map(read).find(|found| !has_exited(found)).unwrap_or_else(|| Err(not_found()))
+}
+
+fn not_found() -> io::Error {
+    not_found_if_exited(io::Error::from_raw_os_error(libc::ESRCH))
 }
 
 /// Returns `None` if the file is empty.
-fn read(root: &Path, pid: u32) -> io::Result<Option<RunVariables>> {
-    let path = root.join(format!("proc/{pid}/environ"));
-    let read = || variables(File::open(&path)?);
+fn read(path: &Path) -> io::Result<Option<RunVariables>> {
+    let read = || variables(File::open(path)?);
     fault::retry("read", read).map_err(not_found_if_exited)
 }
 

@@ -57,7 +57,12 @@ impl ProcStat {
     /// Returns whether the process has exited: a zombie or dead, without other threads. A main thread that has exited
     /// stays a zombie until all threads have exited.
     pub fn has_exited(&self) -> bool {
-        matches!(self.state, 'Z' | 'X' | 'x') && self.n_threads < 2
+        self.is_zombie() && self.n_threads < 2
+    }
+
+    /// Returns whether the task itself is a zombie or dead. It has no memory.
+    pub(crate) fn is_zombie(&self) -> bool {
+        matches!(self.state, 'Z' | 'X' | 'x')
     }
 
     /// Returns whether a scheduling policy is real-time: FIFO, RR or DEADLINE.
@@ -84,7 +89,7 @@ impl ProcStat {
     /// Returns whether the process is executing execve(2): the old environment is freed, and the new one cannot be read
     /// yet.
     pub(crate) fn is_in_exec(&self) -> bool {
-        !self.has_exited() && !self.is_kernel_thread && self.env_end == Some(0)
+        !self.is_zombie() && !self.is_kernel_thread && self.env_end == Some(0)
     }
 }
 

@@ -116,7 +116,7 @@ fn standard_output_of_commands_is_discarded_unless_it_is_requested() {
 #[test]
 fn a_hyphen_in_place_of_a_file_is_standard_output() {
     let dir = Comparisons::new();
-    for (option, start) in [("--markdown", "| command |"), ("--csv", "policy,workload,")] {
+    for (option, start) in [("--markdown", "| command |"), ("--csv", "policy,command,workload,")] {
         let output = compare(&dir, &format!("--runs 1 {option} -"), &["true", "sh -c true"]);
         let text = tool::text(&output.stdout);
         assert!(text.starts_with(start) && !text.contains("files:"), "{text}");

@@ -234,19 +234,24 @@ fn a_process_whose_main_thread_has_exited_is_restored_after_a_kill_and_ended_wit
         let threads = linux::procfs::threads("/".as_ref(), pid).expect("it is running");
         *threads.iter().find(|tid| **tid != pid).expect("another thread")
     };
-    let text = format!(
-        "[[job]]\nname = \"a\"\nshell = \"\"\"echo $$; exec {program}\"\"\"\n\
-         [[job]]\nname = \"b\"\nshell = \"sleep 600\"\n"
-    );
-    let mut killed = run(&text, &["--policy", "spread", "--quiet"]);
-    let pid = killed.printed("a", 1)[0];
-    let _first = KillAtEnd(pid);
-    until("the exit of the main thread", || has_exited(pid));
-    until("the placement", || mask(thread_of(pid)).is_some_and(|mask| mask != all));
-    killed.end_by(Signal::KILL);
-    let output = killed.dir.command_with_state(&["restore"]).output().expect("it runs");
-    assert!(output.status.success(), "{output:?}");
-    assert_eq!(mask(thread_of(pid)).as_ref(), Some(&all), "{output:?}");
+    let job = format!("echo $$; exec {program}");
+    // An orphan in a session of its own is found by its environment, which only the other thread still has.
+    let orphan = format!("(setsid sh -c 'echo $$; exec \"$@\"' sh {program} &); exec sleep 600");
+    for shell in [job, orphan] {
+        let text = format!(
+            "[[job]]\nname = \"a\"\nshell = \"\"\"{shell}\"\"\"\n\
+             [[job]]\nname = \"b\"\nshell = \"sleep 600\"\n"
+        );
+        let mut killed = run(&text, &["--policy", "spread", "--quiet"]);
+        let pid = killed.printed("a", 1)[0];
+        let _program = KillAtEnd(pid);
+        until("the exit of the main thread", || has_exited(pid));
+        until("the placement", || mask(thread_of(pid)).is_some_and(|mask| mask != all));
+        killed.end_by(Signal::KILL);
+        let output = killed.dir.command_with_state(&["restore"]).output().expect("it runs");
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(mask(thread_of(pid)).as_ref(), Some(&all), "{output:?}");
+    }
 
     let text = format!(
         "[[job]]\nname = \"a\"\nshell = \"\"\"sh -c 'echo $$; exec \"$@\"' sh {program} & sleep 3\"\"\"\n\

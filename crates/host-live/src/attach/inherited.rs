@@ -25,7 +25,7 @@ use linux::procfs::may_be_running;
 use linux::undo::{Entry, RestoreAction};
 use linux::{affinity, fork_latency, procfs};
 
-use super::jobs::AttachedJobs;
+use super::jobs::{AttachedJob, AttachedJobs};
 use crate::session::{JobAffinities, Session, restore_threads, task_id};
 
 /// Minimum time for which descendants are searched after a release.
@@ -69,8 +69,8 @@ struct LastWithMask {
     base: Arc<CpuSet>,
     /// Time of the first placement with this mask, in clock ticks since boot.
     since_ticks: u64,
-    /// The sessions of all processes that had the mask.
-    sessions: BTreeSet<u32>,
+    /// Process group and name of all processes that had the mask.
+    had_mask: BTreeSet<(u32, String)>,
 }
 
 impl AncestorMasks {
@@ -192,7 +192,7 @@ impl InheritedMasks {
     ) -> bool {
         let Some(ancestor) = AncestorMasks::of_job(jobs, job) else { return false };
         if let Some(attached) = jobs.get(job) {
-            self.remember(&ancestor, attached.session);
+            self.remember(&ancestor, attached);
         }
         let is_of_job = |(_, it): &(&u32, &InheritedAffinity)| it.job == job;
         let children = self.processes.iter().filter(is_of_job);
@@ -220,44 +220,50 @@ impl InheritedMasks {
         any_left
     }
 
-    fn remember(&mut self, ancestor: &AncestorMasks, session: u32) {
+    fn remember(&mut self, ancestor: &AncestorMasks, attached: &AttachedJob) {
         for mask in ancestor.masks.iter().filter(|mask| ancestor.is_assigned(mask)) {
             let last = self.assigned.entry((**mask).clone()).or_insert_with(|| LastWithMask {
                 name: String::new(),
                 base: Arc::clone(&ancestor.base),
                 since_ticks: ancestor.since_ticks,
-                sessions: BTreeSet::new(),
+                had_mask: BTreeSet::new(),
             });
             last.name.clone_from(&ancestor.name);
             last.base = Arc::clone(&ancestor.base);
             last.since_ticks = last.since_ticks.min(ancestor.since_ticks);
-            last.sessions.insert(session);
+            last.had_mask.insert((attached.group, attached.comm.clone()));
         }
     }
 
     /// Returns the processes that may have inherited the mask of a released process and are not its known descendants:
-    /// they are younger than the first placement with the mask and in the session of such a process, and their parent
-    /// has another mask.
+    /// they are younger than the first placement with the mask and in the process group of such a process, their parent
+    /// has another mask, and the parent is not in the group or they have the name of such a process (CLONE_PARENT).
     pub(super) fn with_unknown_parent(&self) -> Vec<Entry> {
         if self.assigned.is_empty() {
             return Vec::new();
         }
         let all = procfs::running_processes("/".as_ref(), |_, _| ());
-        let entry = |(pid, stat): (u32, ProcStat)| {
+        let entry = |(&pid, stat): (&u32, &ProcStat)| {
             let mask = affinity::get(pid).ok()?;
             let last = self.assigned.get(&mask)?;
-            let is_in_session = last.sessions.contains(&stat.session);
             let is_younger = last.since_ticks <= stat.start_time_ticks;
+            let mut of_group = last.had_mask.iter().filter(|(group, _)| *group == stat.group);
+            let is_in_group = of_group.clone().next().is_some();
+            let parent = all.get(&stat.parent);
+            let is_orphan = parent.is_none_or(|parent| parent.group != stat.group);
+            let comm = stat.comm_text();
+            let may_be_clone = of_group.any(|(_, name)| *name == comm);
             let has_parent_mask = affinity::get(stat.parent).is_ok_and(|parent| parent == mask);
-            (is_in_session && is_younger && !has_parent_mask).then(|| Entry {
+            let is_unknown = is_younger && is_in_group && !has_parent_mask;
+            (is_unknown && (is_orphan || may_be_clone)).then(|| Entry {
                 job: last.name.clone(),
                 process: pid,
-                comm: stat.comm_text(),
+                comm,
                 n_threads: stat.n_threads,
                 action: RestoreAction::UnknownParent { mask, original: (*last.base).clone() },
             })
         };
-        all.into_iter().filter_map(entry).collect()
+        all.iter().filter_map(entry).collect()
     }
 
     /// Searches and restores descendants of recently released processes.

@@ -17,8 +17,10 @@ const JOB_IDS_BEFORE_REUSE: u32 = 1024;
 pub(super) struct AttachedJob {
     pub affinity: AffinityState,
     pub start_time_ticks: u64,
-    /// Session of the process at its attachment.
-    pub session: u32,
+    /// Process group at the attachment.
+    pub group: u32,
+    /// Name of the program at the attachment.
+    pub comm: String,
     pub since: Nanos,
     /// Time of the last sample in which the process was busy.
     pub busy_at: Nanos,
@@ -114,21 +116,44 @@ pub(super) fn class_of(classes: &[(String, Class)], comm: &str) -> Option<Class>
     class.map(|(_, class)| *class)
 }
 
+/// Uncertainty of a CPU usage in permille of a CPU: CPU time has a resolution of a clock tick, 10 ms, at each end of an
+/// interval of 100 ms.
+const PERMILLE_UNCERTAIN: u64 = 200;
+
+/// Returns the number of CPUs that a process needs: at most one for each of its threads. `permille` is its CPU usage in
+/// permille of a CPU.
+fn n_cpus_needed(permille: u64, n_threads: u32) -> u32 {
+    let n_busy = permille.saturating_sub(PERMILLE_UNCERTAIN).div_ceil(1000);
+    u32::try_from(n_busy).unwrap_or(u32::MAX).min(n_threads).max(1)
+}
+
 /// Builds the job of a process for the engine. `permille` is the CPU usage of the process in permille of one CPU.
 pub(super) fn describe(
     state: &AffinityState,
     comm: &str,
-    permille: u64,
+    (permille, n_threads): (u64, u32),
     classes: &[(String, Class)],
 ) -> Job {
     Job {
         class: class_of(classes, comm),
-        threads: u32::try_from(permille.div_ceil(1000)).unwrap_or(u32::MAX).max(1),
+        threads: n_cpus_needed(permille, n_threads),
         origin: FilePosition { file: format!("/proc/{}", state.pid).into(), line: 0 },
         ..Job::new(
             state.job,
             state.name.clone(),
             Command::Program { program: comm.into(), args: Vec::new() },
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_needs_no_more_cpus_than_it_has_threads_and_the_error_of_a_tick_adds_none() {
+        let needed = [(0, 1), (1100, 1), (1100, 4), (1300, 4), (3950, 4), (4100, 8), (9000, 4)]
+            .map(|(permille, n_threads)| n_cpus_needed(permille, n_threads));
+        assert_eq!(needed, [1, 1, 1, 2, 4, 4, 4]);
     }
 }

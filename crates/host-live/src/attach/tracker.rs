@@ -284,14 +284,15 @@ impl Tracker {
         }
         let affinity = AffinityState::new(job, format!("{comm}.{pid}"), pid, base, placed);
         let pidfd = session.watch_exit(pid);
-        let event = describe(&affinity, &comm, permille, &self.classes);
+        let event = describe(&affinity, &comm, (permille, stat.n_threads), &self.classes);
         session.report(JobEvent::Attached(Box::new(event)));
         let placed_ticks = inherited.as_ref().map(|_| start_time_ticks);
         let (since, busy_at) = (self.now, self.now);
         let attached = AttachedJob {
             affinity,
             start_time_ticks,
-            session: stat.session,
+            group: stat.group,
+            comm,
             since,
             busy_at,
             placed_ticks,

@@ -34,4 +34,4 @@ pub use domain_names::{DomainNames, cpu_phrase};
 pub use model::*;
 
 /// Version of `report.json`. The version increases if a field is renamed, removed or changes its meaning.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;

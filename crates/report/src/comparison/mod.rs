@@ -20,4 +20,4 @@ pub use model::*;
 pub use ratio::unfinished_phrase;
 
 /// Version of `compare.json`. The version increases if a field is renamed, removed or changes its meaning.
-pub const FORMAT: u32 = 2;
+pub const FORMAT: u32 = 3;

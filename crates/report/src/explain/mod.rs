@@ -13,7 +13,7 @@ use crate::table::fold;
 use history::Explainer;
 
 /// Version of the format of `evenkeel explain --json`.
-pub const FORMAT: u32 = crate::FORMAT;
+pub const FORMAT: u32 = 2;
 
 record! {
     /// The events of a run and their reasons.

@@ -17,7 +17,8 @@ use program::MemoryPolicy;
 use rustix::process::Signal;
 use sched::{Action, ExitStatus, JobEvent, OutcomeResult, RejectCause, Target};
 use tests::live_run::LiveRun;
-use tests::process::{is_running, machine, mask, signal, two_cpus};
+use tests::process::{is_running, machine, mask, signal, two_cpus, until};
+use tests::tool;
 
 fn reject_cause(result: &OutcomeResult) -> Option<RejectCause> {
     match result {
@@ -304,6 +305,29 @@ fn one_thread_can_be_placed_separately_from_its_job() {
         assert_eq!(mask(pid), Some(expected));
     }
     run.stop();
+}
+
+/// This process has children that are no jobs: the library leaves an orphan without the variables of the run alone.
+#[test]
+fn an_orphan_of_the_program_that_uses_the_library_is_neither_bound_nor_ended() {
+    let Some((all, first, _)) = two_cpus() else { return };
+    let mut run = LiveRun::sleeping();
+    run.wait_until_started("a");
+    run.request("a", Action::Place(first));
+    let script = "(env -i setsid sleep 600 > /dev/null 2>&1 & echo $!)";
+    let output = std::process::Command::new("sh").args(["-c", script]).output().expect("sh");
+    let orphan: u32 = tool::text(&output.stdout).trim().parse().expect("a PID");
+    let own = std::process::id();
+    let is_child =
+        || linux::procfs::stat("/".as_ref(), orphan).is_ok_and(|stat| stat.parent == own);
+    until("the orphan", is_child);
+    let n_before = run.turns.len();
+    run.until("later turns", |run| n_before + 12 < run.turns.len());
+    let bound = mask(orphan);
+    run.stop();
+    let is_alive = is_running(orphan);
+    signal(orphan, Signal::KILL);
+    assert_eq!((bound, is_alive), (Some(all), true));
 }
 
 #[test]

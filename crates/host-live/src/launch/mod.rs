@@ -138,7 +138,7 @@ impl LaunchHost {
         let undo = open_undo(&context.run, &options, &wakeups);
         let session = Session::open(config, wakeups, undo);
         let mut host = LaunchHost::with_session(session, context, supervisor, machine, options);
-        host.run.remaining.has_other_children = has_other_children;
+        host.run.remaining.has_other_children |= has_other_children;
         host.take_jobs(workload);
         host.become_subreaper();
         Ok(host)

@@ -97,7 +97,7 @@ fn the_last_line_of_a_watch_contains_its_processes_and_placements() {
     assert!(acted.contains(": 1 process managed, ") && !acted.contains(" 0 placements"), "{acted}");
     let reported = last_lines(&[]);
     assert!(reported.contains("requests are only reported, nothing is changed"), "{reported}");
-    assert!(reported.ends_with("nothing changed; --act carries placements out\n"), "{reported}");
+    assert!(reported.ends_with("nothing changed; --act performs placements\n"), "{reported}");
     assert!(!reported.contains(" 0 placements"), "{reported}");
 }
 

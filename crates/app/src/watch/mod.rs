@@ -190,7 +190,7 @@ impl Watch {
         let mut totals = WatchTotals::default();
         let screen = self.screen.take();
         if !self.args.act && !self.args.quiet && screen.is_none() {
-            note("requests are only reported, nothing is changed; --act carries them out");
+            note("requests are only reported, nothing is changed; --act performs them");
         }
         let mut view = View::new(screen, self.args.quiet, &self.header, &BTreeMap::new());
         if let Some(console) = view.console() {

@@ -25,7 +25,7 @@ impl WatchTotals {
             let reported = counted_noun(self.n_reported, "placement");
             return format!(
                 "the watch ended after {after}: {processes} observed, {reported} reported, nothing changed; --act \
-                 carries placements out"
+                 performs placements"
             );
         }
         let placements = counted_noun(self.n_placements, "placement");

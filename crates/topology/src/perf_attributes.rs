@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use base::{LlcId, NodeId};
+use base::{CoreId, LlcId, NodeId};
 use serde::{Deserialize, Serialize};
 
 /// The source of a value, most trustworthy first.
@@ -22,6 +22,8 @@ pub enum AttributeSource {
     Measured,
     /// The firmware of this machine (ACPI HMAT). Vendors round these values.
     Firmware,
+    /// A published measurement of this model or of a similar one.
+    Published,
     /// An assumption, or the data sheet of a similar machine.
     Assumed,
 }
@@ -36,7 +38,7 @@ pub struct SourcedValue {
 }
 
 /// Access from the CPUs of one node to the memory of a node (the same or another).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryAccess {
     /// The node of the CPUs (the initiator).
     pub from: NodeId,
@@ -44,9 +46,59 @@ pub struct MemoryAccess {
     pub to: NodeId,
     /// Unloaded latency of one cache line in nanoseconds.
     pub latency_ns: Option<SourcedValue>,
-    /// Peak bandwidth of all CPUs of `from` together in bytes per second: channels × width × transfer rate. Programs
-    /// reach a lower bandwidth; the simulator has a factor for the difference.
+    /// Peak bandwidth of all CPUs of `from` together in bytes per second. For local memory: channels × width × transfer
+    /// rate, of which programs reach the share `achievable_permille`. For the memory of another node: the capacity of
+    /// the interconnect.
     pub bandwidth_bytes_per_s: Option<SourcedValue>,
+    /// Local memory only: the largest bandwidth of any program, in permille of the peak. A measured bandwidth is 1000.
+    pub achievable_permille: Option<SourcedValue>,
+    /// Local memory only: the latency under load.
+    pub loaded_latency: Option<LatencyCurve>,
+    /// Memory of another node only: the id of the [`LinkAttributes`] that this access shares with other accesses.
+    pub link: Option<u32>,
+}
+
+impl MemoryAccess {
+    /// Returns an access without known values.
+    pub fn unknown(from: NodeId, to: NodeId) -> Self {
+        MemoryAccess {
+            from,
+            to,
+            latency_ns: None,
+            bandwidth_bytes_per_s: None,
+            achievable_permille: None,
+            loaded_latency: None,
+            link: None,
+        }
+    }
+}
+
+/// Latency over utilization, linear between the points.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LatencyCurve {
+    /// Utilization (bandwidth over the largest bandwidth) and latency (relative to the unloaded latency), both in
+    /// permille. The utilizations increase from 0 to 1000; the latencies begin with 1000 and do not decrease.
+    pub points: Vec<(u64, u64)>,
+    /// Source of the curve.
+    pub source: AttributeSource,
+}
+
+/// An interconnect link that several pairs of nodes share, in one direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LinkAttributes {
+    /// Number of the link in the machine file.
+    pub id: u32,
+    /// Bandwidth in bytes per second.
+    pub bandwidth_bytes_per_s: SourcedValue,
+}
+
+/// Values with one source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SourcedList {
+    /// The values.
+    pub values: Vec<u64>,
+    /// Source of the values.
+    pub source: AttributeSource,
 }
 
 /// Attributes of a last-level cache.
@@ -56,15 +108,24 @@ pub struct CacheAttributes {
     pub latency_ns: Option<SourcedValue>,
     /// Peak bandwidth of all CPUs of the cache together in bytes per second.
     pub bandwidth_bytes_per_s: Option<SourcedValue>,
+    /// Bandwidth between the cache and all memory in bytes per second: the link of a die to the memory controllers.
+    pub memory_bandwidth_bytes_per_s: Option<SourcedValue>,
 }
 
 /// Attributes of the cores of one kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CoreKindAttributes {
-    /// Frequency under load in MHz.
+    /// Frequency under load in MHz. A core may have its own.
     pub frequency_mhz: Option<SourcedValue>,
-    /// Speed of a CPU while its SMT sibling is busy, in permille of its speed alone.
-    pub smt_permille: Option<SourcedValue>,
+    /// Throughput of a core with 2, 3, … busy SMT siblings, in permille of its throughput with one. The last value is
+    /// that of all larger numbers of siblings.
+    pub smt_throughput_permille: Option<SourcedList>,
+    /// Largest number of cache misses of a core that wait at the same time (line-fill buffers).
+    pub max_outstanding_misses: Option<SourcedValue>,
+    /// Whether the core has a hardware prefetcher.
+    pub has_prefetcher: Option<bool>,
+    /// Core cycles per instruction (without stalls beyond the private caches), in permille of those of a profile.
+    pub core_cycles_permille: Option<SourcedValue>,
 }
 
 /// All performance attributes of a machine. On most machines few attributes are known.
@@ -76,6 +137,10 @@ pub struct PerfAttributes {
     pub llcs: BTreeMap<LlcId, CacheAttributes>,
     /// Attributes of the core kinds, by the name of the kind.
     pub kinds: BTreeMap<String, CoreKindAttributes>,
+    /// Frequency under load in MHz of cores that differ from their kind (preferred cores).
+    pub core_mhz: BTreeMap<CoreId, SourcedValue>,
+    /// Links that several accesses share.
+    pub links: Vec<LinkAttributes>,
 }
 
 impl fmt::Display for AttributeSource {
@@ -83,6 +148,7 @@ impl fmt::Display for AttributeSource {
         f.pad(match self {
             AttributeSource::Measured => "measured",
             AttributeSource::Firmware => "firmware",
+            AttributeSource::Published => "published",
             AttributeSource::Assumed => "assumed",
         })
     }

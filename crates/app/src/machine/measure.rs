@@ -71,10 +71,9 @@ fn measured_node(machine: &Machine, node: &Node) -> MeasuredNode {
 fn access(measured: &MeasuredAccess) -> MemoryAccess {
     let sourced = |value| Some(SourcedValue { value, source: AttributeSource::Measured });
     MemoryAccess {
-        from: measured.from,
-        to: measured.to,
         latency_ns: sourced(measured.latency_ns),
         bandwidth_bytes_per_s: sourced(measured.bandwidth_bytes_per_s),
+        ..MemoryAccess::unknown(measured.from, measured.to)
     }
 }
 

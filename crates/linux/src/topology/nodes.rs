@@ -160,10 +160,9 @@ fn accesses(tree: &Tree, nodes: &[Node]) -> Vec<MemoryAccess> {
         }
         let from = tree.numbered(&dir, "node").into_iter().map(NodeId);
         accesses.extend(from.filter(|from| with_cpus.contains(*from)).map(|from| MemoryAccess {
-            from,
-            to,
             latency_ns,
             bandwidth_bytes_per_s,
+            ..MemoryAccess::unknown(from, to)
         }));
     }
     accesses

@@ -5,13 +5,15 @@ use std::collections::BTreeMap;
 use base::{Bytes, CoreId, CpuId, IdSet, LlcId, NodeId, NodeSet, ParseSetError, SetId};
 
 use super::{
-    AccessEntry, Bandwidth, CoreEntry, CpuEntry, FORMAT_VERSION, FormatVersion, Frequency, Ignored,
-    KindEntry, Latency, LlcEntry, MachineFile, NodeEntry, Share,
+    AccessEntry, Bandwidth, CoreEntry, Count, CpuEntry, CurveEntry, FORMAT_VERSION, FormatVersion,
+    Frequency, Ignored, KindEntry, Latency, LinkEntry, LlcEntry, MachineFile, NodeEntry, Share,
+    Shares,
 };
-use crate::machine::check::invalid;
+use crate::machine::check::{access_name, invalid};
 use crate::{
-    CacheAttributes, Core, CoreKindAttributes, Cpu, DISTANCE_LOCAL, Llc, Machine, MachineError,
-    MachineParts, MemoryAccess, Node, PerfAttributes, SourcedValue, System,
+    CacheAttributes, Core, CoreKindAttributes, Cpu, DISTANCE_LOCAL, LatencyCurve, LinkAttributes,
+    Llc, Machine, MachineError, MachineParts, MemoryAccess, Node, PerfAttributes, SourcedList,
+    SourcedValue, System,
 };
 
 /// Largest id of a CPU, core, cache or node: the limit of the id sets. The limits of the kernel are lower.
@@ -44,10 +46,15 @@ impl From<&Machine> for MachineFile {
             warnings: parts.warnings.clone(),
             nodes: parts.nodes.iter().map(node_entry).collect(),
             llcs: parts.llcs.iter().map(|llc| llc_entry(llc, &parts.perf_attributes)).collect(),
-            cores: parts.cores.iter().map(core_entry).collect(),
+            cores: parts
+                .cores
+                .iter()
+                .map(|core| core_entry(core, &parts.perf_attributes))
+                .collect(),
             cpus: parts.cpus.iter().map(cpu_entry).collect(),
             accesses: parts.perf_attributes.accesses.iter().map(access_entry).collect(),
             core_kinds: parts.perf_attributes.kinds.iter().map(kind_entry).collect(),
+            links: parts.perf_attributes.links.iter().map(link_entry).collect(),
             kernel: parts.system.kernel.clone(),
             numa_balancing: parts.system.numa_balancing,
             placement: Ignored,
@@ -66,7 +73,7 @@ impl TryFrom<MachineFile> for Machine {
     fn try_from(file: MachineFile) -> Result<Self, FileError> {
         FormatVersion { format_version: file.format_version }.check()?;
         check_numbers(&file)?;
-        let perf_attributes = perf_attributes(&file);
+        let perf_attributes = perf_attributes(&file)?;
         let nodes: Vec<Node> = file.nodes.into_iter().map(node).collect::<Result<_, _>>()?;
         let parts = MachineParts {
             name: file.name,
@@ -122,12 +129,14 @@ fn llc_entry(llc: &Llc, attributes: &PerfAttributes) -> LlcEntry {
         level: llc.level,
         latency: known.latency_ns.map(Latency::from),
         bandwidth: known.bandwidth_bytes_per_s.map(Bandwidth::from),
+        memory_bandwidth: known.memory_bandwidth_bytes_per_s.map(Bandwidth::from),
     }
 }
 
-fn core_entry(core: &Core) -> CoreEntry {
+fn core_entry(core: &Core, attributes: &PerfAttributes) -> CoreEntry {
     let (id, cpus) = (core.id.0, core.cpus.to_string());
-    CoreEntry { id, cpus, kind: core.kind.clone(), capacity: core.capacity }
+    let frequency = attributes.core_mhz.get(&core.id).copied().map(Frequency::from);
+    CoreEntry { id, cpus, kind: core.kind.clone(), capacity: core.capacity, frequency }
 }
 
 fn cpu_entry(cpu: &Cpu) -> CpuEntry {
@@ -147,21 +156,80 @@ fn access_entry(access: &MemoryAccess) -> AccessEntry {
         to_node: access.to.0,
         latency: access.latency_ns.map(Latency::from),
         bandwidth: access.bandwidth_bytes_per_s.map(Bandwidth::from),
+        achievable: access.achievable_permille.map(Share::from),
+        loaded_latency: access.loaded_latency.as_ref().map(curve_entry),
+        link: access.link,
     }
+}
+
+fn access(entry: &AccessEntry) -> Result<MemoryAccess, MachineError> {
+    let (from, to) = (NodeId(entry.from_node), NodeId(entry.to_node));
+    let curve = |curve: &CurveEntry| {
+        let CurveEntry { utilization_permille, latency_permille, source } = curve;
+        let (n_utilizations, n_latencies) = (utilization_permille.len(), latency_permille.len());
+        if n_utilizations != n_latencies {
+            let problem = format!("has {n_utilizations} utilizations and {n_latencies} latencies");
+            return Err(invalid(access_name(from, to), "loaded_latency", problem));
+        }
+        let points = utilization_permille.iter().copied().zip(latency_permille.iter().copied());
+        Ok(LatencyCurve { points: points.collect(), source: *source })
+    };
+    Ok(MemoryAccess {
+        from,
+        to,
+        latency_ns: entry.latency.map(SourcedValue::from),
+        bandwidth_bytes_per_s: entry.bandwidth.map(SourcedValue::from),
+        achievable_permille: entry.achievable.map(SourcedValue::from),
+        loaded_latency: entry.loaded_latency.as_ref().map(curve).transpose()?,
+        link: entry.link,
+    })
+}
+
+fn curve_entry(curve: &LatencyCurve) -> CurveEntry {
+    CurveEntry {
+        utilization_permille: curve.points.iter().map(|point| point.0).collect(),
+        latency_permille: curve.points.iter().map(|point| point.1).collect(),
+        source: curve.source,
+    }
+}
+
+fn link_entry(link: &LinkAttributes) -> LinkEntry {
+    LinkEntry { id: link.id, bandwidth: link.bandwidth_bytes_per_s.into() }
 }
 
 fn kind_entry((kind, known): (&String, &CoreKindAttributes)) -> KindEntry {
+    let shares = |list: &SourcedList| Shares { permille: list.values.clone(), source: list.source };
     KindEntry {
         kind: kind.clone(),
         frequency: known.frequency_mhz.map(Frequency::from),
-        smt: known.smt_permille.map(Share::from),
+        smt_throughput: known.smt_throughput_permille.as_ref().map(shares),
+        smt: None,
+        max_outstanding_misses: known.max_outstanding_misses.map(Count::from),
+        prefetcher: known.has_prefetcher,
+        core_cycles: known.core_cycles_permille.map(Share::from),
     }
 }
 
-fn kind_attributes(entry: &KindEntry) -> (String, CoreKindAttributes) {
-    let frequency_mhz = entry.frequency.map(SourcedValue::from);
-    let smt_permille = entry.smt.map(SourcedValue::from);
-    (entry.kind.clone(), CoreKindAttributes { frequency_mhz, smt_permille })
+fn kind_attributes(entry: &KindEntry) -> Result<(String, CoreKindAttributes), MachineError> {
+    let list =
+        |shares: &Shares| SourcedList { values: shares.permille.clone(), source: shares.source };
+    let former = |share: Share| SourcedList {
+        values: vec![share.permille.saturating_mul(2)],
+        source: share.source,
+    };
+    if entry.smt.is_some() && entry.smt_throughput.is_some() {
+        let problem = "has smt and smt_throughput: remove smt";
+        return Err(invalid(format!("the kind {:?}", entry.kind), "core_kinds", problem));
+    }
+    let throughput = entry.smt_throughput.as_ref().map(list);
+    let attributes = CoreKindAttributes {
+        frequency_mhz: entry.frequency.map(SourcedValue::from),
+        smt_throughput_permille: throughput.or(entry.smt.map(former)),
+        max_outstanding_misses: entry.max_outstanding_misses.map(SourcedValue::from),
+        has_prefetcher: entry.prefetcher,
+        core_cycles_permille: entry.core_cycles.map(SourcedValue::from),
+    };
+    Ok((entry.kind.clone(), attributes))
 }
 
 fn node(entry: NodeEntry) -> Result<Node, FileError> {
@@ -210,21 +278,28 @@ fn cpu(entry: CpuEntry) -> Cpu {
     }
 }
 
-fn perf_attributes(file: &MachineFile) -> PerfAttributes {
-    let accesses = file.accesses.iter().map(|entry| MemoryAccess {
-        from: NodeId(entry.from_node),
-        to: NodeId(entry.to_node),
-        latency_ns: entry.latency.map(SourcedValue::from),
-        bandwidth_bytes_per_s: entry.bandwidth.map(SourcedValue::from),
+fn perf_attributes(file: &MachineFile) -> Result<PerfAttributes, MachineError> {
+    let llcs = file.llcs.iter().map(|llc| {
+        let attributes = CacheAttributes {
+            latency_ns: llc.latency.map(SourcedValue::from),
+            bandwidth_bytes_per_s: llc.bandwidth.map(SourcedValue::from),
+            memory_bandwidth_bytes_per_s: llc.memory_bandwidth.map(SourcedValue::from),
+        };
+        (LlcId(llc.id), attributes)
     });
-    let known = file.llcs.iter().filter(|llc| llc.latency.is_some() || llc.bandwidth.is_some());
-    let llcs = known.map(|llc| {
-        let latency_ns = llc.latency.map(SourcedValue::from);
-        let bandwidth_bytes_per_s = llc.bandwidth.map(SourcedValue::from);
-        (LlcId(llc.id), CacheAttributes { latency_ns, bandwidth_bytes_per_s })
-    });
-    let kinds = file.core_kinds.iter().map(kind_attributes);
-    PerfAttributes { accesses: accesses.collect(), llcs: llcs.collect(), kinds: kinds.collect() }
+    let core_mhz =
+        file.cores.iter().filter_map(|core| Some((CoreId(core.id), core.frequency?.into())));
+    let link = |link: &LinkEntry| LinkAttributes {
+        id: link.id,
+        bandwidth_bytes_per_s: link.bandwidth.into(),
+    };
+    Ok(PerfAttributes {
+        accesses: file.accesses.iter().map(access).collect::<Result<_, _>>()?,
+        llcs: llcs.filter(|(_, known)| *known != CacheAttributes::default()).collect(),
+        kinds: file.core_kinds.iter().map(kind_attributes).collect::<Result<_, _>>()?,
+        core_mhz: core_mhz.collect(),
+        links: file.links.iter().map(link).collect(),
+    })
 }
 
 fn list<T: SetId>(part: &str, field: &'static str, text: &str) -> Result<IdSet<T>, FileError> {

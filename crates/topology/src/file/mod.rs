@@ -61,9 +61,12 @@ pub struct MachineFile {
     /// Latency and bandwidth between nodes, where known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accesses: Vec<AccessEntry>,
-    /// Frequency and SMT speed by core kind, where known.
+    /// Frequency, SMT throughput and outstanding misses by core kind, where known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub core_kinds: Vec<KindEntry>,
+    /// Interconnect links that several entries of `accesses` share.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub links: Vec<LinkEntry>,
     /// The kernel that the simulator models, such as `linux-6.18`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
@@ -159,6 +162,9 @@ pub struct LlcEntry {
     /// Peak bandwidth of all CPUs of the cache together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<Bandwidth>,
+    /// Bandwidth between the cache and all memory: the link of a die to the memory controllers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_bandwidth: Option<Bandwidth>,
 }
 
 /// A physical core.
@@ -175,6 +181,9 @@ pub struct CoreEntry {
     /// Relative throughput; 1024 for the fastest core of the machine.
     #[serde(default = "default_capacity")]
     pub capacity: u32,
+    /// Frequency under load, if it differs from the frequency of the kind (preferred cores).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub frequency: Option<Frequency>,
 }
 
 /// A logical CPU.
@@ -211,6 +220,47 @@ pub struct AccessEntry {
     /// Peak bandwidth of all CPUs of `from_node` together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bandwidth: Option<Bandwidth>,
+    /// Local memory only: the largest bandwidth of any program, in permille of the peak.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub achievable: Option<Share>,
+    /// Local memory only: the latency under load.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub loaded_latency: Option<CurveEntry>,
+    /// Memory of another node only: the shared link, by its `id` in `links`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub link: Option<u32>,
+}
+
+/// Latency over utilization, linear between the points.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct CurveEntry {
+    /// Bandwidth over the largest bandwidth, in permille; increasing from 0 to 1000.
+    pub utilization_permille: Vec<u64>,
+    /// Latency over the unloaded latency at each utilization, in permille; from 1000, not decreasing.
+    pub latency_permille: Vec<u64>,
+    /// The source of the curve.
+    pub source: AttributeSource,
+}
+
+/// An interconnect link in one direction.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct LinkEntry {
+    /// Number of the link, chosen in the file.
+    pub id: u32,
+    /// Bandwidth of the link.
+    pub bandwidth: Bandwidth,
+}
+
+/// Shares with one source.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shares {
+    /// In permille.
+    pub permille: Vec<u64>,
+    /// The source of the values.
+    pub source: AttributeSource,
 }
 
 /// Attributes of the cores of one kind.
@@ -223,9 +273,23 @@ pub struct KindEntry {
     /// Frequency under load.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub frequency: Option<Frequency>,
-    /// Speed of a CPU while its SMT sibling is busy.
+    /// Throughput of a core with 2, 3, … busy SMT siblings, relative to one. The last value is that of all larger
+    /// numbers of siblings.
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub smt_throughput: Option<Shares>,
+    /// Former key, accepted and converted: speed of a CPU with one busy sibling, half of the first value of
+    /// `smt_throughput`.
+    #[serde(skip_serializing)]
     pub smt: Option<Share>,
+    /// Largest number of cache misses of a core that wait at the same time (line-fill buffers).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_outstanding_misses: Option<Count>,
+    /// Whether the core has a hardware prefetcher.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefetcher: Option<bool>,
+    /// Core cycles per instruction, in permille of those of a profile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub core_cycles: Option<Share>,
 }
 
 /// A value with its source. The key of the value names the unit.
@@ -258,6 +322,7 @@ macro_rules! sourced_values {
 sourced_values! {
     "A frequency with its source." Frequency { "In MHz." mhz }
     "A share with its source." Share { "In permille." permille }
+    "A count with its source." Count { "Number." count }
     "A latency with its source." Latency { "Nanoseconds." ns }
     "A bandwidth with its source." Bandwidth { "Bytes per second." bytes_per_s }
 }

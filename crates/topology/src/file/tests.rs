@@ -125,9 +125,9 @@ proptest! {
         parts.name = name;
         parts.warnings = vec!["something\nodd \"here\"".to_owned()];
         let (from, to) = (base::NodeId(0), base::NodeId(nodes - 1));
-        parts.perf_attributes.accesses = vec![MemoryAccess { from, to, latency_ns, bandwidth_bytes_per_s }];
+        parts.perf_attributes.accesses = vec![MemoryAccess { latency_ns, bandwidth_bytes_per_s, ..MemoryAccess::unknown(from, to) }];
         if latency_ns.is_some() {
-            let attributes = CacheAttributes { latency_ns, bandwidth_bytes_per_s };
+            let attributes = CacheAttributes { latency_ns, bandwidth_bytes_per_s, ..CacheAttributes::default() };
             parts.perf_attributes.llcs.insert(base::LlcId(0), attributes);
         }
         let machine = Machine::new(parts).expect("still a machine");

@@ -113,7 +113,8 @@ fn list_and_keys(part: &str) -> Option<(&'static str, Vec<(&'static str, u32)>)>
         let keys = vec![("from_node", number("node", from)?), ("to_node", number("node", to)?)];
         return Some(("accesses", keys));
     }
-    let lists = [("node", "nodes"), ("llc", "llcs"), ("core", "cores"), ("cpu", "cpus")];
+    let lists =
+        [("node", "nodes"), ("llc", "llcs"), ("core", "cores"), ("cpu", "cpus"), ("link", "links")];
     lists.into_iter().find_map(|(kind, list)| Some((list, vec![("id", number(kind, part)?)])))
 }
 
@@ -138,6 +139,9 @@ pub fn to_toml(machine: &Machine) -> String {
     line("accesses", rows(&file.accesses));
     if !file.core_kinds.is_empty() {
         line("core_kinds", rows(&file.core_kinds));
+    }
+    if !file.links.is_empty() {
+        line("links", rows(&file.links));
     }
     if let Some(kernel) = &file.kernel {
         line("kernel", inline(kernel));

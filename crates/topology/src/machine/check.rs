@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::{Bytes, CoreId, CpuId, CpuSet, LlcId, NodeId, NodeSet};
 
 use super::{Core, Cpu, MachineParts};
-use crate::{PerfAttributes, SourcedValue};
+use crate::{CoreKindAttributes, MemoryAccess, PerfAttributes, SourcedValue};
 
 /// The highest cache level. Real machines have at most 4.
 const LEVEL_MAX: u32 = 9;
@@ -197,8 +197,8 @@ fn check_values(parts: &MachineParts) -> Result<(), MachineError> {
             return Err(invalid(llc.id, "level", problem));
         }
     }
-    check_attributes(&parts.perf_attributes, parts)?;
-    check_sizes(parts)
+    check_sizes(parts)?;
+    check_attributes(&parts.perf_attributes, parts)
 }
 
 /// Maximum of every size in a machine file: 2^60. TOML integers and the IEEE 754 doubles of JSON readers represent it.
@@ -215,19 +215,35 @@ fn check_sizes(parts: &MachineParts) -> Result<(), MachineError> {
         .iter()
         .map(|llc| (llc.id.to_string(), "size_bytes", llc.size.map(|bytes| bytes.0)));
     let of_accesses = attributes.accesses.iter().flat_map(|access| {
-        let part = format!("the access from {} to {}", access.from, access.to);
-        known(part, access.latency_ns, access.bandwidth_bytes_per_s)
+        let values = [
+            ("latency", access.latency_ns),
+            ("bandwidth", access.bandwidth_bytes_per_s),
+            ("achievable", access.achievable_permille),
+        ];
+        known(access_name(access.from, access.to), values)
     });
-    let of_caches = attributes
-        .llcs
-        .iter()
-        .flat_map(|(id, llc)| known(id.to_string(), llc.latency_ns, llc.bandwidth_bytes_per_s));
+    let of_caches = attributes.llcs.iter().flat_map(|(id, llc)| {
+        let values = [
+            ("latency", llc.latency_ns),
+            ("bandwidth", llc.bandwidth_bytes_per_s),
+            ("memory_bandwidth", llc.memory_bandwidth_bytes_per_s),
+        ];
+        known(id.to_string(), values)
+    });
     let of_kinds = attributes.kinds.iter().flat_map(|(kind, values)| {
-        let part = format!("the kind {kind:?}");
-        let values = [("core_kinds", values.frequency_mhz), ("core_kinds", values.smt_permille)];
-        values.map(|(field, value)| (part.clone(), field, value.map(|value| value.value)))
+        let values =
+            [values.frequency_mhz, values.max_outstanding_misses, values.core_cycles_permille];
+        known(format!("the kind {kind:?}"), values.map(|value| ("core_kinds", value)))
     });
-    let known: Vec<_> = of_accesses.chain(of_caches).chain(of_kinds).collect();
+    let of_cores = attributes
+        .core_mhz
+        .iter()
+        .flat_map(|(id, mhz)| known(id.to_string(), [("frequency", Some(*mhz))]));
+    let of_links = attributes.links.iter().flat_map(|link| {
+        known(format!("link{}", link.id), [("bandwidth", Some(link.bandwidth_bytes_per_s))])
+    });
+    let known: Vec<_> =
+        of_accesses.chain(of_caches).chain(of_kinds).chain(of_cores).chain(of_links).collect();
     if let Some((part, field, _)) = known.iter().find(|(.., value)| *value == Some(0)) {
         return Err(invalid(
             part,
@@ -249,13 +265,16 @@ fn check_sizes(parts: &MachineParts) -> Result<(), MachineError> {
     }
 }
 
-fn known(
+fn known<const N: usize>(
     part: String,
-    latency: Option<SourcedValue>,
-    bandwidth: Option<SourcedValue>,
-) -> [(String, &'static str, Option<u64>); 2] {
-    [("latency", latency), ("bandwidth", bandwidth)]
-        .map(|(field, value)| (part.clone(), field, value.map(|value| value.value)))
+    values: [(&'static str, Option<SourcedValue>); N],
+) -> [(String, &'static str, Option<u64>); N] {
+    values.map(|(field, value)| (part.clone(), field, value.map(|value| value.value)))
+}
+
+/// Returns the name of an access in messages.
+pub(crate) fn access_name(from: NodeId, to: NodeId) -> String {
+    format!("the access from {from} to {to}")
 }
 
 /// Run-to-run variation of measured latencies between nodes of one package, in permille.
@@ -274,8 +293,7 @@ fn check_local_is_fastest(attributes: &PerfAttributes) -> Result<(), MachineErro
                     "has a latency of {} ns, less than the {} ns of local memory",
                     latency.value, local.value
                 );
-                let part = format!("the access from {} to {to}", local_access.from);
-                return Err(invalid(part, "latency", problem));
+                return Err(invalid(access_name(local_access.from, to), "latency", problem));
             }
         }
     }
@@ -289,25 +307,197 @@ fn check_attributes(attributes: &PerfAttributes, parts: &MachineParts) -> Result
         let (from, to) = (access.from, access.to);
         if let Some(unknown) = [from, to].into_iter().find(|&id| !node_ids.contains(id)) {
             let problem = format!("names {unknown}, which is not a node of this machine");
-            return Err(invalid(format!("the access from {from} to {to}"), "accesses", problem));
+            return Err(invalid(access_name(from, to), "accesses", problem));
         }
         if !pairs.insert((from, to)) {
-            return Err(MachineError::DuplicateId(format!("the access from {from} to {to}")));
+            return Err(MachineError::DuplicateId(access_name(from, to)));
         }
+        check_load(access)?;
     }
     check_local_is_fastest(attributes)?;
+    check_links(attributes)?;
     for (kind, known) in &attributes.kinds {
-        let part = format!("the kind {kind:?}");
-        if parts.cores.iter().all(|core| core.kind != *kind) {
-            return Err(invalid(part, "core_kinds", "has attributes, but no core is of this kind"));
-        }
-        if known.smt_permille.is_some_and(|share| 1000 < share.value) {
-            let problem = "is faster with a busy sibling than alone: smt is at most 1000";
-            return Err(invalid(part, "core_kinds", problem));
-        }
+        check_kind(kind, known, parts)
+            .map_err(|problem| invalid(format!("the kind {kind:?}"), "core_kinds", problem))?;
     }
+    check_capacities(attributes, parts)?;
     match attributes.llcs.keys().find(|&&id| parts.llcs.iter().all(|llc| llc.id != id)) {
         Some(unknown) => Err(invalid(unknown, "latency", "has attributes but does not exist")),
         None => Ok(()),
     }
+}
+
+/// Checks the values that describe memory under load.
+fn check_load(access: &MemoryAccess) -> Result<(), MachineError> {
+    let reject =
+        |field, problem: String| Err(invalid(access_name(access.from, access.to), field, problem));
+    if access.from != access.to {
+        let keys = [
+            ("achievable", access.achievable_permille.is_some()),
+            ("loaded_latency", access.loaded_latency.is_some()),
+        ];
+        return match keys.into_iter().find(|(_, is_set)| *is_set) {
+            Some((field, _)) => reject(
+                field,
+                format!(
+                    "has {field}, which is a value of local memory: write it where from_node and to_node are equal"
+                ),
+            ),
+            None => Ok(()),
+        };
+    }
+    if access.link.is_some() {
+        return reject("link", "has a link, but memory of the own node uses none".to_owned());
+    }
+    if let Some(share) = access.achievable_permille.filter(|share| 1000 < share.value) {
+        let problem = format!("has achievable {}: it is at most 1000", share.value);
+        return reject("achievable", problem);
+    }
+    let Some(curve) = &access.loaded_latency else { return Ok(()) };
+    let points = &curve.points;
+    if points.first() != Some(&(0, 1000)) {
+        let problem =
+            "has a loaded_latency that does not begin with utilization 0 and latency 1000";
+        return reject("loaded_latency", problem.to_owned());
+    }
+    if points.last().is_none_or(|(utilization, _)| *utilization != 1000) {
+        let problem = "has a loaded_latency that does not end with utilization 1000";
+        return reject("loaded_latency", problem.to_owned());
+    }
+    for pair in points.windows(2) {
+        let [(utilization, latency), (next_utilization, next_latency)] = [pair[0], pair[1]];
+        if next_utilization <= utilization {
+            return reject(
+                "loaded_latency",
+                format!(
+                    "has utilization {next_utilization} after {utilization}: utilizations increase"
+                ),
+            );
+        }
+        if next_latency < latency {
+            return reject(
+                "loaded_latency",
+                format!(
+                    "has latency {next_latency} after {latency}: a loaded latency does not fall"
+                ),
+            );
+        }
+    }
+    match points.iter().find(|(_, latency)| LATENCY_PERMILLE_MAX < *latency) {
+        Some((_, latency)) => reject(
+            "loaded_latency",
+            format!("has latency {latency}: the largest is {LATENCY_PERMILLE_MAX}"),
+        ),
+        None => Ok(()),
+    }
+}
+
+/// The largest loaded latency in permille of the unloaded latency: a thousand times.
+const LATENCY_PERMILLE_MAX: u64 = 1_000_000;
+
+fn check_links(attributes: &PerfAttributes) -> Result<(), MachineError> {
+    let uses = |id: u32| attributes.accesses.iter().any(|access| access.link == Some(id));
+    let mut ids = BTreeSet::new();
+    for link in &attributes.links {
+        let part = format!("link{}", link.id);
+        if !ids.insert(link.id) {
+            return Err(MachineError::DuplicateId(part));
+        }
+        if !uses(link.id) {
+            return Err(invalid(
+                part,
+                "id",
+                "is used by no access: remove it, or write link in accesses",
+            ));
+        }
+    }
+    let unknown =
+        attributes.accesses.iter().find(|access| access.link.is_some_and(|id| !ids.contains(&id)));
+    match unknown {
+        Some(access) => {
+            let id = access.link.unwrap_or_default();
+            let problem = format!("has link {id}, which is not in links");
+            Err(invalid(access_name(access.from, access.to), "link", problem))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Checks the attributes of a core kind. The error is the problem.
+fn check_kind(kind: &str, known: &CoreKindAttributes, parts: &MachineParts) -> Result<(), String> {
+    let cores = || parts.cores.iter().filter(|core| core.kind == kind);
+    if cores().next().is_none() {
+        return Err("has attributes, but no core is of this kind".to_owned());
+    }
+    if known.max_outstanding_misses.is_some_and(|count| OUTSTANDING_MAX < count.value) {
+        return Err(format!("has more than {OUTSTANDING_MAX} max_outstanding_misses"));
+    }
+    if known.core_cycles_permille.is_some_and(|share| !(50..=20_000).contains(&share.value)) {
+        return Err("has core_cycles outside 50 to 20000 permille".to_owned());
+    }
+    let Some(list) = &known.smt_throughput_permille else { return Ok(()) };
+    if list.values.is_empty() {
+        return Err(
+            "has an empty smt_throughput: write the throughput with two busy siblings".to_owned()
+        );
+    }
+    let mut share = 1000;
+    for (n_siblings, &value) in (2..).zip(&list.values) {
+        let (value_min, value_max) = (SMT_THROUGHPUT_MIN, share * n_siblings);
+        if !(value_min..=value_max).contains(&value) {
+            return Err(format!(
+                "has smt_throughput {value} with {n_siblings} busy siblings: possible are {value_min} to {value_max}, because no sibling becomes faster when another becomes busy"
+            ));
+        }
+        share = value / n_siblings;
+    }
+    Ok(())
+}
+
+/// The smallest accepted throughput of a core with several busy siblings, in permille of one.
+const SMT_THROUGHPUT_MIN: u64 = 500;
+/// The largest accepted number of outstanding misses of a core.
+const OUTSTANDING_MAX: u64 = 1024;
+
+/// Largest accepted difference between a capacity and the speed that the other keys give, in permille. Capacities of
+/// the kernel are rounded, and depend on the benchmark of the vendor.
+const CAPACITY_TOLERANCE_PERMILLE: u64 = 50;
+
+/// Checks that the capacities of cores do not contradict their frequencies.
+///
+/// Capacity is throughput: frequency over core cycles per instruction. If a kind has `core_cycles`, its capacity follows
+/// from both. Otherwise the core cycles follow from frequency and capacity, and a core with a lower frequency must not
+/// have fewer core cycles per instruction than the fastest core.
+fn check_capacities(attributes: &PerfAttributes, parts: &MachineParts) -> Result<(), MachineError> {
+    let speed = |core: &Core| {
+        let kind = attributes.kinds.get(&core.kind);
+        let mhz = attributes.core_mhz.get(&core.id).copied();
+        let mhz = mhz.or(kind.and_then(|kind| kind.frequency_mhz))?.value;
+        let permille = kind.and_then(|kind| kind.core_cycles_permille).map(|share| share.value);
+        Some((u128::from(mhz), permille.map(u128::from)))
+    };
+    let known = || parts.cores.iter().filter_map(|core| Some((core, speed(core)?)));
+    let Some((fastest, (mhz_max, cycles_max))) =
+        known().max_by_key(|(core, (mhz, _))| (core.capacity, *mhz))
+    else {
+        return Ok(());
+    };
+    for (core, (mhz, cycles)) in known() {
+        // The capacity that frequency and core cycles give; without core cycles, the largest possible capacity.
+        let expected = u128::from(fastest.capacity) * mhz * cycles_max.unwrap_or(1000)
+            / (mhz_max * cycles.unwrap_or(1000)).max(1);
+        let tolerance = expected * u128::from(CAPACITY_TOLERANCE_PERMILLE) / 1000 + 1;
+        let capacity = u128::from(core.capacity);
+        let is_below = cycles.is_some() && capacity + tolerance < expected;
+        if expected + tolerance < capacity || is_below {
+            let problem = format!(
+                "has capacity {capacity}, which contradicts its {mhz} MHz: {} has capacity {} at {mhz_max} MHz, so {} {expected}",
+                fastest.id,
+                fastest.capacity,
+                if cycles.is_some() { "it is" } else { "it is at most" },
+            );
+            return Err(invalid(core.id, "capacity", problem));
+        }
+    }
+    Ok(())
 }

@@ -16,7 +16,7 @@ use anyhow::{Context, bail};
 use base::Rng;
 use host_sim::fluid::{Fluid, HostNotice, JobStart, MachineSettings, MemoryPlacement};
 use host_sim::hardware::Hardware;
-use host_sim::physics::{Calibration, CpiModel, FillTable, MissCurve, MissPoint};
+use host_sim::physics::{Calibration, CoreSpeed, CpiModel, FillTable, MissCurve, MissPoint};
 use host_sim::script::{Script, ScriptPhase};
 use host_sim::variation::Variation;
 use topology::Machine;
@@ -151,7 +151,7 @@ pub(super) fn scripts(hardware: &Hardware) -> anyhow::Result<Vec<Arc<Script>>> {
         let sizes = [(1048576.0, 1.0), (8388608.0, 2.0), (67108864.0, 8.0)];
         let rows = sizes.map(|(bytes, divisor)| row(bytes, misses / divisor)).to_vec();
         let curve = MissCurve::new(rows, row(0.0, 2.0 * misses + 1.0))?;
-        let parameters = Calibration::default().parameters(2.4);
+        let parameters = Calibration::default().parameters(CoreSpeed::new(2.4));
         let behaviour = CpiModel::from_core_cycles(&curve, 0.5, 2.0, parameters);
         let sizes = hardware.cache_sizes();
         let phase = ScriptPhase {

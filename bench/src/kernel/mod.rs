@@ -177,7 +177,7 @@ fn check(place: &Path, status: ExitStatus) -> anyhow::Result<()> {
 /// Instructions per ns of the simulated CPUs, at one instruction per cycle.
 fn per_ns(machine: &Machine) -> anyhow::Result<scenarios::PerNs> {
     let hardware = Hardware::new(machine);
-    Ok(hardware.cpus.first().context("the machine has no CPU")?.ghz)
+    Ok(hardware.cpus.first().context("the machine has no CPU")?.speed.ghz)
 }
 
 /// Simulates each scenario with and without random variation, and prints the results beside those of the guest.

@@ -196,12 +196,11 @@ fn script_phase(
     hardware: &Hardware,
 ) -> Result<ScriptPhase, String> {
     let value = |measured: Option<ProfileValue>| measured.map(ProfileValue::value);
-    let fastest = hardware.cpus.iter().max_by(|one, other| one.ghz.total_cmp(&other.ghz));
-    let cpu = fastest.ok_or_else(|| "the machine has no CPU".to_owned())?;
-    let channel = hardware.nodes[cpu.node].channel;
+    let cpu = hardware.fastest_cpu().ok_or_else(|| "the machine has no CPU".to_owned())?;
+    let channel = hardware.memory(cpu.node);
     let bytes = hardware.caches[cpu.cache].bytes;
-    let parameters = Calibration::default().parameters(cpu.ghz);
-    let behaviour = of_phase(phase, profile.class_cache, bytes, &channel, parameters)
+    let parameters = Calibration::default().parameters(cpu.speed);
+    let behaviour = of_phase(phase, profile.class_cache, bytes, channel, parameters)
         .map_err(|error: ProfileError| error.to_string())?;
     let instructions = instructions(profile, phase)?;
     if instructions < 1.0 {

@@ -63,7 +63,13 @@ impl SoloCounters {
 
     /// Returns the memory-level parallelism: serial access latencies divided by stall cycles.
     pub fn overlap(&self) -> f64 {
-        (self.serial_stall_cycles() * self.ipc / self.stall_share).clamp(1.0, OVERLAP_MAX)
+        self.overlap_before_clamp().clamp(1.0, OVERLAP_MAX)
+    }
+
+    /// Returns the memory-level parallelism that may be outside the possible range, because the stalls of the table are
+    /// rounded and contain only some of the waits.
+    pub fn overlap_before_clamp(&self) -> f64 {
+        self.serial_stall_cycles() * self.ipc / self.stall_share
     }
 
     /// Returns the bytes transferred per miss: the line, write-backs and prefetches.

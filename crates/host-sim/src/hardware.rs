@@ -1,30 +1,56 @@
 //! Hardware of the simulated machine in dense tables, for the physics.
 //!
 //! ```text
-//!   cpu ─► core (GHz, siblings) ─► cache (bytes) ─► local node
-//!                                     │
-//!                        path[node of the CPU][node of the memory]:
-//!                        extra latency in nanoseconds, and the interconnect link
+//!   cpu ─► core (speed, siblings) ─► cache (bytes, port, link to memory) ─► local node
+//!                                       │
+//!                          path[node of the CPU][node of the memory]:
+//!                          extra latency in nanoseconds, and the interconnect links
 //! ```
+//!
+//! Everything with a bandwidth is a channel: the memory of the nodes first, in the order of the nodes, then links between
+//! nodes, and ports and memory links of caches. Only memory has a latency that grows with its utilization; links and ports
+//! limit the bandwidth.
 //!
 //! A machine file may omit values. [`Hardware::assumed`] describes the values that are assumed instead, so that
 //! reports can print them. CPUs, cores, caches and nodes are identified by their index.
 
-use base::{Bytes, CpuId, CpuSet, NodeId};
-use topology::Machine;
+use std::collections::BTreeMap;
 
-use crate::physics::{Calibration, Channel};
+use base::{Bytes, CoreId, CpuId, CpuSet, LlcId, NodeId};
+use topology::{AttributeSource, Machine, SourcedValue};
+
+use crate::physics::{Channel, CoreSpeed, LoadCurve};
 
 /// Frequency of a core if the machine file has none, in GHz. Guessed: a typical value of servers under load.
 const GHZ: f64 = 2.4;
-/// Speed of a CPU with a busy SMT sibling, relative to its speed with an idle sibling. Guessed: two threads on a core
-/// are a quarter to a third faster than one thread.
-const SMT_SHARE: f64 = 0.62;
+/// Throughput of a core with two busy SMT siblings relative to one. Guessed between published averages: 1.18 for SPEC
+/// CPU2006 on a Xeon of 2016, 1.43 on POWER8.
+const SMT_THROUGHPUT: [f64; 1] = [1.24];
+/// The same on cores with more than two siblings, with two, three and more busy. Published averages of POWER8: 1.43 with
+/// two, about 2 with four, not more with eight; the value for three is between its neighbours.
+const SMT_THROUGHPUT_WIDE: [f64; 3] = [1.43, 1.71, 2.0];
 /// Unloaded latency of local memory in nanoseconds. Guessed: servers of the last ten years have 70 to 120.
 const LOCAL_NS: f64 = 90.0;
 /// Peak bandwidth of a node's memory per core, in bytes per nanosecond. Guessed: three to five cores share one
 /// channel of DDR4 or DDR5.
 const CAP_PER_CORE: f64 = 8.0;
+/// Share of the peak bandwidth that programs reach, if the machine file has none. Published measurements of reads on
+/// servers have 0.73 to 0.86; this is the value of a Xeon with eight channels of DDR5-4800.
+const ACHIEVABLE: f64 = 0.78;
+/// Loaded latency if the machine file has none: utilization and latency in permille. Published measurement of reads on a
+/// Xeon with eight channels of DDR5-4800; other servers differ by a few percent up to a utilization of 0.7.
+const LOADED_LATENCY: [(u64, u64); 10] = [
+    (0, 1000),
+    (200, 1050),
+    (400, 1110),
+    (500, 1150),
+    (600, 1200),
+    (700, 1270),
+    (800, 1380),
+    (900, 1560),
+    (950, 1740),
+    (1000, 2200),
+];
 /// Last-level cache per core on a machine without known caches, in bytes (guessed).
 const CACHE_BYTES: f64 = 1024.0 * 1024.0;
 /// Memory of a node with an unknown size (guessed).
@@ -39,12 +65,15 @@ pub struct Hardware {
     pub cpus: Vec<HardwareCpu>,
     /// The CPUs of each core.
     pub cores: Vec<Vec<usize>>,
+    /// Speed of a CPU of each core relative to its speed with idle siblings, by the number of busy siblings of the core
+    /// minus one. The first value is 1.
+    pub smt_shares: Vec<Vec<f64>>,
     /// Last-level caches.
     pub caches: Vec<Cache>,
     /// NUMA nodes; at least one.
     pub nodes: Vec<HardwareNode>,
-    /// Interconnect links with known bandwidth.
-    pub links: Vec<Link>,
+    /// Memory of each node, in the order of the nodes, then links and ports with a known bandwidth.
+    pub channels: Vec<Channel>,
     /// Paths between nodes. The row is the node of the CPU, the column the node of the memory.
     paths: Vec<NodePath>,
     /// Index of each CPU by its number.
@@ -63,15 +92,26 @@ pub struct HardwareCpu {
     pub cache: usize,
     /// Index of the node.
     pub node: usize,
-    /// Frequency in GHz.
-    pub ghz: f64,
-    /// Speed of the CPU with a busy SMT sibling, relative to its speed with an idle sibling.
-    pub smt_speed: f64,
+    /// Speed of the core, with the hit latency of its cache.
+    pub speed: CoreSpeed,
+}
+
+impl HardwareCpu {
+    /// Returns the number of instructions per nanosecond of a program with one core cycle per instruction of a profile.
+    pub fn instructions_per_ns(&self) -> f64 {
+        self.speed.ghz / self.speed.relative_cycles
+    }
 }
 
 /// A last-level cache.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cache {
+    /// Number of the cache; absent if the machine reports no caches.
+    pub id: Option<LlcId>,
+    /// Channel of all accesses to the cache, if its bandwidth is known.
+    pub port: Option<usize>,
+    /// Channel between the cache and all memory, if its bandwidth is known.
+    pub memory_link: Option<usize>,
     /// Size in bytes.
     pub bytes: f64,
     /// CPUs that share the cache.
@@ -91,8 +131,8 @@ pub struct HardwareNode {
     pub caches: Vec<usize>,
     /// Memory of the node.
     pub memory: Bytes,
-    /// Memory controller and channels of the node.
-    pub channel: Channel,
+    /// Peak bandwidth of the memory in bytes per nanosecond.
+    pub peak: f64,
     /// All other nodes in the order of the kernel's fallback list (zonelist).
     pub fallback_order: Vec<usize>,
 }
@@ -102,38 +142,35 @@ pub struct HardwareNode {
 pub struct NodePath {
     /// Difference between the latency of this path and the latency of local memory, in nanoseconds.
     pub extra_ns: f64,
-    /// The link on the path, if its bandwidth is known.
-    pub link: Option<usize>,
+    /// Channels of the links on the path: the link of this pair of nodes, and a link that several pairs share, if their
+    /// bandwidths are known.
+    pub links: [Option<usize>; 2],
     /// SLIT distance.
     pub distance: u32,
-}
-
-/// An interconnect link in one direction.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Link {
-    /// The node of the CPUs.
-    pub from: usize,
-    /// The node of the memory.
-    pub to: usize,
-    /// Bandwidth and queueing of the link. Its unloaded latency is zero; see [`NodePath::extra_ns`].
-    pub channel: Channel,
 }
 
 impl Hardware {
     /// Returns the tables of a machine.
     pub fn new(machine: &Machine) -> Self {
+        Hardware::with_frequency(machine, None)
+    }
+
+    /// Returns the tables of a machine. `ghz` is a frequency that follows from measurements of programs. It is used if
+    /// the machine file has no frequency.
+    pub fn with_frequency(machine: &Machine, ghz: Option<f64>) -> Self {
         let mut hardware = Hardware {
             cpus: Vec::new(),
             cores: Vec::new(),
             caches: Vec::new(),
             nodes: Vec::new(),
-            links: Vec::new(),
+            channels: Vec::new(),
+            smt_shares: Vec::new(),
             paths: Vec::new(),
             index_of: Vec::new(),
             assumed: Vec::new(),
         };
         hardware.add_nodes(machine);
-        hardware.add_cpus(machine);
+        hardware.add_cpus(machine, ghz);
         hardware.add_caches(machine);
         hardware.add_paths(machine);
         hardware
@@ -147,6 +184,18 @@ impl Hardware {
     /// Returns the path from the node of a CPU to the node of the memory.
     pub fn path_between(&self, from: usize, to: usize) -> &NodePath {
         &self.paths[from * self.nodes.len() + to]
+    }
+
+    /// Returns the memory channel of a node.
+    pub fn memory(&self, node: usize) -> &Channel {
+        &self.channels[node]
+    }
+
+    /// Returns the fastest CPU for core cycles; of equal CPUs, the first.
+    pub fn fastest_cpu(&self) -> Option<&HardwareCpu> {
+        self.cpus.iter().reduce(|best, cpu| {
+            if best.instructions_per_ns() < cpu.instructions_per_ns() { cpu } else { best }
+        })
     }
 
     /// Returns the index of a CPU.
@@ -187,31 +236,60 @@ impl Hardware {
             }
             let access = machine.perf_attributes().accesses.iter();
             let own = access.clone().find(|a| has_nodes && a.from == node.id && a.to == node.id);
-            let known_ns = own.and_then(|access| access.latency_ns);
-            let known_capacity = own.and_then(|access| access.bandwidth_bytes_per_s);
+            let unknown = topology::MemoryAccess::unknown(node.id, node.id);
+            let own = own.unwrap_or(&unknown);
             let n_cores = machine.cores().iter().filter(|c| c.cpus.intersects(&node.cpus)).count();
-            let capacity = CAP_PER_CORE * n_cores.max(1) as f64;
-            if known_ns.is_none() {
+            let ns = known(own.latency_ns).unwrap_or_else(|| {
                 self.assume(format!("{LOCAL_NS} ns for a miss to local memory"));
-            }
-            if known_capacity.is_none() {
+                LOCAL_NS
+            });
+            let peak = known(own.bandwidth_bytes_per_s).unwrap_or_else(|| {
                 self.assume(format!("{CAP_PER_CORE} GB/s of memory bandwidth for each core"));
-            }
-            let ns = known_ns.map_or(LOCAL_NS, |ns| ns.value as f64);
-            let capacity =
-                known_capacity.map_or(capacity, |bandwidth| bandwidth.value as f64 / 1e9);
+                1e9 * CAP_PER_CORE * n_cores.max(1) as f64
+            });
+            let channel = self.memory_channel(own, ns, peak / 1e9);
+            self.channels.push(channel);
             self.nodes.push(HardwareNode {
                 id: has_nodes.then_some(node.id),
                 cpus: Vec::new(),
                 caches: Vec::new(),
                 memory: node.memory.unwrap_or(MEMORY),
-                channel: Calibration::default().channel(ns, capacity),
+                peak: peak / 1e9,
                 fallback_order: Vec::new(),
             });
         }
     }
 
-    fn add_cpus(&mut self, machine: &Machine) {
+    /// Returns the channel of a memory with this unloaded latency, and this peak bandwidth in bytes per nanosecond.
+    fn memory_channel(
+        &mut self,
+        own: &topology::MemoryAccess,
+        unloaded_ns: f64,
+        peak: f64,
+    ) -> Channel {
+        let measured = |value: SourcedValue| value.source == AttributeSource::Measured;
+        let share = known(own.achievable_permille).map(|permille| permille / 1000.0);
+        // A measured bandwidth was reached by a program.
+        let share = share.or(own.bandwidth_bytes_per_s.is_some_and(measured).then_some(1.0));
+        let share = share.unwrap_or_else(|| {
+            self.assume(format!("programs reach {ACHIEVABLE} of the peak bandwidth of the memory"));
+            ACHIEVABLE
+        });
+        let curve = own.loaded_latency.clone().unwrap_or_else(|| {
+            self.assume("the loaded latency of a server with eight channels of DDR5".to_owned());
+            let points = LOADED_LATENCY.to_vec();
+            topology::LatencyCurve { points, source: AttributeSource::Assumed }
+        });
+        Channel { unloaded_ns, capacity: share * peak, curve: LoadCurve::new(&curve) }
+    }
+
+    /// Adds a channel that only limits the bandwidth. Returns its index.
+    fn add_limit(&mut self, bandwidth: Option<SourcedValue>) -> Option<usize> {
+        self.channels.push(Channel::limit(known(bandwidth)? / 1e9));
+        Some(self.channels.len() - 1)
+    }
+
+    fn add_cpus(&mut self, machine: &Machine, ghz: Option<f64>) {
         for cpu in machine.cpus().iter().filter(|cpu| cpu.online) {
             let cpu_idx = self.cpus.len();
             if self.index_of.len() <= cpu.id.index() {
@@ -220,44 +298,57 @@ impl Hardware {
             self.index_of[cpu.id.index()] = Some(cpu_idx);
             let node = cpu.node.and_then(|id| self.node_index(id)).unwrap_or(0);
             self.nodes[node].cpus.push(cpu_idx);
-            self.cpus.push(HardwareCpu {
-                id: cpu.id,
-                core: 0,
-                cache: 0,
-                node,
-                ghz: GHZ,
-                smt_speed: 1.0,
-            });
+            let speed = CoreSpeed::new(ghz.unwrap_or(GHZ));
+            self.cpus.push(HardwareCpu { id: cpu.id, core: 0, cache: 0, node, speed });
         }
+        let speeds = CoreSpeeds::new(machine, ghz);
         for core in machine.cores() {
-            let known =
-                machine.perf_attributes().kinds.get(&core.kind).copied().unwrap_or_default();
-            if known.frequency_mhz.is_none() {
-                self.assume(format!("{GHZ} GHz for the fastest cores"));
-            }
-            let fastest = GHZ * f64::from(core.capacity) / 1024.0;
-            let ghz = known.frequency_mhz.map_or(fastest, |mhz| mhz.value as f64 / 1000.0);
             let cpus = self.cpu_indices(&core.cpus);
-            let share = known.smt_permille.map(|permille| permille.value as f64 / 1000.0);
-            if 1 < cpus.len() && share.is_none() {
-                self.assume(format!(
-                    "{SMT_SHARE} of the full speed for a CPU with a busy SMT sibling"
-                ));
-            }
+            let speed = speeds.of(core, |assumption| self.assume(assumption));
             for &cpu in &cpus {
                 self.cpus[cpu].core = self.cores.len();
-                self.cpus[cpu].ghz = ghz;
-                self.cpus[cpu].smt_speed = share.unwrap_or(SMT_SHARE);
+                self.cpus[cpu].speed = speed;
             }
+            let shares = self.shares_of(machine, core, cpus.len());
+            self.smt_shares.push(shares);
             self.cores.push(cpus);
         }
         if machine.cores().is_empty() {
-            self.assume(format!("{GHZ} GHz for the fastest cores"));
+            self.assume(frequency_assumption(ghz));
             for cpu in 0..self.cpus.len() {
                 self.cpus[cpu].core = cpu;
                 self.cores.push(vec![cpu]);
+                self.smt_shares.push(vec![1.0]);
             }
         }
+    }
+
+    /// Returns the entry of [`Hardware::smt_shares`] for a core with this number of siblings.
+    fn shares_of(
+        &mut self,
+        machine: &Machine,
+        core: &topology::Core,
+        n_siblings: usize,
+    ) -> Vec<f64> {
+        let kind = machine.perf_attributes().kinds.get(&core.kind);
+        let listed = kind.and_then(|kind| kind.smt_throughput_permille.as_ref());
+        let values: Vec<f64> = match listed {
+            Some(list) => list.values.iter().map(|&value| value as f64 / 1000.0).collect(),
+            None if n_siblings <= 2 => SMT_THROUGHPUT.to_vec(),
+            None => SMT_THROUGHPUT_WIDE.to_vec(),
+        };
+        if 1 < n_siblings && listed.is_none() {
+            let list: Vec<String> = values.iter().map(f64::to_string).collect();
+            self.assume(format!(
+                "a core with 2 or more busy SMT siblings has {} times the throughput of one",
+                list.join(", ")
+            ));
+        }
+        let throughput = |n_busy: usize| match n_busy {
+            1 => 1.0,
+            _ => values[(n_busy - 2).min(values.len() - 1)],
+        };
+        (1..=n_siblings.max(1)).map(|n_busy| throughput(n_busy) / n_busy as f64).collect()
     }
 
     fn add_caches(&mut self, machine: &Machine) {
@@ -267,14 +358,28 @@ impl Hardware {
                 self.assume(format!("{} for each last-level cache", Bytes(CACHE_BYTES as u64)));
             }
             let bytes = llc.size.map_or(CACHE_BYTES, |bytes| bytes.0 as f64);
-            self.add_cache(bytes, self.cpu_indices(&llc.cpus), &mut has_one);
+            let attributes =
+                machine.perf_attributes().llcs.get(&llc.id).copied().unwrap_or_default();
+            let port = self.add_limit(attributes.bandwidth_bytes_per_s);
+            let memory_link = self.add_limit(attributes.memory_bandwidth_bytes_per_s);
+            let cpus = self.cpu_indices(&llc.cpus);
+            let hit_ns = known(attributes.latency_ns).unwrap_or_else(|| {
+                self.assume(format!(
+                    "{:.1} ns for a hit in the last-level cache",
+                    CoreSpeed::HIT_NS
+                ));
+                CoreSpeed::HIT_NS
+            });
+            cpus.iter().for_each(|&cpu| self.cpus[cpu].speed.hit_ns = hit_ns);
+            let cache = Cache { id: Some(llc.id), port, memory_link, ..Cache::new(bytes, cpus) };
+            self.add_cache(cache, &mut has_one);
         }
         for core in 0..self.cores.len() {
             let bare = self.cores[core].iter().copied().filter(|&cpu| !has_one[cpu]);
             let bare: Vec<usize> = bare.collect();
             if !bare.is_empty() {
                 self.assume(format!("{} of cache for each core", Bytes(CACHE_BYTES as u64)));
-                self.add_cache(CACHE_BYTES, bare, &mut has_one);
+                self.add_cache(Cache::new(CACHE_BYTES, bare), &mut has_one);
             }
         }
         for node in &mut self.nodes {
@@ -288,20 +393,25 @@ impl Hardware {
         }
     }
 
-    fn add_cache(&mut self, bytes: f64, cpus: Vec<usize>, has_one: &mut [bool]) {
-        for &cpu in &cpus {
+    fn add_cache(&mut self, cache: Cache, has_one: &mut [bool]) {
+        for &cpu in &cache.cpus {
             self.cpus[cpu].cache = self.caches.len();
             has_one[cpu] = true;
         }
-        self.caches.push(Cache { bytes, cpus, size_index: 0 });
+        self.caches.push(cache);
     }
 
     fn add_paths(&mut self, machine: &Machine) {
+        let links = &machine.perf_attributes().links;
+        let link = |link: &topology::LinkAttributes| {
+            (link.id, self.add_limit(Some(link.bandwidth_bytes_per_s)))
+        };
+        let shared: BTreeMap<u32, Option<usize>> = links.iter().map(link).collect();
         let n_nodes = self.nodes.len();
         self.paths = vec![NodePath::default(); n_nodes * n_nodes];
         for from in 0..n_nodes {
             for to in 0..n_nodes {
-                let path = self.find_path(machine, from, to);
+                let path = self.find_path(machine, &shared, from, to);
                 self.paths[from * n_nodes + to] = path;
             }
         }
@@ -334,7 +444,13 @@ impl Hardware {
         order
     }
 
-    fn find_path(&mut self, machine: &Machine, from: usize, to: usize) -> NodePath {
+    fn find_path(
+        &mut self,
+        machine: &Machine,
+        shared: &BTreeMap<u32, Option<usize>>,
+        from: usize,
+        to: usize,
+    ) -> NodePath {
         let distance_of = |from: usize, to: usize| -> Option<u32> {
             let node = machine.node(self.nodes[from].id?)?;
             node.distances.get(&self.nodes[to].id?).copied()
@@ -348,25 +464,107 @@ impl Hardware {
         };
         let access =
             machine.perf_attributes().accesses.iter().find(|a| a.from == one && a.to == other);
-        let local_ns = self.nodes[to].channel.unloaded_ns;
-        let known_ns = access.and_then(|access| access.latency_ns).map(|ns| ns.value as f64);
+        let local_ns = self.channels[to].unloaded_ns;
+        let known_ns = access.and_then(|access| known(access.latency_ns));
         if known_ns.is_none() {
             self.assume("latencies between nodes in proportion to their distances".to_owned());
         }
         let ns = known_ns.unwrap_or(local_ns * f64::from(distance) / 10.0);
-        let bandwidth = access.and_then(|access| access.bandwidth_bytes_per_s);
-        let link = bandwidth.map(|bandwidth| {
-            let channel = Calibration::default().channel(local_ns, bandwidth.value as f64 / 1e9);
-            self.links.push(Link { from, to, channel: Channel { unloaded_ns: 0.0, ..channel } });
-            self.links.len() - 1
-        });
-        NodePath { extra_ns: (ns - local_ns).max(0.0), link, distance }
+        let own = self.add_limit(access.and_then(|access| access.bandwidth_bytes_per_s));
+        let of_several = access.and_then(|access| shared.get(&access.link?).copied().flatten());
+        NodePath { extra_ns: (ns - local_ns).max(0.0), links: [own, of_several], distance }
     }
 
     fn assume(&mut self, assumption: String) {
         if !self.assumed.contains(&assumption) {
             self.assumed.push(assumption);
         }
+    }
+}
+
+impl Cache {
+    fn new(bytes: f64, cpus: Vec<usize>) -> Self {
+        Cache { id: None, port: None, memory_link: None, bytes, cpus, size_index: 0 }
+    }
+}
+
+/// Returns a value without its source.
+fn known(value: Option<SourcedValue>) -> Option<f64> {
+    value.map(|value| value.value as f64)
+}
+
+/// Speeds of the cores of a machine.
+///
+/// Capacity is throughput: frequency over core cycles per instruction. With a frequency and without `core_cycles`, the
+/// core cycles follow from frequency and capacity, relative to the core with the largest capacity. Without a frequency,
+/// it follows from the capacity.
+struct CoreSpeeds<'m> {
+    machine: &'m Machine,
+    assumed_ghz: Option<f64>,
+    /// Capacity, frequency and relative core cycles of the core with the largest capacity.
+    fastest: (f64, f64, f64),
+}
+
+impl<'m> CoreSpeeds<'m> {
+    fn new(machine: &'m Machine, assumed_ghz: Option<f64>) -> Self {
+        let mut speeds = CoreSpeeds { machine, assumed_ghz, fastest: (1024.0, GHZ, 1.0) };
+        let values = machine.cores().iter().filter_map(|core| {
+            let cycles = speeds.cycles_of(core).unwrap_or(1.0);
+            Some((f64::from(core.capacity), speeds.ghz_of(core)?, cycles))
+        });
+        let fastest = values.reduce(
+            |best, next| {
+                if (best.0, best.1) < (next.0, next.1) { next } else { best }
+            },
+        );
+        speeds.fastest = fastest.unwrap_or(speeds.fastest);
+        speeds
+    }
+
+    fn kind_of(&self, core: &topology::Core) -> Option<&topology::CoreKindAttributes> {
+        self.machine.perf_attributes().kinds.get(&core.kind)
+    }
+
+    fn ghz_of(&self, core: &topology::Core) -> Option<f64> {
+        let own = |id: CoreId| self.machine.perf_attributes().core_mhz.get(&id).copied();
+        let of_kind = || self.kind_of(core).and_then(|kind| kind.frequency_mhz);
+        known(own(core.id).or_else(of_kind)).map(|mhz| mhz / 1000.0)
+    }
+
+    fn cycles_of(&self, core: &topology::Core) -> Option<f64> {
+        known(self.kind_of(core)?.core_cycles_permille).map(|permille| permille / 1000.0)
+    }
+
+    /// Returns the speed of a core, and reports assumptions.
+    fn of(&self, core: &topology::Core, mut assume: impl FnMut(String)) -> CoreSpeed {
+        let capacity = f64::from(core.capacity);
+        let kind = self.kind_of(core);
+        let ghz = self.ghz_of(core);
+        if ghz.is_none() {
+            assume(frequency_assumption(self.assumed_ghz));
+        }
+        let outstanding = kind.and_then(|kind| known(kind.max_outstanding_misses));
+        if outstanding.is_none() {
+            assume(format!("{} outstanding misses per core", CoreSpeed::OUTSTANDING));
+        }
+        let (capacity_max, ghz_max, cycles_max) = self.fastest;
+        let derived = |ghz: f64| cycles_max * (ghz / ghz_max) * (capacity_max / capacity);
+        CoreSpeed {
+            relative_cycles: self.cycles_of(core).or(ghz.map(derived)).unwrap_or(1.0),
+            outstanding_max: outstanding.unwrap_or(CoreSpeed::OUTSTANDING),
+            has_prefetcher: kind.and_then(|kind| kind.has_prefetcher).unwrap_or(true),
+            ..CoreSpeed::new(ghz.unwrap_or(self.assumed_ghz.unwrap_or(GHZ) * capacity / 1024.0))
+        }
+    }
+}
+
+/// Returns the assumption about the frequency of a machine without one.
+fn frequency_assumption(ghz: Option<f64>) -> String {
+    match ghz {
+        Some(ghz) => format!(
+            "{ghz:.2} GHz for the fastest cores, computed from the bandwidths of the programs"
+        ),
+        None => format!("{GHZ} GHz for the fastest cores"),
     }
 }
 
@@ -403,5 +601,88 @@ mod tests {
         assert_eq!(nearest(2), [3, 1, 0]);
         // Both neighbours of node 3 have lower numbers, and node 2 is already the first choice of node 1.
         assert_eq!(nearest(3), [0, 2, 1]);
+    }
+
+    /// Returns the tables of a machine with two CPUs per core and these keys of its core kind.
+    fn with_kind(keys: &str, smt: usize) -> Hardware {
+        let cpus = |core: usize| format!("{}-{}", core * smt, core * smt + smt - 1);
+        let list: Vec<String> = (0..2 * smt).map(|id| format!("{{ id = {id} }}")).collect();
+        let text = format!(
+            "format_version = 2\ncores = [{{ id = 0, cpus = \"{}\" }}, {{ id = 1, cpus = \"{}\", kind = \"small\", capacity = 512 }}]\ncpus = [{}]\ncore_kinds = [{keys}]\n",
+            cpus(0),
+            cpus(1),
+            list.join(", ")
+        );
+        Hardware::new(&topology::file::parse_toml(&text, "x").expect("a machine"))
+    }
+
+    #[test]
+    fn smt_throughput_by_number_of_busy_siblings_is_bounded() {
+        let shares = |keys: &str, smt: usize| with_kind(keys, smt).smt_shares[0].clone();
+        let list = "{ smt_throughput = { permille = [1300, 1500], source = \"assumed\" } }";
+        assert_eq!(shares(list, 2), [1.0, 0.65]);
+        assert_eq!(shares(list, 4), [1.0, 0.65, 0.5, 0.375]);
+        for smt in [1, 2, 4, 8] {
+            let shares = shares("", smt);
+            let throughput: Vec<f64> =
+                (1..).zip(&shares).map(|(n, share)| f64::from(n) * share).collect();
+            assert!(throughput.iter().all(|value| *value <= 2.0), "{throughput:?}");
+            assert!(throughput.is_sorted() && shares.is_sorted_by(|a, b| a >= b), "{shares:?}");
+        }
+        let former = "{ smt = { permille = 620, source = \"assumed\" } }";
+        assert_eq!(shares(former, 2), [1.0, 0.62]);
+    }
+
+    #[test]
+    fn capacity_decides_the_throughput_and_frequency_the_length_of_a_cycle() {
+        let speed = |keys: &str| with_kind(keys, 1).cpus[1].speed;
+        assert_eq!((speed("").ghz, speed("").relative_cycles), (GHZ / 2.0, 1.0));
+        let fast = "{ frequency = { mhz = 4000, source = \"assumed\" } }";
+        let small = |more: &str| {
+            speed(&format!(
+                "{fast}, {{ kind = \"small\", frequency = {{ mhz = 3000, source = \"assumed\" }}{more} }}"
+            ))
+        };
+        assert_eq!((small("").ghz, small("").relative_cycles), (3.0, 1.5));
+        let given = small(
+            ", core_cycles = { permille = 1500, source = \"assumed\" }, max_outstanding_misses = { count = 2, source = \"assumed\" }, prefetcher = false",
+        );
+        assert_eq!(
+            (given.relative_cycles, given.outstanding_max, given.has_prefetcher),
+            (1.5, 2.0, false)
+        );
+    }
+
+    #[test]
+    fn dram_reaches_a_share_of_its_peak_and_a_link_all_of_its_bandwidth() {
+        let machine = |local: &str, remote: &str| {
+            let access = |from: u32, to: u32| {
+                let keys = if from == to { local } else { remote };
+                format!(
+                    "{{ from_node = {from}, to_node = {to}, bandwidth = {{ bytes_per_s = 10000000000, source = {keys} }}"
+                )
+            };
+            let text = format!(
+                "format_version = 2\nnodes = [{{ id = 0, cpus = \"0\" }}, {{ id = 1, cpus = \"1\" }}]\ncpus = [{{ id = 0 }}, {{ id = 1 }}]\naccesses = [{}, {}, {}, {}]\nlinks = [{{ id = 7, bandwidth = {{ bytes_per_s = 4000000000, source = \"assumed\" }} }}]\n",
+                access(0, 0),
+                access(0, 1),
+                access(1, 0),
+                access(1, 1)
+            );
+            Hardware::new(&topology::file::parse_toml(&text, "x").expect("a machine"))
+        };
+        let shared = machine(
+            "\"assumed\", }, achievable = { permille = 600, source = \"assumed\" }",
+            "\"assumed\" }, link = 7",
+        );
+        assert_eq!(shared.memory(0).capacity, 6.0);
+        let capacities = |from, to| {
+            let links = shared.path_between(from, to).links;
+            links.map(|link| link.map(|link| shared.channels[link].capacity))
+        };
+        assert_eq!(capacities(0, 1), [Some(10.0), Some(4.0)]);
+        assert_eq!(shared.path_between(0, 1).links[1], shared.path_between(1, 0).links[1]);
+        let measured = machine("\"measured\" }", "\"assumed\" }, link = 7");
+        assert_eq!(measured.memory(0).capacity, 10.0, "a program has reached a measured bandwidth");
     }
 }

@@ -321,6 +321,10 @@ impl SimHost {
         for (_, notice) in self.fluid.take_notices() {
             match notice {
                 HostNotice::JobEnded { job, out_of_memory } if job < self.slots.len() => {
+                    if !out_of_memory {
+                        let checked = self.fluid.check_instructions(job);
+                        self.violation = self.violation.take().or(checked.err());
+                    }
                     self.job_ended(job, out_of_memory);
                 }
                 // The job is an unmanaged program of the fault injection.
@@ -387,7 +391,12 @@ fn settings(machine: &Machine, options: &SimOptions) -> Result<MachineSettings, 
     if numa_balancing && !kernel.can_balance_numa() {
         return Err(SimError::NoNumaBalancing(kernel.name()));
     }
-    Ok(MachineSettings { kernel, numa_balancing, contention: options.contention })
+    Ok(MachineSettings {
+        kernel,
+        numa_balancing,
+        contention: options.contention,
+        ..MachineSettings::default()
+    })
 }
 
 impl Host for SimHost {

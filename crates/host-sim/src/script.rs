@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use crate::hardware::Hardware;
-use crate::physics::{CpiModel, FillTable};
+use crate::physics::{CoreSpeed, CpiModel, FillTable};
 
 /// Work of one job.
 #[derive(Clone, Debug, Default)]
@@ -51,13 +51,17 @@ impl Script {
     /// Returns a lower bound of the run time in nanoseconds for any placement: fastest core, complete largest cache,
     /// unloaded memory.
     pub fn lower_bound_ns(&self, hardware: &Hardware) -> f64 {
-        let ghz = hardware.cpus.iter().map(|cpu| cpu.ghz).fold(0.0, f64::max);
         let cache = hardware.caches.iter().map(|cache| cache.bytes).fold(0.0, f64::max);
-        let miss_ns = hardware.nodes.iter().map(|node| node.channel.unloaded_ns);
+        let miss_ns = (0..hardware.nodes.len()).map(|node| hardware.memory(node).unloaded_ns);
         let miss_ns = miss_ns.fold(f64::INFINITY, f64::min);
+        let mut speeds: Vec<CoreSpeed> = hardware.cpus.iter().map(|cpu| cpu.speed).collect();
+        speeds.dedup();
         self.sum_ns(|phase| {
-            let demand = phase.behaviour.demand(cache);
-            demand.core_ns * phase.behaviour.ghz() / ghz.max(1e-9) + demand.exposed * miss_ns
+            let on_core = |speed: &CoreSpeed| {
+                let demand = phase.behaviour.demand_on(speed, cache);
+                demand.core_ns + demand.exposed * miss_ns
+            };
+            speeds.iter().map(on_core).fold(f64::INFINITY, f64::min)
         })
     }
 
@@ -81,9 +85,8 @@ impl Script {
 
 /// Returns the nanoseconds per 1000 instructions of a phase, alone on an idle machine with local memory.
 fn ns_alone(phase: &ScriptPhase, hardware: &Hardware) -> f64 {
-    let fastest = hardware.cpus.iter().max_by(|one, other| one.ghz.total_cmp(&other.ghz));
-    let Some(cpu) = fastest else { return 1.0 };
-    let demand = phase.behaviour.demand(hardware.caches[cpu.cache].bytes);
-    let loaded = hardware.nodes[cpu.node].channel.load(&[demand]);
+    let Some(cpu) = hardware.fastest_cpu() else { return 1.0 };
+    let demand = phase.behaviour.demand_on(&cpu.speed, hardware.caches[cpu.cache].bytes);
+    let loaded = hardware.memory(cpu.node).load(&[demand]);
     loaded.each_ns.first().copied().unwrap_or(1.0)
 }

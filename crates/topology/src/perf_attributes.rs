@@ -83,6 +83,11 @@ pub struct LatencyCurve {
     pub source: AttributeSource,
 }
 
+impl LatencyCurve {
+    /// Largest number of points.
+    pub const POINTS_MAX: usize = 12;
+}
+
 /// An interconnect link that several pairs of nodes share, in one direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkAttributes {

@@ -12,7 +12,7 @@ mod show;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, anyhow, bail};
+use anyhow::{anyhow, bail};
 use base::counted_noun;
 use base::suggest::did_you_mean;
 use host_sim::physics::{Calibration, CpiModel};
@@ -30,8 +30,7 @@ use crate::{input, machine};
 /// Predict slowdowns of programs that run together, and the best assignment to domains
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Use this machine: a machine file, in the format of evenkeel machine --toml, which must contain the bandwidth of the
-    /// memory, or a shipped machine such as xeon-2x4
+    /// Use this machine: a machine file, in the format of evenkeel machine --toml, or a shipped machine such as xeon-2x4
     #[arg(long, value_name = "FILE|NAME")]
     machine: PathBuf,
     /// Read measurements of each program alone from these files: profiles (.toml), or tables (.csv) with the columns that
@@ -77,8 +76,7 @@ fn predict(args: &Args) -> anyhow::Result<PredictOutput<'_>> {
     let mut set = ProgramSet::default();
     args.programs.iter().try_for_each(|path| read(path, &mut set))?;
     let n_domains = args.domains.unwrap_or(1) as usize;
-    let domains =
-        llc_domains(&machine, set.ghz).with_context(|| args.machine.display().to_string())?;
+    let domains = llc_domains(&machine, set.ghz);
     let setup = PredictionSetup::new(domains, n_domains, &set, Calibration::default());
     let programs: Vec<PlaceableProgram> =
         args.names.iter().map(|name| find(name, &set, &setup)).collect::<Result<_, _>>()?;

@@ -111,7 +111,7 @@ impl Baseline {
 fn bandwidth(measurements: &CoRunData, known: &TableProgram) -> f64 {
     let row = known.miss_curve.at(measurements.machine.cache);
     let cycles = row.cycles.unwrap_or(1.0);
-    64.0 * (row.reads + row.writes) / 1000.0 / cycles * measurements.machine.ghz
+    64.0 * (row.reads + row.writes) / 1000.0 / cycles * measurements.machine.core.ghz
 }
 
 /// Solves the normal equations of least squares by elimination.
@@ -170,13 +170,13 @@ fn solve_fixed_point(
     programs: [&TableProgram; 2],
     rate: f64,
 ) -> [f64; 2] {
-    let line_cycles = 64.0 / rate * measurements.machine.ghz;
+    let line_cycles = 64.0 / rate * measurements.machine.core.ghz;
     let cache = measurements.machine.cache;
     let programs = programs.map(|program| FixedPointProgram::new(measurements, program));
     let latency_factor = |lines_per_cycle: f64| {
         let in_use = (lines_per_cycle * line_cycles).min(USE_MAX);
         let wait = line_cycles * in_use / (2.0 * (1.0 - in_use));
-        1.0 + wait / (measurements.machine.unloaded_ns * measurements.machine.ghz)
+        1.0 + wait / (measurements.machine.unloaded_ns * measurements.machine.core.ghz)
     };
     let own = [0, 1].map(|idx| latency_factor(programs[idx].lines(cache) / programs[idx].alone));
     let mut cycles = programs.clone().map(|program| program.alone);

@@ -27,7 +27,7 @@ pub use cross_validation::{
 pub use measurements::{CoRunData, DataError, MeasuredPair, MeasuredRemote};
 pub use nelder_mead::minimize;
 
-use crate::physics::{Calibration, Channel, CpiModel, Demand};
+use crate::physics::{Calibration, Channel, CoreSpeed, CpiModel, Demand};
 use crate::predict::program_table::TableProgram;
 use crate::predict::{CacheDomain, LlcDomain, Prediction, predict_together};
 
@@ -40,8 +40,8 @@ pub struct CoRunMachine {
     pub unloaded_ns: f64,
     /// Peak memory bandwidth in bytes per nanosecond.
     pub peak: f64,
-    /// CPU frequency in GHz.
-    pub ghz: f64,
+    /// The cores.
+    pub core: CoreSpeed,
     /// Additional latency of remote memory in nanoseconds.
     pub remote_extra_ns: f64,
 }
@@ -49,8 +49,9 @@ pub struct CoRunMachine {
 impl CoRunMachine {
     /// Returns the machine for the LLC domain of a machine file.
     pub fn of(llc_domain: &LlcDomain, extra_ns: f64) -> Self {
-        let LlcDomain { cache, unloaded_ns, peak, ghz, .. } = *llc_domain;
-        CoRunMachine { cache, unloaded_ns, peak, ghz, remote_extra_ns: extra_ns }
+        let LlcDomain { cache, memory, peak, core, .. } = *llc_domain;
+        let unloaded_ns = memory.unloaded_ns;
+        CoRunMachine { cache, unloaded_ns, peak, core, remote_extra_ns: extra_ns }
     }
 }
 
@@ -79,8 +80,8 @@ pub fn fit(measurements: &CoRunData) -> Calibration {
 
 /// Returns the parameters with the best predictions, for other initial parameters than [`BEGIN`].
 pub fn fit_from(measurements: &CoRunData, begin: &Calibration) -> Calibration {
-    let CoRunMachine { peak, ghz, .. } = measurements.machine;
-    let bandwidths = measurements.programs.iter().map(|program| program.max_bandwidth(ghz));
+    let CoRunMachine { peak, core, .. } = measurements.machine;
+    let bandwidths = measurements.programs.iter().map(|program| program.max_bandwidth(core.ghz));
     let cap = (bandwidths.fold(0.0, f64::max) / peak).min(1.0);
     let begin = logarithms(begin);
     let costs = |numbers: &[f64]| {
@@ -148,12 +149,13 @@ pub struct Predictor {
 impl Predictor {
     /// Returns a predictor for the programs and the machine of the measurements.
     pub fn new(measurements: &CoRunData, fitted: &Calibration) -> Self {
-        let CoRunMachine { cache, unloaded_ns, peak, ghz, remote_extra_ns: extra_ns } =
+        let CoRunMachine { cache, unloaded_ns, peak, core, remote_extra_ns: extra_ns } =
             measurements.machine;
         let channel = fitted.channel(unloaded_ns, peak);
-        let bandwidths = measurements.programs.iter().map(|program| program.max_bandwidth(ghz));
+        let bandwidths =
+            measurements.programs.iter().map(|program| program.max_bandwidth(core.ghz));
         let channel = channel.with_capacity_of(bandwidths.fold(0.0, f64::max));
-        let parameters = fitted.parameters(ghz);
+        let parameters = fitted.parameters(core);
         let model_of =
             |known: &TableProgram| CpiModel::fit(&known.miss_curve, cache, &channel, parameters);
         let models = measurements.programs.iter().filter_map(model_of).collect();

@@ -1,7 +1,6 @@
 //! Run queues: enqueue, dequeue, migration and load balancing of tasks, and their progress over time.
 
 use super::events::FluidEvent;
-use super::tasks::TaskActivity;
 use super::virtual_time::VirtualTimeQueue;
 use super::{Fluid, HostNotice, Task, TaskState};
 use crate::kernel::TaskPull;
@@ -19,6 +18,8 @@ pub(super) struct CpuState {
     pub virtual_time: VirtualTimeQueue,
     /// Time up to which the tasks of this CPU are updated.
     pub updated: u64,
+    /// CPU time of all tasks on this CPU in nanoseconds.
+    pub cpu_ns: f64,
     /// Whether the run queue changed since the end of its first segment was computed.
     pub is_stale: bool,
 }
@@ -112,16 +113,12 @@ impl Fluid {
     }
 
     pub(super) fn update_task(&mut self, idx: usize, cpu_ns: f64, wait_ns: f64) {
-        self.total_cpu_ns += cpu_ns;
         let task = &mut self.tasks[idx];
+        self.cpus[task.cpu].cpu_ns += cpu_ns;
         task.wait_ns += wait_ns;
-        let before = (task.counts.reads, task.counts.writes);
         let touched = task.progress(cpu_ns);
-        let (reads, writes) = (task.counts.reads - before.0, task.counts.writes - before.1);
-        let job = task.job;
-        let cpu_node = self.hardware.cpus[task.cpu].node;
-        self.count_lines(job, cpu_node, reads, writes);
         if 0.0 < touched {
+            let (job, cpu_node) = (task.job, self.hardware.cpus[task.cpu].node);
             self.touch(job, cpu_node, touched);
         }
     }
@@ -131,6 +128,9 @@ impl Fluid {
         for cpu in 0..self.cpus.len() {
             self.update_cpu(cpu);
             self.update_all_queued(cpu);
+            for at in 0..self.cpus[cpu].tasks.len() {
+                self.flush_counts(self.cpus[cpu].tasks[at]);
+            }
         }
     }
 
@@ -146,7 +146,7 @@ impl Fluid {
         self.cpus[cpu].push(idx, self.tasks[idx].weight);
         self.add_unqueued(idx, cpu);
         self.kernel.add_task(cpu);
-        self.charge_cold_cache(idx, self.hardware.cpus[cpu].cache);
+        self.return_to_cache(idx, self.hardware.cpus[cpu].cache);
         self.mark_changed(cpu);
         self.schedule_balance();
         self.schedule_busy_balance(cpu);
@@ -158,6 +158,7 @@ impl Fluid {
         self.n_changes += 1;
         self.update_cpu(cpu);
         self.unqueue(idx);
+        self.leave_cache(idx);
         let state = &mut self.cpus[cpu];
         state.virtual_time.remove(idx);
         state.remove(idx, &self.tasks);
@@ -237,7 +238,7 @@ impl Fluid {
         let mut all = std::mem::take(&mut self.ending);
         all.extend(updated);
         for &idx in &all {
-            self.check_first_touch_over(idx);
+            self.check_activity(idx);
             if self.tasks[idx].is_segment_over() && self.tasks[idx].state == TaskState::Runnable {
                 self.task_segment_ends(idx);
             }
@@ -248,24 +249,30 @@ impl Fluid {
         self.solver.stale_cpus.push(cpu);
     }
 
-    /// Marks a CPU to be solved again when a task has touched all its new memory, because this changes the demand of
-    /// the task.
-    fn check_first_touch_over(&mut self, idx: usize) {
-        let task = &mut self.tasks[idx];
-        let is_touching = task.activity() == TaskActivity::Touching;
-        if std::mem::replace(&mut task.was_touching, is_touching) && !is_touching {
-            let cpu = task.cpu;
-            self.mark_changed(cpu);
+    /// Marks a CPU to be solved again when the activity of a task has ended, because this changes its demand.
+    fn check_activity(&mut self, idx: usize) {
+        let task = &self.tasks[idx];
+        if task.activity != task.left.activity() {
+            self.mark_task_changed(idx);
         }
+    }
+
+    /// Marks a task to be solved again after a change of its work.
+    pub(super) fn mark_task_changed(&mut self, idx: usize) {
+        let cpu = self.tasks[idx].cpu;
+        if !self.settings.contention {
+            self.solver.unsolved.push(idx);
+        }
+        self.mark_changed(cpu);
     }
 
     fn task_segment_ends(&mut self, idx: usize) {
         let task = &mut self.tasks[idx];
-        let is_over = task.instructions_left <= 1e-3;
+        let is_over = task.left.instructions <= 1e-3;
         if !is_over {
             let (burst, sleep) =
                 task.script.phases[task.phase].sleeps.unwrap_or((f64::INFINITY, 0));
-            task.burst_left = burst;
+            task.left.burst = burst;
             self.sleep(idx, sleep);
             return;
         }

@@ -5,7 +5,11 @@
 //! | every task is on an online CPU of its affinity | each turn |
 //! | no CPU is idle while a task that may run there has waited longer than [`WAIT_MAX`] | each turn |
 //! | used and free memory of each node add up to its size | each turn |
-//! | the CPU time of all tasks is at most the elapsed time multiplied by the number of CPUs | each turn |
+//! | the CPU time of all tasks on a CPU is at most the elapsed time | each turn |
+//! | no controller, link or port has transferred more than its capacity | each turn |
+//! | demand and latency of each channel are consistent | each turn |
+//! | the occupancies of the tasks in a cache are at most its size | each turn |
+//! | a job that ended has executed the instructions of its script | each end of a job |
 //! | moved and failed bytes of a page migration add up to the attempted bytes, which are within the limit | each migration |
 //! | every job ends | at the end |
 //!
@@ -39,6 +43,8 @@ impl Fluid {
         self.check_affinities().map_err(violation)?;
         self.check_pages().map_err(violation)?;
         self.check_cpu_time().map_err(violation)?;
+        self.check_occupancies().map_err(violation)?;
+        self.solver.check(self.now, self.settings.precision, &self.tasks).map_err(violation)?;
         match self.waiting_next_to_idle().filter(|(.., ns)| WAIT_MAX.0 < *ns) {
             Some((task, cpu, ns)) => {
                 let ms = ns / 1_000_000;
@@ -96,16 +102,53 @@ impl Fluid {
         Ok(())
     }
 
-    /// Checks that the CPU time of all tasks is not larger than the time of all CPUs.
+    /// Checks that the CPU time of the tasks on each CPU is not larger than the elapsed time.
     pub(super) fn check_cpu_time(&self) -> Result<(), String> {
-        let total = self.total_cpu_ns;
-        let existing = self.now as f64 * self.cpus.len() as f64;
-        match total <= existing * (1.0 + 1e-9) + 1.0 {
-            true => Ok(()),
-            false => {
-                Err(format!("the tasks have {total} ns of CPU time, the CPUs only {existing} ns"))
+        let elapsed = self.now as f64;
+        let is_over = |state: &&super::CpuState| elapsed * (1.0 + 1e-9) + 1.0 < state.cpu_ns;
+        match self.cpus.iter().find(is_over) {
+            Some(state) => Err(format!(
+                "the tasks on a CPU have {} ns of CPU time after {elapsed} ns",
+                state.cpu_ns
+            )),
+            None => Ok(()),
+        }
+    }
+
+    /// Checks that the tasks in each cache occupy at most its size.
+    pub(super) fn check_occupancies(&self) -> Result<(), String> {
+        for (cache_idx, cache) in self.hardware.caches.iter().enumerate() {
+            let tasks = cache.cpus.iter().flat_map(|&cpu| &self.cpus[cpu].tasks);
+            let here = tasks.map(|&idx| &self.tasks[idx]);
+            let here = here.filter(|task| task.cached.cache == Some(cache_idx));
+            let occupied: f64 = here.map(Task::occupancy).sum();
+            if self.settings.contention && cache.bytes * (1.0 + 1e-6) < occupied {
+                return Err(format!("tasks occupy {occupied} bytes of a cache of {}", cache.bytes));
             }
         }
+        Ok(())
+    }
+
+    /// Checks that the threads of an ended job have executed the instructions of their script.
+    ///
+    /// # Errors
+    /// Returns an error if the numbers differ by more than rounding.
+    pub fn check_instructions(&self, job: usize) -> Result<(), InvariantViolation> {
+        for (thread, task) in self.tasks_of(job).enumerate() {
+            let lengths = task.script.phases.iter().enumerate().map(|(phase_idx, phase)| {
+                let length = self.variation.length(job, thread, phase_idx);
+                (phase.instructions * length).max(1.0)
+            });
+            let (expected, found) = (lengths.sum::<f64>(), task.counts.instructions);
+            if 1e-6 * expected + 1.0 < (expected - found).abs() {
+                let problem = format!(
+                    "thread {} has executed {found} instructions, its script has {expected}",
+                    task.tid
+                );
+                return Err(InvariantViolation { at: Nanos(self.now()), problem });
+            }
+        }
+        Ok(())
     }
 
     /// Returns the nanoseconds per 1000 instructions of a task, including the wait time.

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::numa::NumaScanState;
 use super::pages::MemoryPlacement;
+use super::tasks::WorkLeft;
 use super::{Fluid, Task, TaskState};
 use crate::script::Script;
 
@@ -101,7 +102,7 @@ impl Fluid {
             weight: start.weight,
             generation: u64::from(self.next_tid),
             script: start.script.clone(),
-            burst_left: f64::INFINITY,
+            left: WorkLeft { burst: f64::INFINITY, ..WorkLeft::default() },
             ..Task::default()
         };
         self.next_tid += 1;
@@ -124,11 +125,10 @@ impl Fluid {
         let first_tid = self.jobs.get(task.job).map_or(0, |state| state.generation as u32);
         let thread = task.tid.saturating_sub(first_tid) as usize;
         let length = self.variation.length(task.job, thread, task.phase);
-        task.instructions_left = (phase.instructions * length).max(1.0);
-        task.burst_left = phase.sleeps.map_or(f64::INFINITY, |(burst, _)| burst);
+        task.left.instructions = (phase.instructions * length).max(1.0);
+        task.left.burst = phase.sleeps.map_or(f64::INFINITY, |(burst, _)| burst);
         let (job, footprint) = (task.job, phase.footprint);
         let n_threads = f64::from(task.script.n_threads);
-        let cpu = task.cpu;
         let allocated = self.pages.total(job);
         if footprint < allocated {
             self.update_job(job);
@@ -140,12 +140,8 @@ impl Fluid {
             }
         }
         let growth_per_thread = footprint.saturating_sub(allocated) as f64 / n_threads;
-        self.tasks[idx].touch_left = growth_per_thread;
-        self.tasks[idx].was_touching = 0.0 < growth_per_thread;
-        if !self.settings.contention {
-            self.solver.unsolved.push(idx);
-        }
-        self.mark_changed(cpu);
+        self.tasks[idx].left.touch_bytes = growth_per_thread;
+        self.mark_task_changed(idx);
     }
 
     /// Records the exit of one thread. Returns whether it was the last thread of the job.
@@ -200,7 +196,7 @@ impl Fluid {
                 all += instructions;
                 done += match idx.cmp(&task.phase) {
                     Ordering::Less => instructions,
-                    Ordering::Equal => instructions - task.instructions_left,
+                    Ordering::Equal => instructions - task.left.instructions,
                     Ordering::Greater => 0.0,
                 };
             }

@@ -12,6 +12,8 @@
 //!
 //! Times are whole nanoseconds. Events at one instant are ordered by kind and number.
 
+#[cfg(test)]
+mod bounds_tests;
 mod cpus;
 mod events;
 mod invariants;
@@ -36,7 +38,6 @@ use crate::variation::VariationStreams;
 pub use invariants::InvariantViolation;
 pub use jobs::JobStart;
 pub use pages::{JobPageMigration, MemoryPlacement};
-pub use rates::HIT_NS;
 pub use tasks::{Task, TaskCounts, TaskState, queue_full};
 
 use cpus::{BusyBalancing, CpuState};
@@ -47,7 +48,7 @@ use pages::{FailedAllocation, MemoryState};
 use rates::Solver;
 
 /// Settings of the simulated machine that are not in the machine file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MachineSettings {
     /// The modelled kernel.
     pub kernel: KernelVersion,
@@ -55,7 +56,14 @@ pub struct MachineSettings {
     pub numa_balancing: bool,
     /// Whether programs contend for caches and memory bandwidth. Without contention, they share only CPU time.
     pub contention: bool,
+    /// Relative changes of latencies and speeds up to this value are ignored.
+    pub precision: f64,
 }
+
+/// Precision of usual runs. With fixed bindings, end times differ from those of [`PRECISION_EXACT`] by less than 1e-3.
+pub const PRECISION: f64 = 1e-3;
+/// Precision of runs that ignore no change.
+pub const PRECISION_EXACT: f64 = 1e-8;
 
 impl Default for MachineSettings {
     fn default() -> Self {
@@ -63,6 +71,7 @@ impl Default for MachineSettings {
             kernel: KernelVersion::default(),
             numa_balancing: false,
             contention: true,
+            precision: PRECISION,
         }
     }
 }
@@ -111,8 +120,6 @@ pub struct Fluid {
     busy_balancing: Vec<BusyBalancing>,
     /// Time since which a task waits although one of its allowed CPUs is idle.
     waiting_since: Option<u64>,
-    /// CPU time of all tasks, in nanoseconds.
-    total_cpu_ns: f64,
     counts: SimulationWork,
     /// Jobs with memory that could not be allocated.
     failed_allocations: Vec<FailedAllocation>,
@@ -167,7 +174,6 @@ impl Fluid {
             n_changes: 0,
             balanced_at: None,
             waiting_since: None,
-            total_cpu_ns: 0.0,
             counts: SimulationWork::default(),
             failed_allocations: Vec::new(),
             oom_killed: None,

@@ -51,8 +51,6 @@ const SCAN_PAGE_NS: f64 = 10.0;
 const SCAN_DELAY_FACTOR: f64 = 32.0;
 /// Cost of a NUMA hinting fault in nanoseconds (guessed).
 const FAULT_NS: f64 = 500.0;
-/// Additional cost of migrating a page in nanoseconds. Guessed, because [`super::pages::PAGE_MIGRATION_RATE`] is guessed.
-const PAGE_MIGRATION_NS: f64 = 4096.0 / super::pages::PAGE_MIGRATION_RATE;
 const PAGE: f64 = 4096.0;
 /// Minimum sum of the gains in local memory for which two tasks are swapped (`SMALLIMP`, in the kernel in permille).
 const SWAP_GAIN_MIN: f64 = 0.03;
@@ -316,8 +314,8 @@ impl Fluid {
                 }
                 budget -= moved;
                 all += moved;
-                let each = moved as f64 / PAGE * PAGE_MIGRATION_NS / running.len() as f64;
-                running.iter().for_each(|&idx| self.charge_kernel_time(idx, each));
+                let each = moved as f64 / running.len() as f64;
+                running.iter().for_each(|&idx| self.charge_move(idx, (from, *node), each));
             }
         }
         all
@@ -325,13 +323,25 @@ impl Fluid {
 
     /// Charges kernel CPU time to a task.
     fn charge_kernel_time(&mut self, idx: usize, ns: f64) {
-        let cpu = self.tasks[idx].cpu;
+        self.update_before_charge(idx);
+        self.tasks[idx].left.kernel_ns += ns;
+        self.mark_task_changed(idx);
+    }
+
+    /// Charges the migration of pages between two nodes to a task.
+    fn charge_move(&mut self, idx: usize, between: (usize, usize), bytes: f64) {
+        self.update_before_charge(idx);
+        let task = &mut self.tasks[idx];
+        task.left.move_bytes += bytes;
+        task.moving_between = between;
+        self.mark_task_changed(idx);
+    }
+
+    fn update_before_charge(&mut self, idx: usize) {
         if self.tasks[idx].state == TaskState::Runnable {
-            self.update_cpu(cpu);
+            self.update_cpu(self.tasks[idx].cpu);
             self.unqueue(idx);
         }
-        self.tasks[idx].lose_time(ns, 0.0);
-        self.mark_changed(cpu);
     }
 }
 

@@ -28,7 +28,9 @@ const PAGE: u64 = 4096;
 const LINES_PER_PAGE: f64 = 64.0;
 /// Bandwidth of page migration in bytes per nanosecond. Guessed: move_pages(2) reaches about 1 GB/s on recent servers
 /// with pages of 4 KiB.
-pub(super) const PAGE_MIGRATION_RATE: f64 = 1.0;
+const PAGE_MIGRATION_RATE: f64 = 1.0;
+/// Largest share of a channel that page migration uses.
+const MIGRATION_SHARE_MAX: f64 = 0.5;
 /// Bytes per batch of page migration.
 const BATCH: u64 = 64 << 20;
 
@@ -89,6 +91,8 @@ pub(super) struct FailedAllocation {
 struct MigrationBatch {
     from: usize,
     to: usize,
+    /// Bandwidth in bytes per nanosecond.
+    rate: f64,
     bytes: u64,
     began: u64,
 }
@@ -166,10 +170,14 @@ impl MemoryState {
         self.jobs.get(job).map_or(&[], |pages| &pages.parts)
     }
 
-    /// Returns the bandwidth of page migration on a node, in bytes per nanosecond.
-    pub fn migration_bandwidth(&self, node: usize) -> f64 {
+    /// Returns the traffic of page migration on a channel, in bytes per nanosecond.
+    pub fn migration_bandwidth(&self, channel: usize, hardware: &Hardware) -> f64 {
         match &self.batch {
-            Some(batch) if batch.from == node || batch.to == node => PAGE_MIGRATION_RATE,
+            Some(batch)
+                if migration_channels(hardware, batch.from, batch.to).any(|at| at == channel) =>
+            {
+                batch.rate
+            }
             _ => 0.0,
         }
     }
@@ -328,6 +336,27 @@ impl Fluid {
         left
     }
 
+    /// Returns the nodes on which the next new pages of a job are allocated, with their shares.
+    pub(super) fn touch_parts(&self, job: usize, cpu_node: usize) -> Vec<(usize, f64)> {
+        let has_space =
+            |node: &usize| PAGE <= self.pages.free[*node] + self.pages.reclaimable[*node];
+        let nearest = |first: usize| {
+            let others = self.hardware.nodes[first].fallback_order.iter().copied();
+            let node = std::iter::once(first).chain(others).find(has_space);
+            vec![(node.unwrap_or(first), 1.0)]
+        };
+        match self.jobs.get(job).map(|state| &state.memory) {
+            Some(MemoryPlacement::Interleave(nodes)) => {
+                let share = 1.0 / nodes.len().max(1) as f64;
+                nodes.iter().map(|&node| (node, share)).collect()
+            }
+            Some(MemoryPlacement::Preferred(nodes) | MemoryPlacement::Bind(nodes)) => {
+                nearest(first_by_distance(nodes, cpu_node, &self.hardware))
+            }
+            Some(MemoryPlacement::FirstTouch) | None => nearest(cpu_node),
+        }
+    }
+
     fn allocate_on(&mut self, job: usize, node: usize, bytes: u64) -> u64 {
         let taken = self.pages.take(job, node, bytes);
         let lines = taken as f64 / PAGE as f64 * LINES_PER_PAGE;
@@ -387,6 +416,10 @@ impl Fluid {
         let bytes = (batch.bytes - busy).min(has);
         self.pages.reclaim(batch.to, bytes);
         let moved = self.move_now(page_migration.job, batch.from, batch.to, bytes);
+        self.count_moved_lines((batch.from, batch.to), moved as f64 / PAGE as f64 * LINES_PER_PAGE);
+        for channel in migration_channels(&self.hardware, batch.from, batch.to) {
+            self.solver.transfer(channel, moved as f64);
+        }
         page_migration.moved += moved;
         page_migration.busy += busy;
         page_migration.no_memory += batch.bytes - busy - moved;
@@ -394,7 +427,13 @@ impl Fluid {
         self.next_batch();
     }
 
-    /// Moves pages without delay. Returns the number of bytes that fit on the target.
+    /// Counts the lines of moved pages.
+    pub(super) fn count_moved_lines(&mut self, (from, to): (usize, usize), lines: f64) {
+        self.lines[from][0] += lines;
+        self.lines[to][1] += lines;
+    }
+
+    /// Moves pages without delay and without traffic. Returns the number of bytes that fit on the target.
     pub(super) fn move_now(&mut self, job: usize, from: usize, to: usize, bytes: u64) -> u64 {
         let moved = bytes.min(self.pages.free[to]) / PAGE * PAGE;
         self.update_job(job);
@@ -404,9 +443,6 @@ impl Fluid {
         pages.update();
         self.pages.free[from] += moved;
         self.pages.free[to] -= moved;
-        let lines = moved as f64 / PAGE as f64 * LINES_PER_PAGE;
-        self.lines[from][0] += lines;
-        self.lines[to][1] += lines;
         self.counts.pages_moved_bytes += moved;
         self.mark_job_changed(job);
         moved
@@ -430,9 +466,15 @@ impl Fluid {
             match found.filter(|_| 0 < left && !is_full) {
                 Some((from, there)) => {
                     let bytes = there.min(left).min(BATCH);
-                    let duration = libm::ceil(bytes as f64 / PAGE_MIGRATION_RATE) as u64;
                     let to = page_migration.to;
-                    self.pages.batch = Some(MigrationBatch { from, to, bytes, began: self.now });
+                    let capacity = |at: usize| self.hardware.channels[at].capacity;
+                    let narrowest = migration_channels(&self.hardware, from, to)
+                        .map(capacity)
+                        .fold(f64::INFINITY, f64::min);
+                    let rate = PAGE_MIGRATION_RATE.min(MIGRATION_SHARE_MAX * narrowest);
+                    let duration = libm::ceil(bytes as f64 / rate) as u64;
+                    let began = self.now;
+                    self.pages.batch = Some(MigrationBatch { from, to, rate, bytes, began });
                     self.events.add(self.now + duration, FluidEvent::PagesMoved);
                     self.update_moving();
                     return;
@@ -464,6 +506,12 @@ impl Fluid {
             self.solver.touch(cache);
         }
     }
+}
+
+/// Returns the channels between the memories of two nodes.
+fn migration_channels(hardware: &Hardware, from: usize, to: usize) -> impl Iterator<Item = usize> {
+    let links = hardware.path_between(to, from).links;
+    [from, to].into_iter().chain(links.into_iter().flatten())
 }
 
 /// Returns the node `here` if it is one of `nodes`, else the first of `nodes` in the fallback order of `here`.

@@ -1,8 +1,17 @@
 //! Threads of simulated jobs.
+//!
+//! A task works through its activities in this order, each at its own speed:
+//!
+//! ```text
+//!   touch new memory ─► wait for a page migration ─► kernel time ─► execute instructions: first while the
+//!        bytes                    bytes                  ns         cache is refilled, then without refill
+//! ```
+//!
+//! Every activity except kernel time has a demand on memory, so that the bandwidth limits all of them.
 
 use std::sync::Arc;
 
-use crate::physics::MemoryClient;
+use crate::physics::EventsPer1000;
 use crate::script::Script;
 
 /// A thread of a simulated job.
@@ -28,53 +37,116 @@ pub struct Task {
     pub wait_ns: f64,
     /// Number of migrations to another CPU.
     pub n_migrations: u64,
-    /// Cumulative counts of the task.
+    /// Cumulative counts of the task, up to the last call of [`super::Fluid::update_all`].
     pub counts: TaskCounts,
     pub(super) generation: u64,
     pub(super) script: Arc<Script>,
     pub(super) phase: usize,
-    /// Remaining instructions of the current phase.
-    pub(super) instructions_left: f64,
-    /// Remaining instructions until the task sleeps.
-    pub(super) burst_left: f64,
-    /// Remaining bytes of first touch.
-    pub(super) touch_left: f64,
-    /// Whether the task was touching new memory when its segment was computed.
-    pub(super) was_touching: bool,
-    /// CPU time in nanoseconds that the task loses to a cold cache or to NUMA balancing.
-    pub(super) lost_ns: f64,
-    /// Lines read per nanosecond of the lost CPU time.
-    pub(super) lost_lines_per_ns: f64,
-    /// Instructions per nanosecond of CPU time.
+    /// Remaining work of the current phase.
+    pub(super) left: WorkLeft,
+    /// The activity for which the speed was computed.
+    pub(super) activity: TaskActivity,
+    /// Units of the activity per nanosecond of CPU time.
     pub(super) speed: f64,
-    /// Counts per instruction.
-    pub(super) per_instruction: TaskCounts,
-    /// Miss latency in nanoseconds, for the cost of a cold cache.
-    pub(super) miss_ns: f64,
-    /// Cache occupancy in bytes.
-    pub(super) occupancy: f64,
+    /// Progress that is not yet part of `counts`.
+    pub(super) uncounted: Uncounted,
+    /// Events per 1000 instructions with the current occupancy.
+    pub(super) events: EventsPer1000,
     /// The node from which the task used its memory in the last scan of NUMA balancing.
     pub(super) used_from: Option<usize>,
-    /// The cache for which `occupancy` is valid.
-    pub(super) warm_in: Option<usize>,
+    /// Nodes of the page migration in progress: from, to.
+    pub(super) moving_between: (usize, usize),
+    /// Lines of the task in a cache.
+    pub(super) cached: CacheContents,
     /// Position in the queue of the task's CPU; `None` if the task is unqueued.
     pub(super) queued: Option<QueuedTask>,
     pub(super) demand: TaskDemand,
 }
 
-/// Current demand of a task on the machine.
+/// Remaining work of a task, by activity.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct WorkLeft {
+    /// Bytes of first touch.
+    pub touch_bytes: f64,
+    /// Bytes of a page migration by NUMA balancing.
+    pub move_bytes: f64,
+    /// Nanoseconds in the kernel.
+    pub kernel_ns: f64,
+    /// Instructions during which the task reads lines again, because the cache has them no longer.
+    pub refill_instructions: f64,
+    /// Instructions of the current phase.
+    pub instructions: f64,
+    /// Instructions until the task sleeps.
+    pub burst: f64,
+}
+
+/// Progress since the counts of a task were updated.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Uncounted {
+    /// CPU time in nanoseconds, in all activities.
+    pub cpu_ns: f64,
+    /// Executed instructions, and their CPU time in nanoseconds.
+    pub instructions: f64,
+    pub run_ns: f64,
+    /// Lines of refills.
+    pub refilled_lines: f64,
+    /// Touched bytes.
+    pub touched_bytes: f64,
+    /// Migrated bytes.
+    pub moved_bytes: f64,
+}
+
+/// Lines of a task in one cache.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct CacheContents {
+    /// The cache; `None` before the first run.
+    pub cache: Option<usize>,
+    /// Occupancy in bytes after the current refill.
+    pub bytes: f64,
+    /// Occupancy in bytes at the beginning of the current refill, its instructions, and its additional misses per 1000
+    /// instructions.
+    pub refill_from: f64,
+    pub refill_instructions: f64,
+    pub refill_misses: f64,
+    /// Lines that the task has beyond its occupancy, because they are not yet evicted.
+    pub surplus_lines: f64,
+    /// Number of times that the contents of the cache had been replaced ([`super::rates`]) when this was current.
+    pub turnovers: f64,
+}
+
+/// Current demand of a task on the machine, per 1000 units of its activity.
 #[derive(Clone, Debug, Default)]
 pub(super) struct TaskDemand {
-    /// Demand of the task, and its share of misses per channel.
-    pub client: MemoryClient,
-    /// Bandwidth on each channel in bytes per nanosecond.
-    pub bandwidths: Vec<(usize, f64)>,
-    /// Nanoseconds per 1000 instructions.
+    /// Nanoseconds without stalls on misses.
+    pub core_ns: f64,
+    /// Stall nanoseconds per nanosecond of miss latency.
+    pub exposed: f64,
+    /// Stall nanoseconds of the paths to the memory, without load.
+    pub path_ns: f64,
+    /// Share of time in which the task runs, 0 to 1.
+    pub duty: f64,
+    /// Demand on each channel.
+    pub uses: Vec<ChannelUse>,
+    /// Nanoseconds with stalls.
     pub ns: f64,
-    /// Nanoseconds per 1000 instructions at the last solution of the task's cache.
+    /// Nanoseconds at the last solution of the task's cache.
     pub ns_shared: f64,
     /// Whether the task is in the lists of users of its channels.
     pub is_on_channels: bool,
+}
+
+/// Demand of a task on one channel, per 1000 units of its activity.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(super) struct ChannelUse {
+    pub channel: usize,
+    /// Share of the task's misses on the channel; 0 for the port of a cache, which has all accesses.
+    pub share: f64,
+    /// Stall nanoseconds per nanosecond of the channel's latency.
+    pub stalls: f64,
+    /// Bytes.
+    pub bytes: f64,
+    /// Current bandwidth in bytes per nanosecond.
+    pub bandwidth: f64,
 }
 
 /// A task in the queue of its CPU, see [`super::virtual_time`].
@@ -100,96 +172,120 @@ pub enum TaskState {
     Ended,
 }
 
-/// Rate of first touch in bytes per nanosecond of CPU time. Guessed from typical page-fault benchmarks: the kernel
-/// clears and maps a page of 4 KiB in about half a microsecond.
-pub(super) const TOUCH_RATE: f64 = 8.0;
-/// Number of remaining instructions below which a burst or phase has ended.
-const INSTRUCTIONS_EPSILON: f64 = 1e-3;
+/// Remaining units below which an activity has ended: a thousandth of an instruction.
+const UNITS_EPSILON: f64 = 1e-3;
 
-/// The activity of a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// An activity of a task. The variants are in the order of execution.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum TaskActivity {
     Touching,
-    LosingTime,
+    Moving,
+    InKernel,
+    Refilling,
+    #[default]
     Running,
 }
 
-impl Task {
-    pub(super) fn activity(&self) -> TaskActivity {
-        if 0.0 < self.touch_left {
-            TaskActivity::Touching
-        } else if 0.0 < self.lost_ns {
-            TaskActivity::LosingTime
-        } else {
-            TaskActivity::Running
+impl Uncounted {
+    /// Returns the progress in units of an activity.
+    pub fn units(&self, activity: TaskActivity) -> f64 {
+        match activity {
+            TaskActivity::Touching => self.touched_bytes,
+            TaskActivity::Moving => self.moved_bytes,
+            TaskActivity::InKernel => 0.0,
+            TaskActivity::Refilling | TaskActivity::Running => self.instructions,
+        }
+    }
+}
+
+impl WorkLeft {
+    /// Returns the activity that is next.
+    pub fn activity(&self) -> TaskActivity {
+        match () {
+            () if 0.0 < self.touch_bytes => TaskActivity::Touching,
+            () if 0.0 < self.move_bytes => TaskActivity::Moving,
+            () if 0.0 < self.kernel_ns => TaskActivity::InKernel,
+            () if 0.0 < self.refill_instructions => TaskActivity::Refilling,
+            () => TaskActivity::Running,
         }
     }
 
+    /// Returns the remaining units of an activity until it ends or the task sleeps.
+    fn units(&self, activity: TaskActivity) -> f64 {
+        match activity {
+            TaskActivity::Touching => self.touch_bytes,
+            TaskActivity::Moving => self.move_bytes,
+            TaskActivity::InKernel => self.kernel_ns,
+            TaskActivity::Refilling => {
+                self.refill_instructions.min(self.instructions).min(self.burst)
+            }
+            TaskActivity::Running => self.instructions.min(self.burst),
+        }
+    }
+
+    /// Subtracts units from an activity. A remainder that is too small for an event is dropped.
+    fn subtract(&mut self, activity: TaskActivity, units: f64) {
+        if activity == TaskActivity::Refilling {
+            self.instructions -= units;
+        }
+        if matches!(activity, TaskActivity::Refilling | TaskActivity::Running) {
+            self.burst -= units;
+        }
+        let left = match activity {
+            TaskActivity::Touching => &mut self.touch_bytes,
+            TaskActivity::Moving => &mut self.move_bytes,
+            TaskActivity::InKernel => &mut self.kernel_ns,
+            TaskActivity::Refilling => &mut self.refill_instructions,
+            TaskActivity::Running => &mut self.instructions,
+        };
+        *left -= units;
+        if *left < UNITS_EPSILON {
+            *left = 0.0;
+        }
+    }
+}
+
+impl Task {
     /// Returns the CPU time until the end of the current segment, in nanoseconds.
     pub(super) fn segment_ns(&self) -> f64 {
-        match self.activity() {
-            TaskActivity::Touching => self.touch_left / TOUCH_RATE,
-            TaskActivity::LosingTime => self.lost_ns,
-            TaskActivity::Running => {
-                self.instructions_left.min(self.burst_left) / self.speed.max(1e-12)
-            }
-        }
+        self.left.units(self.activity) / self.speed.max(1e-12)
     }
 
-    /// Returns whether the current segment has ended.
+    /// Returns whether the task must sleep or has ended its phase.
     pub(super) fn is_segment_over(&self) -> bool {
-        self.activity() == TaskActivity::Running
-            && self.instructions_left.min(self.burst_left) <= INSTRUCTIONS_EPSILON
+        let executes = [TaskActivity::Refilling, TaskActivity::Running];
+        executes.contains(&self.left.activity())
+            && self.left.units(TaskActivity::Running) <= UNITS_EPSILON
     }
 
-    /// Advances the task by an amount of CPU time. Returns the bytes of first touch.
+    /// Advances the task by an amount of CPU time, at most to the end of its segment. Returns the bytes of first touch.
     pub(super) fn progress(&mut self, cpu_ns: f64) -> f64 {
-        let mut rest = cpu_ns;
-        let mut touched = 0.0;
         self.cpu_ns += cpu_ns;
-        while 0.0 < rest {
-            match self.activity() {
-                TaskActivity::Touching => {
-                    let bytes = (rest * TOUCH_RATE).min(self.touch_left);
-                    rest -= bytes / TOUCH_RATE;
-                    self.touch_left -= bytes;
-                    if self.touch_left < 1.0 {
-                        touched += self.touch_left;
-                        self.touch_left = 0.0;
-                    }
-                    touched += bytes;
-                }
-                TaskActivity::LosingTime => {
-                    let paid = rest.min(self.lost_ns);
-                    rest -= paid;
-                    self.lost_ns -= paid;
-                    if self.lost_ns < 1e-6 {
-                        self.lost_ns = 0.0;
-                    }
-                    let lines = paid * self.lost_lines_per_ns;
-                    let cycles = paid * self.per_instruction.cycles * self.speed;
-                    let cold =
-                        TaskCounts { misses: lines, reads: lines, cycles, ..TaskCounts::default() };
-                    self.counts.add(1.0, &cold);
-                }
-                TaskActivity::Running => {
-                    let instructions =
-                        (rest * self.speed).min(self.instructions_left).min(self.burst_left);
-                    self.instructions_left -= instructions;
-                    self.burst_left -= instructions;
-                    self.counts.add(instructions, &self.per_instruction);
-                    rest = 0.0;
-                }
+        let units = (cpu_ns * self.speed).min(self.left.units(self.activity));
+        self.left.subtract(self.activity, units);
+        let uncounted = &mut self.uncounted;
+        uncounted.cpu_ns += cpu_ns;
+        match self.activity {
+            TaskActivity::Touching => uncounted.touched_bytes += units,
+            TaskActivity::Moving => uncounted.moved_bytes += units,
+            TaskActivity::Refilling | TaskActivity::Running => {
+                uncounted.instructions += units;
+                uncounted.run_ns += cpu_ns;
             }
+            TaskActivity::InKernel => {}
         }
-        touched
+        if self.activity == TaskActivity::Refilling {
+            uncounted.refilled_lines += units / 1000.0 * self.cached.refill_misses;
+        }
+        if self.activity == TaskActivity::Touching { units } else { 0.0 }
     }
 
-    /// Adds lost CPU time, and the lines that the task reads during this time.
-    pub(super) fn lose_time(&mut self, ns: f64, lines: f64) {
-        let all_lines = self.lost_lines_per_ns * self.lost_ns + lines;
-        self.lost_ns += ns;
-        self.lost_lines_per_ns = if 0.0 < self.lost_ns { all_lines / self.lost_ns } else { 0.0 };
+    /// Returns the current occupancy in bytes. It grows with the refill.
+    pub(super) fn occupancy(&self) -> f64 {
+        let CacheContents { bytes, refill_from, refill_instructions, .. } = self.cached;
+        let left = self.left.refill_instructions.min(refill_instructions);
+        let remaining = left / refill_instructions.max(1e-9);
+        bytes - (bytes - refill_from) * remaining
     }
 }
 
@@ -216,22 +312,6 @@ pub struct TaskCounts {
     pub reads: f64,
     /// Lines written to memory.
     pub writes: f64,
-}
-
-impl TaskCounts {
-    /// Adds the counts of `one`, multiplied by `times`.
-    pub fn add(&mut self, times: f64, one: &TaskCounts) {
-        self.instructions += times * one.instructions;
-        self.cycles += times * one.cycles;
-        self.references += times * one.references;
-        self.misses += times * one.misses;
-        self.prefetches += times * one.prefetches;
-        self.l1_misses += times * one.l1_misses;
-        self.queue_full += times * one.queue_full;
-        self.stalls += times * one.stalls;
-        self.reads += times * one.reads;
-        self.writes += times * one.writes;
-    }
 }
 
 /// Entries of the queue between a core and its shared cache. No data sheet confirms this value.

@@ -12,8 +12,7 @@
 //! ```
 //!
 //! An event updates and solves only the tasks that it affects, not all tasks of the CPU. A task is not queued while it
-//! touches new memory or loses CPU time to a cold cache or to NUMA balancing. Such a task is updated together with its
-//! CPU. With contention, no task is queued. The clock is the virtual time of A. K. Parekh and R. G. Gallager, "A
+//! touches new memory or loses CPU time to NUMA balancing. Such a task is updated together with its CPU. With contention, no task is queued. The clock is the virtual time of A. K. Parekh and R. G. Gallager, "A
 //! Generalized Processor Sharing Approach to Flow Control in Integrated Services Networks", IEEE/ACM Transactions on
 //! Networking, 1993.
 
@@ -21,10 +20,10 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use super::tasks::{QueuedTask, TaskActivity, TaskCounts};
+use super::tasks::{QueuedTask, TaskActivity};
 use super::{Fluid, Task, TaskState};
 use crate::hardware::HardwareCpu;
-use crate::physics::CpiModel;
+use crate::physics::{CoreSpeed, CpiModel, EventsPer1000};
 
 /// Queued and unqueued tasks of a CPU.
 #[derive(Clone, Debug, Default)]
@@ -48,13 +47,15 @@ const SWEPT_ENTRIES_MIN: usize = 64;
 pub(super) struct SoloSpeed {
     behaviour: Arc<CpiModel>,
     key: [u64; N_KEYS],
-    /// Nanoseconds per 1000 instructions, then the miss latency in nanoseconds.
+    /// Nanoseconds per 1000 instructions, in total and without stalls on misses.
     ns: f64,
-    miss_ns: f64,
-    each: TaskCounts,
+    core_ns: f64,
+    /// Stall nanoseconds per nanosecond of miss latency.
+    exposed: f64,
+    events: EventsPer1000,
 }
 
-const N_KEYS: usize = 6;
+const N_KEYS: usize = 7;
 /// Capacity of the solution cache. It is larger than the usual number of pairs of program and CPU kind.
 const SOLO_SPEEDS_MAX: usize = 64;
 
@@ -127,17 +128,15 @@ impl Fluid {
         }
     }
 
-    /// Updates the queued tasks of a job before its pages move.
+    /// Counts the progress of a job before its pages move, and updates its queued tasks.
     pub(super) fn update_job(&mut self, job: usize) {
-        if self.settings.contention {
-            return;
-        }
         let tasks = self.jobs.get(job).map(|state| state.tasks.clone()).unwrap_or_default();
         for idx in tasks {
             if self.tasks[idx].queued.is_some() {
                 self.update_cpu(self.tasks[idx].cpu);
                 self.update_queued(idx);
             }
+            self.flush_counts(idx);
         }
     }
 
@@ -150,7 +149,7 @@ impl Fluid {
         let VirtualTimeQueue { served, by_end, unqueued, .. } = &mut self.cpus[cpu].virtual_time;
         unqueued.retain(|&idx| {
             let task = &mut tasks[idx];
-            if task.activity() != TaskActivity::Running || task.speed <= 0.0 {
+            if task.activity != TaskActivity::Running || task.speed <= 0.0 {
                 return true;
             }
             let end = *served + task.segment_ns() / task.weight;
@@ -198,7 +197,7 @@ impl Fluid {
             touched.sort_unstable();
             touched.dedup();
             for cpu in touched {
-                let smt = self.smt_speed(cpu);
+                let smt = self.smt_share(cpu);
                 if std::mem::replace(&mut self.cpus[cpu].virtual_time.smt, smt) != smt {
                     fresh.extend(&self.cpus[cpu].tasks);
                 }
@@ -223,45 +222,51 @@ impl Fluid {
         if !std::mem::replace(&mut self.cpus[cpu].is_stale, true) {
             self.solver.stale_cpus.push(cpu);
         }
-        let speed_idx = self.solo_speed(idx, cpu);
+        self.flush_counts(idx);
         let HardwareCpu { cache, .. } = self.hardware.cpus[cpu];
-        let SoloSpeed { ns, miss_ns, each, .. } = self.solver.solo_speeds[speed_idx];
+        let smt = self.smt_share(cpu);
         let task = &mut self.tasks[idx];
-        task.occupancy = self.hardware.caches[cache].bytes;
-        task.warm_in = Some(cache);
-        task.demand.ns = ns;
-        task.demand.ns_shared = ns;
+        task.cached.bytes = self.hardware.caches[cache].bytes;
+        task.cached.refill_from = task.cached.bytes;
+        task.activity = task.left.activity();
+        if task.activity != TaskActivity::Running {
+            let ns = self.ns_alone(idx, smt);
+            self.tasks[idx].speed = 1000.0 / ns;
+            return;
+        }
+        let speed_idx = self.solo_speed(idx, cpu);
+        let SoloSpeed { ns, core_ns, exposed, events, .. } = self.solver.solo_speeds[speed_idx];
+        let task = &mut self.tasks[idx];
+        (task.demand.ns, task.demand.core_ns, task.demand.exposed) = (ns, core_ns, exposed);
+        task.events = events;
         task.speed = 1000.0 / ns;
-        task.per_instruction = each;
-        task.miss_ns = miss_ns;
     }
 
     /// Returns the index of the solution for a task alone on a CPU. Each solution is computed once per program and
     /// kind of CPU.
     fn solo_speed(&mut self, idx: usize, cpu: usize) -> usize {
-        let HardwareCpu { cache, node, ghz, .. } = self.hardware.cpus[cpu];
+        let HardwareCpu { cache, node, speed, .. } = self.hardware.cpus[cpu];
         let bytes = self.hardware.caches[cache].bytes;
-        let fixed_ns = self.hardware.nodes[node].channel.unloaded_ns;
-        let smt = self.smt_speed(cpu);
-        let phase = self.phase_of(idx);
-        let key = [bytes, fixed_ns, smt, ghz, phase.references, phase.l1_misses];
+        let miss_ns = self.hardware.memory(node).unloaded_ns;
+        let smt = self.smt_share(cpu);
+        let behaviour = self.phase_of(idx).behaviour.clone();
+        let CoreSpeed { ghz, relative_cycles, outstanding_max, has_prefetcher, hit_ns } = speed;
+        let prefetches = f64::from(u8::from(has_prefetcher));
+        let width = relative_cycles * smt;
+        let key = [bytes, miss_ns, width, ghz, outstanding_max, prefetches, hit_ns];
         let key = key.map(f64::to_bits);
         let is_it =
-            |known: &SoloSpeed| Arc::ptr_eq(&known.behaviour, &phase.behaviour) && known.key == key;
+            |known: &SoloSpeed| Arc::ptr_eq(&known.behaviour, &behaviour) && known.key == key;
         if let Some(speed_idx) = self.solver.solo_speeds.iter().position(is_it) {
             return speed_idx;
         }
-        let behaviour = phase.behaviour.clone();
-        self.tasks[idx].occupancy = bytes;
-        self.tasks[idx].demand.client.fixed_ns = fixed_ns;
-        self.tasks[idx].demand.ns = self.speed_at(idx, smt, bytes);
-        self.update_counts_of(idx);
-        let task = &self.tasks[idx];
-        let (ns, miss_ns, each) = (task.demand.ns, task.miss_ns, task.per_instruction);
+        let (demand, events) = behaviour.solve_on(&speed, bytes);
+        let (core_ns, exposed) = (demand.core_ns / smt, demand.exposed / smt);
+        let ns = (core_ns + exposed * miss_ns).max(1e-6);
         if self.solver.solo_speeds.len() == SOLO_SPEEDS_MAX {
             self.solver.solo_speeds.clear();
         }
-        self.solver.solo_speeds.push(SoloSpeed { behaviour, key, ns, miss_ns, each });
+        self.solver.solo_speeds.push(SoloSpeed { behaviour, key, ns, core_ns, exposed, events });
         self.solver.solo_speeds.len() - 1
     }
 }

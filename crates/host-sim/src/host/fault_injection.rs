@@ -8,7 +8,7 @@ use sched::Cause;
 use super::SimHost;
 use crate::faults::FaultKind;
 use crate::fluid::JobStart;
-use crate::physics::{Calibration, CpiModel, FillTable, MissCurve, MissPoint};
+use crate::physics::{Calibration, CoreSpeed, CpiModel, FillTable, MissCurve, MissPoint};
 use crate::script::{Script, ScriptPhase};
 
 /// Average time that a CPU is offline, which is longer than several turns.
@@ -132,7 +132,7 @@ impl SimHost {
             &character,
             0.5,
             4.0,
-            Calibration::default().parameters(2.4),
+            Calibration::default().parameters(CoreSpeed::new(2.4)),
         );
         let sizes = hardware.cache_sizes();
         let phase = ScriptPhase {

@@ -107,6 +107,51 @@ impl FillTable {
     }
 }
 
+/// Additional misses of a program whose occupancy grows.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Refill {
+    /// Misses beyond those at the final occupancy.
+    pub lines: f64,
+    /// Thousands of instructions in which they occur.
+    pub thousands: f64,
+}
+
+/// A refill ends where the misses exceed those at the final occupancy by less than this share.
+const FILLED: f64 = 0.02;
+
+impl FillTable {
+    /// Returns the additional misses while the occupancy grows.
+    pub fn refill(&self, from: f64, to: f64) -> Refill {
+        let misses_at =
+            |idx: usize| self.steps[idx].width / LINE / (self.spent[idx + 1] - self.spent[idx]);
+        let Some(last) = self.steps.partition_point(|step| step.begin < to).checked_sub(1) else {
+            return Refill::default();
+        };
+        // Misses do not increase with the occupancy.
+        let misses = misses_at(last);
+        let limit = misses * (1.0 + FILLED) + 2.0 * MISSES_MIN;
+        let (mut low, mut high) = (0, last);
+        while low < high {
+            let middle = low.midpoint(high);
+            if misses_at(middle) <= limit { high = middle } else { low = middle + 1 }
+        }
+        let end = self.steps[low].begin.min(to);
+        if end <= from {
+            return Refill::default();
+        }
+        let thousands = self.spent_at(end) - self.spent_at(from);
+        Refill { lines: ((end - from) / LINE - misses * thousands).max(0.0), thousands }
+    }
+
+    /// Returns the thousands of instructions after which `bytes` are filled.
+    fn spent_at(&self, bytes: f64) -> f64 {
+        let next = self.steps.partition_point(|step| step.begin < bytes);
+        let Some(idx) = next.checked_sub(1) else { return 0.0 };
+        let (step, begin, end) = (self.steps[idx], self.spent[idx], self.spent[idx + 1]);
+        begin + ((bytes - step.begin) / step.width).min(1.0) * (end - begin)
+    }
+}
+
 /// Returns the occupancy of each program in bytes. Each program has a fill table for a cache of at least `bytes` and
 /// a time per instruction in a common unit. A program that does not run (infinite time) has no occupancy.
 pub fn occupancies(programs: &[(&FillTable, f64)], bytes: f64) -> Vec<f64> {
@@ -115,8 +160,13 @@ pub fn occupancies(programs: &[(&FillTable, f64)], bytes: f64) -> Vec<f64> {
     occupancies
 }
 
-/// Writes the result of [`occupancies`] into a slice of the same length.
-pub fn compute_occupancies(programs: &[(&FillTable, f64)], bytes: f64, occupancies: &mut [f64]) {
+/// Writes the result of [`occupancies`] into a slice of the same length. Returns the residence time of a line, in the
+/// time unit of the programs for 1000 instructions; it is infinite if the programs do not fill the cache.
+pub fn compute_occupancies(
+    programs: &[(&FillTable, f64)],
+    bytes: f64,
+    occupancies: &mut [f64],
+) -> f64 {
     // The total filled amount is a concave function of time. Newton's method from the left therefore never
     // overshoots, and reaches the step in which the cache is full.
     let mut time = 0.0;
@@ -129,11 +179,15 @@ pub fn compute_occupancies(programs: &[(&FillTable, f64)], bytes: f64, occupanci
             sum += *occupancy;
             slope += if full < bytes { grows / takes } else { 0.0 };
         }
-        if slope <= 0.0 || bytes - sum <= bytes * EMPTY_SHARE_MAX {
-            return;
+        if bytes - sum <= bytes * EMPTY_SHARE_MAX {
+            return time;
+        }
+        if slope <= 0.0 {
+            return f64::INFINITY;
         }
         time += (bytes - sum) / slope;
     }
+    time
 }
 
 #[cfg(test)]
@@ -157,6 +211,28 @@ mod tests {
     #[test]
     fn one_program_occupies_the_whole_cache() {
         assert!((occupancies(&[(&table(&[5.0]), 1.0)], MIB)[0] - MIB).abs() < 1.0);
+    }
+
+    #[test]
+    fn a_refill_reads_the_working_set_once() {
+        let row = |bytes, misses| MissPoint { bytes, misses, ..MissPoint::default() };
+        // No misses from 256 KiB on.
+        let rows = vec![row(MIB / 8.0, 30.0), row(MIB / 4.0, 0.0)];
+        let curve = MissCurve::new(rows, row(0.0, 30.0)).expect("a valid curve");
+        for size in [1.0, 8.0, 256.0].map(|mib| mib * MIB) {
+            let table = FillTable::new(&curve, size);
+            let Refill { lines, thousands } = table.refill(0.0, size);
+            assert!((3800.0..=4100.0).contains(&lines), "{size}: {lines} of 4096 lines");
+            assert!(lines / 30.0 <= thousands * 1.001 && thousands < 1e6, "{size}: {thousands}");
+            assert_eq!(table.refill(size / 2.0, size), Refill::default());
+            let parts = table.refill(0.0, MIB / 8.0).lines + table.refill(MIB / 8.0, size).lines;
+            assert!(parts <= lines + 1.0, "lines that miss at both sizes are no refill");
+        }
+        let stream = FillTable::new(
+            &MissCurve::new(vec![row(MIB, 30.0)], row(0.0, 30.0)).expect("a valid curve"),
+            MIB,
+        );
+        assert!(stream.refill(0.0, MIB).lines < 1.0, "a stream never hits");
     }
 
     #[test]

@@ -8,12 +8,12 @@
 //!   latency = unloaded × (1 + slope × utilization),  utilization = bandwidth ÷ (capacity × peak)
 //! ```
 
-use super::{Channel, CpiParameters};
+use super::{Channel, CoreSpeed, CpiParameters, LoadCurve};
 
 /// Calibrated parameters. [`Calibration::default`] returns the shipped values.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Calibration {
-    /// [`Channel::slope_ns`] divided by the unloaded latency.
+    /// Additional latency at full utilization, divided by the unloaded latency.
     pub slope: f64,
     /// Reachable bandwidth divided by the peak; row misses and read-write turnarounds use the difference. Not fitted
     /// to slowdowns: it is the largest bandwidth of any program alone.
@@ -40,18 +40,18 @@ const CORE_CYCLES_MIN: f64 = 0.3;
 impl Calibration {
     /// Returns a channel with this unloaded miss latency, and this peak bandwidth in bytes per nanosecond (GB/s).
     pub fn channel(&self, unloaded_ns: f64, peak: f64) -> Channel {
-        Channel { unloaded_ns, capacity: self.cap * peak, slope_ns: self.slope * unloaded_ns }
+        let curve = LoadCurve::rising(self.slope);
+        Channel { unloaded_ns, capacity: self.cap * peak, curve }
     }
 
-    /// Returns the parameters of programs on cores with this frequency.
-    pub fn parameters(&self, ghz: f64) -> CpiParameters {
+    /// Returns the parameters of programs that were measured on this core.
+    pub fn parameters(&self, core: CoreSpeed) -> CpiParameters {
         CpiParameters {
             overlap: self.overlap,
             overlap_max: self.overlap_max,
             late: self.late,
             core_cycles_min: CORE_CYCLES_MIN,
-            ghz,
-            hit_ns: 0.0,
+            core,
         }
     }
 }

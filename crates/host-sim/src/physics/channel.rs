@@ -1,9 +1,9 @@
-//! Miss latency of programs that share one memory controller.
+//! Miss latency of programs that share one channel: a memory controller, an interconnect link, or a cache port.
 //!
 //! ```text
 //!   latency │               │   saturated: bandwidth is at its limit
 //!           │               │
-//!           │         __..──┘   unloaded + slope × utilization: queueing of random requests
+//!           │         __..──┘   latency curve of the channel: queueing of random requests
 //!           │  __..──''
 //!           │''
 //!           └───────────────┴─► utilization: bandwidth ÷ capacity
@@ -13,18 +13,64 @@
 //! never exceeds the capacity. At saturation, the latency is the value at which the demand equals the capacity.
 //! Programs with a high memory-level parallelism (MLP) have the smallest slowdown.
 //!
-//! The fit also had a queueing term that diverges at full utilization, and its coefficient became zero. Cores have a
-//! limited number of outstanding misses, so queues are short.
+//! A program with several channels has its stalls on all of them. The channels are solved in turn, each with the stalls
+//! on the other channels as a constant part of the program's time.
 
-/// A memory controller with its channels.
+/// A channel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Channel {
-    /// Unloaded miss latency in nanoseconds.
+    /// Unloaded latency in nanoseconds. Zero for links and cache ports, whose latency is part of the path.
     pub unloaded_ns: f64,
     /// Capacity: the largest bandwidth in bytes per nanosecond.
     pub capacity: f64,
-    /// Additional latency at full utilization in nanoseconds. The additional latency is linear in the utilization.
-    pub slope_ns: f64,
+    /// Latency under load.
+    pub curve: LoadCurve,
+}
+
+/// Latency over utilization, relative to the unloaded latency, linear between at most [`LoadCurve::POINTS_MAX`] points.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct LoadCurve {
+    /// Utilization and relative latency of each point. The last point is repeated.
+    points: [(f64, f64); LoadCurve::POINTS_MAX],
+}
+
+impl LoadCurve {
+    /// Largest number of points of a curve.
+    pub const POINTS_MAX: usize = topology::LatencyCurve::POINTS_MAX;
+    /// A latency that does not depend on the utilization.
+    pub const FLAT: LoadCurve = LoadCurve::rising(0.0);
+
+    /// Returns the straight line from 1 to `1 + slope` at full utilization.
+    pub const fn rising(slope: f64) -> Self {
+        let mut points = [(1.0, 1.0 + slope); LoadCurve::POINTS_MAX];
+        points[0] = (0.0, 1.0);
+        LoadCurve { points }
+    }
+
+    /// Returns the curve of a machine file.
+    pub fn new(curve: &topology::LatencyCurve) -> Self {
+        let share = |permille: u64| permille as f64 / 1000.0;
+        let mut points = curve.points.iter().map(|&(used, latency)| (share(used), share(latency)));
+        let mut last = (0.0, 1.0);
+        let next = |_| {
+            last = points.next().unwrap_or(last);
+            last
+        };
+        LoadCurve { points: std::array::from_fn(next) }
+    }
+
+    /// Returns the latency at a utilization, relative to the unloaded latency, and its derivative.
+    fn at(&self, utilization: f64) -> (f64, f64) {
+        let mut before = self.points[0];
+        for &point in &self.points[1..] {
+            if utilization <= point.0 {
+                let slope = (point.1 - before.1) / (point.0 - before.0).max(f64::MIN_POSITIVE);
+                return (before.1 + slope * (utilization - before.0), slope);
+            }
+            before = point;
+        }
+        (before.1, 0.0)
+    }
 }
 
 /// Demand of a program per 1000 instructions.
@@ -35,6 +81,17 @@ pub struct Demand {
     /// Stall nanoseconds per nanosecond of miss latency: exposed misses ÷ memory-level parallelism.
     pub exposed: f64,
     /// Bytes transferred.
+    pub bytes: f64,
+}
+
+/// Demand of a program on one channel, per 1000 instructions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ChannelDemand {
+    /// Nanoseconds without the stalls on this channel, at the current latencies of other channels.
+    pub other_ns: f64,
+    /// Stall nanoseconds per nanosecond of this channel's latency.
+    pub stalls: f64,
+    /// Bytes on this channel, multiplied by the share of time in which the program runs.
     pub bytes: f64,
 }
 
@@ -49,12 +106,22 @@ pub struct ChannelLoad {
     pub each_ns: Vec<f64>,
 }
 
-/// Maximum number of bisection steps.
-const N_HALVINGS: usize = 60;
 /// Relative precision of the latency.
 const RELATIVE_PRECISION: f64 = 1e-10;
+/// Maximum number of iterations of a solution. Three to six are usual.
+const ITERATIONS_MAX: usize = 100;
+/// Longest latency of a saturated channel, relative to the latency at full utilization. If the demand still exceeds the
+/// capacity, because programs transfer data without stalls, all programs become slower by the same factor.
+const SATURATED_MAX: f64 = 1e3;
+/// Shortest latency in nanoseconds from which a saturated channel without an unloaded latency grows.
+const LATENCY_MIN_NS: f64 = 1.0;
 
 impl Channel {
+    /// Returns a channel that limits the bandwidth and adds no latency below saturation.
+    pub fn limit(capacity: f64) -> Channel {
+        Channel { unloaded_ns: 0.0, capacity, curve: LoadCurve::FLAT }
+    }
+
     /// Returns this channel with a capacity of at least `moved` bytes per nanosecond, which a program alone has
     /// reached.
     pub fn with_capacity_of(self, moved: f64) -> Channel {
@@ -63,37 +130,92 @@ impl Channel {
 
     /// Returns the loaded latency in nanoseconds at a utilization below saturation.
     pub fn latency_ns(&self, in_use: f64) -> f64 {
-        self.unloaded_ns + self.slope_ns * in_use.clamp(0.0, 1.0)
+        self.unloaded_ns * self.curve.at(in_use.clamp(0.0, 1.0)).0
     }
 
-    /// Solves latency, utilization and speeds.
+    /// Solves latency, utilization and speeds of programs that use only this channel.
     pub fn load(&self, demands: &[Demand]) -> ChannelLoad {
-        let in_use = |latency_ns: f64| {
-            let each = demands.iter().map(|demand| demand.bytes / demand.ns_at(latency_ns));
-            each.filter(|bytes| bytes.is_finite()).sum::<f64>() / self.capacity
+        let on_channel = |demand: &Demand| ChannelDemand {
+            other_ns: demand.core_ns,
+            stalls: demand.exposed,
+            bytes: demand.bytes,
         };
-        // The bandwidth decreases with the latency, so there is exactly one solution. At this upper bound, the
-        // bandwidth of all programs together is below the capacity.
-        let slowest = |demand: &Demand| demand.bytes / self.capacity / demand.exposed;
-        let bound = demands.iter().map(slowest).filter(|ns| ns.is_finite()).sum::<f64>();
-        let (mut low, mut high) = (self.unloaded_ns, self.latency_ns(1.0).max(bound));
-        for _ in 0..N_HALVINGS {
-            if high - low <= high * RELATIVE_PRECISION {
+        let all: Vec<ChannelDemand> = demands.iter().map(on_channel).collect();
+        let (latency_ns, overload) = self.solve(&all, 0.0, self.unloaded_ns);
+        let each_ns = demands.iter().map(|demand| demand.ns_at(latency_ns) * overload).collect();
+        let utilization = self.utilization(&all, 0.0, latency_ns).0.min(1.0);
+        ChannelLoad { latency_ns, utilization, each_ns }
+    }
+
+    /// Returns the latency that is consistent with the demands, and the factor by which all programs become slower
+    /// because the longest latency does not limit their demand (at least 1). `background` is traffic in bytes per
+    /// nanosecond that does not depend on the latency. `before` is the initial latency.
+    pub fn solve(&self, demands: &[ChannelDemand], background: f64, before: f64) -> (f64, f64) {
+        let used_at = |latency_ns: f64| self.utilization(demands, background, latency_ns);
+        let full_ns = self.latency_ns(1.0);
+        let (used, slope) = used_at(full_ns);
+        if used <= 1.0 {
+            return (self.solve_below_saturation(used_at, full_ns, before), 1.0);
+        }
+        // The utilization is a convex, decreasing function of the latency. Newton's method from the left therefore
+        // never overshoots.
+        let latency_max = full_ns.max(LATENCY_MIN_NS) * SATURATED_MAX;
+        let (mut latency_ns, mut used, mut slope) = (full_ns, used, slope);
+        for _ in 0..ITERATIONS_MAX {
+            if used <= 1.0 + RELATIVE_PRECISION || latency_max <= latency_ns {
                 break;
             }
-            let latency_ns = (low + high) / 2.0;
-            let used = in_use(latency_ns);
-            if used <= 1.0 && self.latency_ns(used) <= latency_ns {
-                high = latency_ns;
-            } else {
-                low = latency_ns;
-            }
+            let step = if slope < 0.0 { (1.0 - used) / slope } else { f64::INFINITY };
+            latency_ns = (latency_ns + step).min(latency_max);
+            (used, slope) = used_at(latency_ns);
         }
-        // The capacity also limits programs that transfer data without stalls.
-        let used = in_use(high);
-        let beyond = used.max(1.0);
-        let each_ns = demands.iter().map(|demand| demand.ns_at(high) * beyond).collect();
-        ChannelLoad { latency_ns: high, utilization: used.min(1.0), each_ns }
+        (latency_ns, used.max(1.0))
+    }
+
+    /// Returns the latency between the unloaded latency and `full_ns` that equals the latency at its utilization. The
+    /// latency at the utilization decreases with the assumed latency, so there is exactly one solution.
+    fn solve_below_saturation(
+        &self,
+        used_at: impl Fn(f64) -> (f64, f64),
+        full_ns: f64,
+        before: f64,
+    ) -> f64 {
+        let (mut low, mut high) = (self.unloaded_ns, full_ns);
+        let mut latency_ns = before.clamp(low, high);
+        for _ in 0..ITERATIONS_MAX {
+            let (used, used_slope) = used_at(latency_ns);
+            let (relative, slope) = self.curve.at(used.clamp(0.0, 1.0));
+            let excess = self.unloaded_ns * relative - latency_ns;
+            if libm::fabs(excess) <= latency_ns * RELATIVE_PRECISION {
+                break;
+            }
+            if 0.0 < excess {
+                low = latency_ns
+            } else {
+                high = latency_ns
+            }
+            // Newton's method; bisection is the fallback at the points of the curve.
+            let next = latency_ns - excess / (self.unloaded_ns * slope * used_slope - 1.0);
+            latency_ns = if low < next && next < high { next } else { (low + high) / 2.0 };
+        }
+        latency_ns
+    }
+
+    /// Returns the utilization at a latency, and its derivative.
+    fn utilization(
+        &self,
+        demands: &[ChannelDemand],
+        background: f64,
+        latency_ns: f64,
+    ) -> (f64, f64) {
+        let (mut moved, mut slope) = (background, 0.0);
+        for demand in demands {
+            let per_ns = 1.0 / (demand.other_ns + demand.stalls * latency_ns).max(1e-9);
+            let bandwidth = demand.bytes * per_ns;
+            moved += bandwidth;
+            slope -= bandwidth * demand.stalls * per_ns;
+        }
+        (moved / self.capacity, slope / self.capacity)
     }
 }
 
@@ -114,7 +236,8 @@ mod tests {
 
     use super::*;
 
-    const CHANNEL: Channel = Channel { unloaded_ns: 45.0, capacity: 8.0, slope_ns: 54.0 };
+    const CHANNEL: Channel =
+        Channel { unloaded_ns: 45.0, capacity: 8.0, curve: LoadCurve::rising(1.2) };
 
     fn moved(demands: &[Demand], loaded: &ChannelLoad) -> f64 {
         demands.iter().zip(&loaded.each_ns).map(|(demand, ns)| demand.bytes / ns).sum()
@@ -145,20 +268,77 @@ mod tests {
         assert!(1.5 < ns_alone(light.with_extra_latency(60.0)) / ns_alone(light));
     }
 
+    #[test]
+    fn the_latency_is_that_of_the_curve_at_its_utilization() {
+        let points = vec![(0, 1000), (500, 1100), (900, 2000), (1000, 3000)];
+        let source = topology::AttributeSource::Published;
+        let curve = LoadCurve::new(&topology::LatencyCurve { points, source });
+        let at = [0.0, 0.25, 0.5, 0.7, 0.95, 1.0].map(|used| curve.at(used).0);
+        for (found, expected) in at.iter().zip([1.0, 1.05, 1.1, 1.55, 2.5, 3.0]) {
+            assert!((found - expected).abs() < 1e-12, "{at:?}");
+        }
+        assert_eq!([0.0, 0.5, 1.0].map(|used| LoadCurve::FLAT.at(used).0), [1.0; 3]);
+    }
+
+    #[test]
+    fn a_link_limits_the_bandwidth_and_adds_no_latency_below_its_limit() {
+        let link = Channel::limit(10.0);
+        let demand = Demand { core_ns: 50.0, exposed: 2.0, bytes: 640.0 };
+        let half = Demand { bytes: 300.0, ..demand };
+        assert_eq!(link.load(&[half]).each_ns, [50.0]);
+        let loaded = link.load(&[demand, demand]);
+        assert!((moved(&[demand, demand], &loaded) - 10.0).abs() < 1e-6, "{loaded:?}");
+    }
+
+    #[test]
+    fn background_traffic_raises_the_latency() {
+        let demand = ChannelDemand { other_ns: 250.0, stalls: 5.0, bytes: 640.0 };
+        let latency_with = |background| CHANNEL.solve(&[demand], background, 45.0).0;
+        assert!(latency_with(0.0) + 10.0 < latency_with(4.0));
+    }
+
     fn demand() -> impl Strategy<Value = Demand> {
         (1.0..2000.0f64, 0.0..60.0f64, 0.0..10000.0f64)
             .prop_map(|(core_ns, exposed, bytes)| Demand { core_ns, exposed, bytes })
     }
 
+    fn curve() -> impl Strategy<Value = LoadCurve> {
+        proptest::collection::vec(0u64..900, 0..5).prop_map(|steps| {
+            let n = steps.len() as u64;
+            let latency = |idx: usize| 1000 + steps[..=idx].iter().sum::<u64>();
+            let rises =
+                (0..steps.len()).map(|idx| ((idx as u64 + 1) * 1000 / (n + 1), latency(idx)));
+            let last = steps.iter().sum::<u64>() + 1200;
+            let points = [(0, 1000)].into_iter().chain(rises).chain([(1000, last)]).collect();
+            let source = topology::AttributeSource::Assumed;
+            LoadCurve::new(&topology::LatencyCurve { points, source })
+        })
+    }
+
     proptest! {
         #[test]
-        fn latency_and_utilization_are_consistent(demands in proptest::collection::vec(demand(), 1..9)) {
-            let loaded = CHANNEL.load(&demands);
+        fn latency_and_utilization_are_consistent(
+            demands in proptest::collection::vec(demand(), 1..9),
+            curve in curve(),
+        ) {
+            let channel = Channel { curve, ..CHANNEL };
+            let loaded = channel.load(&demands);
             let moved = moved(&demands, &loaded);
-            prop_assert!(moved <= CHANNEL.capacity * (1.0 + 1e-6), "{moved}");
-            let latency_ns = CHANNEL.latency_ns(loaded.utilization);
+            prop_assert!(moved <= channel.capacity * (1.0 + 1e-6), "{moved}");
+            let latency_ns = channel.latency_ns(loaded.utilization);
             let full = 1.0 - 1e-6 <= loaded.utilization;
-            prop_assert!((loaded.latency_ns / latency_ns - 1.0).abs() < 1e-6 || (full && latency_ns <= loaded.latency_ns));
+            prop_assert!((loaded.latency_ns / latency_ns - 1.0).abs() < 1e-6 || (full && latency_ns <= loaded.latency_ns * (1.0 + 1e-6)));
+        }
+
+        #[test]
+        fn the_solution_does_not_depend_on_the_initial_latency(
+            demands in proptest::collection::vec(demand(), 1..6),
+            before in 0.0..500.0f64,
+        ) {
+            let on_channel = |d: &Demand| ChannelDemand { other_ns: d.core_ns, stalls: d.exposed, bytes: d.bytes };
+            let all: Vec<ChannelDemand> = demands.iter().map(on_channel).collect();
+            let (one, other) = (CHANNEL.solve(&all, 0.0, 45.0), CHANNEL.solve(&all, 0.0, before));
+            prop_assert!((one.0 / other.0 - 1.0).abs() < 1e-7, "{one:?} {other:?}");
         }
 
         #[test]

@@ -14,9 +14,51 @@
 //! cache size of the model, its MLP cannot be estimated. The model then assumes the maximum MLP and the minimum
 //! number of core cycles.
 
+use std::sync::Arc;
+
 use super::cache_sharing::LINE;
 use super::channel::{Channel, Demand};
 use super::miss_curve::{MissCurve, MissPoint};
+
+/// What a core and its last-level cache contribute to the speed of a program.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CoreSpeed {
+    /// Frequency in GHz.
+    pub ghz: f64,
+    /// Core cycles per instruction relative to the core of the model, for example 1.3 for a narrower core.
+    pub relative_cycles: f64,
+    /// Largest number of misses that wait at the same time; it limits the memory-level parallelism of every program.
+    pub outstanding_max: f64,
+    /// Whether the core has a hardware prefetcher. Without it, no line is prefetched.
+    pub has_prefetcher: bool,
+    /// Hit latency of the last-level cache in nanoseconds.
+    pub hit_ns: f64,
+}
+
+impl CoreSpeed {
+    /// Largest number of outstanding misses of a core if the machine file has none. Guessed: out-of-order cores of
+    /// servers have 10 to 16 line-fill buffers.
+    pub const OUTSTANDING: f64 = 10.0;
+    /// Hit latency in nanoseconds that the core cycles of profiles contain, and that machine files without a latency
+    /// have. Guessed: 40 cycles at 2.4 GHz.
+    pub const HIT_NS: f64 = 40.0 / 2.4;
+
+    /// Returns a core with this frequency and the assumed values.
+    pub fn new(ghz: f64) -> Self {
+        CoreSpeed {
+            ghz,
+            relative_cycles: 1.0,
+            outstanding_max: CoreSpeed::OUTSTANDING,
+            has_prefetcher: true,
+            hit_ns: CoreSpeed::HIT_NS,
+        }
+    }
+
+    /// Returns the nanoseconds of 1000 core cycles of the model.
+    fn ns_per_1000_cycles(&self) -> f64 {
+        1000.0 * self.relative_cycles / self.ghz
+    }
+}
 
 /// Parameters of all programs on a machine.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,11 +71,8 @@ pub struct CpiParameters {
     pub late: f64,
     /// Minimum number of core cycles per instruction: the inverse of the issue width, plus a margin.
     pub core_cycles_min: f64,
-    /// Frequency in GHz.
-    pub ghz: f64,
-    /// Hit latency of the last-level cache in nanoseconds. Used only if the core cycles of a program do not include
-    /// hits; measured cycles include hits.
-    pub hit_ns: f64,
+    /// The core on which the cycles of programs were measured.
+    pub core: CoreSpeed,
 }
 
 /// Spread of the inverse MLP among programs (guessed).
@@ -53,12 +92,17 @@ const SATURATION_RANGE: [f64; 2] = [0.85, 0.95];
 /// The CPI model of a program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CpiModel {
-    character: MissCurve,
+    character: Arc<MissCurve>,
     core_cycles: f64,
-    /// Inverse of the memory-level parallelism.
+    /// Inverse of the memory-level parallelism, without the limit of a core.
     inverse_mlp: f64,
+    /// Hit latency that the core cycles include, in nanoseconds.
+    included_hit_ns: f64,
     parameters: CpiParameters,
 }
+
+/// Smallest share of the core cycles that remains if hits are faster than on the measured machine.
+const CORE_SHARE_MIN: f64 = 0.1;
 
 /// Event counts of a program per 1000 instructions with one cache size.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -106,18 +150,21 @@ impl CpiModel {
         Some(CpiModel::from_point(character, point, 1.0 / overlap.max(1.0), parameters))
     }
 
-    /// Returns the model of a program with known core cycles per instruction (without stalls beyond the private
-    /// caches) and known MLP.
+    /// Returns the model of a program with known core cycles per instruction (without stalls on memory, with hits in
+    /// the last-level cache of [`CoreSpeed::HIT_NS`]) and known MLP.
     pub fn from_core_cycles(
         character: &MissCurve,
         core_cycles: f64,
         overlap: f64,
         parameters: CpiParameters,
     ) -> Self {
-        let inverse_mlp = 1.0 / overlap.max(1.0);
-        let hits = character.uncached().demand_misses / 1000.0 * parameters.hit_ns * parameters.ghz;
-        let core_cycles = core_cycles + hits * inverse_mlp;
-        CpiModel { character: character.clone(), core_cycles, inverse_mlp, parameters }
+        CpiModel {
+            character: Arc::new(character.clone()),
+            core_cycles,
+            inverse_mlp: 1.0 / overlap.max(1.0),
+            included_hit_ns: CoreSpeed::HIT_NS,
+            parameters,
+        }
     }
 
     fn from_point(
@@ -142,16 +189,17 @@ impl CpiModel {
             .clamp(0.0, 1.0);
         let mix = |apart: f64, filling: f64| apart * (1.0 - full) + filling * full;
         CpiModel {
-            character: character.clone(),
+            character: Arc::new(character.clone()),
             core_cycles: mix(core_cycles, core_min),
             inverse_mlp: mix(inverse_mlp, 1.0 / parameters.overlap_max),
+            included_hit_ns: parameters.core.hit_ns,
             parameters,
         }
     }
 
-    /// Returns this program on cores with another frequency. Core cycles and memory latencies are unchanged.
-    pub fn clocked(self, ghz: f64) -> Self {
-        CpiModel { parameters: CpiParameters { ghz, ..self.parameters }, ..self }
+    /// Returns this program with another core as the core of [`CpiModel::demand`].
+    pub fn on(self, core: CoreSpeed) -> Self {
+        CpiModel { parameters: CpiParameters { core, ..self.parameters }, ..self }
     }
 
     /// Returns the miss-ratio curve of the program.
@@ -159,35 +207,65 @@ impl CpiModel {
         &self.character
     }
 
-    /// Returns the memory-level parallelism.
+    /// Returns the memory-level parallelism on a core.
+    pub fn overlap_on(&self, core: &CoreSpeed) -> f64 {
+        (1.0 / self.inverse_mlp).min(core.outstanding_max)
+    }
+
+    /// Returns the memory-level parallelism without the limit of a core.
     pub fn overlap(&self) -> f64 {
         1.0 / self.inverse_mlp
     }
 
-    /// Returns the frequency for which [`CpiModel::demand`] is computed, in GHz.
-    pub fn ghz(&self) -> f64 {
-        self.parameters.ghz
-    }
-
-    /// Returns the demand with a cache of `bytes`.
+    /// Returns the demand with a cache of `bytes` on the core of the model.
     pub fn demand(&self, bytes: f64) -> Demand {
-        let row = self.character.at(bytes);
-        Demand {
-            core_ns: 1000.0 * self.core_cycles / self.parameters.ghz,
-            exposed: exposed(&row, &self.parameters) * self.inverse_mlp,
-            bytes: LINE * (row.reads + row.writes),
-        }
+        self.demand_on(&self.parameters.core, bytes)
     }
 
-    /// Returns the event counts with a cache of `bytes`.
+    /// Returns the demand with a cache of `bytes` on a core.
+    pub fn demand_on(&self, core: &CoreSpeed, bytes: f64) -> Demand {
+        self.solve_on(core, bytes).0
+    }
+
+    /// Returns the demand and the event counts with a cache of `bytes` on a core.
+    ///
+    /// The core cycles contain hits in the last-level cache, so that only the difference between both hit latencies
+    /// counts. A miss costs its latency in addition to a hit.
+    pub fn solve_on(&self, core: &CoreSpeed, bytes: f64) -> (Demand, EventsPer1000) {
+        let row = self.row_on(core, bytes);
+        let inverse_mlp = 1.0 / self.overlap_on(core);
+        let accesses = self.character.uncached().demand_misses;
+        let hits = (accesses - row.demand_misses).max(0.0);
+        let of_core = self.core_cycles * core.ns_per_1000_cycles();
+        let of_hits = hits * inverse_mlp * (core.hit_ns - self.included_hit_ns);
+        let prefetches = prefetched(&row);
+        let MissPoint { demand_misses, reads, writes, .. } = row;
+        let demand = Demand {
+            core_ns: (of_core + of_hits).max(CORE_SHARE_MIN * of_core),
+            exposed: exposed(&row, &self.parameters) * inverse_mlp,
+            bytes: LINE * (reads + writes),
+        };
+        (demand, EventsPer1000 { accesses, demand_misses, prefetches, reads, writes })
+    }
+
+    /// Returns the event counts with a cache of `bytes` on the core of the model.
     pub fn counts(&self, bytes: f64) -> EventsPer1000 {
+        self.counts_on(&self.parameters.core, bytes)
+    }
+
+    /// Returns the event counts with a cache of `bytes` on a core.
+    pub fn counts_on(&self, core: &CoreSpeed, bytes: f64) -> EventsPer1000 {
+        self.solve_on(core, bytes).1
+    }
+
+    /// Returns the values of the curve. A core without a prefetcher reads no prefetched lines.
+    fn row_on(&self, core: &CoreSpeed, bytes: f64) -> MissPoint {
         let row = self.character.at(bytes);
-        EventsPer1000 {
-            accesses: self.character.uncached().demand_misses,
-            demand_misses: row.demand_misses,
-            prefetches: prefetched(&row),
-            reads: row.reads,
-            writes: row.writes,
+        match core.has_prefetcher {
+            true => row,
+            false => {
+                MissPoint { misses: row.demand_misses, reads: row.reads - prefetched(&row), ..row }
+            }
         }
     }
 }
@@ -235,9 +313,9 @@ struct Point {
 impl Point {
     fn of(row: &MissPoint, channel: &Channel, parameters: &CpiParameters) -> Option<Self> {
         let cycles = row.cycles?;
-        let in_use =
-            LINE * (row.reads + row.writes) / 1000.0 / cycles * parameters.ghz / channel.capacity;
-        let latency = channel.latency_ns(in_use) * parameters.ghz;
+        let in_use = LINE * (row.reads + row.writes) / 1000.0 / cycles * parameters.core.ghz
+            / channel.capacity;
+        let latency = channel.latency_ns(in_use) * parameters.core.ghz;
         let wait = exposed(row, parameters) / 1000.0 * latency;
         Some(Point { bytes: row.bytes, cycles, wait, in_use })
     }
@@ -252,7 +330,10 @@ mod tests {
 
     /// Returns a machine with 4 GHz, 45 ns, 12.8 GB/s peak.
     fn machine() -> (Channel, CpiParameters) {
-        (Calibration::default().channel(45.0, 12.8), Calibration::default().parameters(4.0))
+        (
+            Calibration::default().channel(45.0, 12.8),
+            Calibration::default().parameters(CoreSpeed::new(4.0)),
+        )
     }
 
     /// Returns a curve with these misses, generated from known core cycles and a known MLP.
@@ -362,19 +443,56 @@ mod tests {
         assert_eq!(model.counts(MIB), expected);
     }
 
+    /// Returns a model with 10 accesses and `misses` misses per 1000 instructions, 0.5 core cycles and an MLP.
+    fn known_model(misses: f64, overlap: f64) -> CpiModel {
+        let row = MissPoint {
+            misses: 2.0 * misses,
+            reads: 2.0 * misses,
+            ..MissPoint::of_demand(MIB, misses)
+        };
+        let none = MissPoint { misses: 20.0, reads: 20.0, ..MissPoint::of_demand(0.0, 10.0) };
+        let curve = MissCurve::new(vec![row], none).unwrap();
+        CpiModel::from_core_cycles(&curve, 0.5, overlap, machine().1)
+    }
+
     #[test]
-    fn hits_are_added_to_known_core_cycles() {
-        let (_, parameters) = machine();
-        let row =
-            MissPoint { bytes: MIB, demand_misses: 10.0, misses: 10.0, ..MissPoint::default() };
-        let character = MissCurve::new(vec![row], row).unwrap();
-        let model = CpiModel::from_core_cycles(
-            &character,
-            0.5,
-            2.0,
-            CpiParameters { hit_ns: 10.0, ..parameters },
-        );
-        // 10 accesses take 10 ns each, with an MLP of two.
-        assert!((model.demand(MIB).core_ns - 125.0 - 50.0).abs() < 1e-9);
+    fn core_cycles_contain_hits_so_that_only_another_hit_latency_counts() {
+        let core = CoreSpeed::new(4.0);
+        let slow = CoreSpeed { hit_ns: core.hit_ns + 10.0, ..core };
+        let model = known_model(4.0, 2.0);
+        assert!((model.demand_on(&core, MIB).core_ns - 125.0).abs() < 1e-9);
+        // Six hits take 10 ns longer each, with an MLP of two.
+        assert!((model.demand_on(&slow, MIB).core_ns - 125.0 - 30.0).abs() < 1e-9);
+    }
+
+    #[test]
+    fn outstanding_misses_of_the_core_limit_the_parallelism_of_the_program() {
+        let exposed = |overlap: f64, outstanding_max: f64| {
+            let core = CoreSpeed { outstanding_max, ..CoreSpeed::new(4.0) };
+            known_model(4.0, overlap).demand_on(&core, MIB).exposed
+        };
+        assert_eq!(exposed(8.0, 10.0), exposed(8.0, 16.0));
+        assert!((exposed(8.0, 2.0) / exposed(8.0, 10.0) - 4.0).abs() < 1e-9);
+        assert_eq!(exposed(1.0, 2.0), exposed(1.0, 10.0));
+    }
+
+    #[test]
+    fn frequency_and_width_of_the_core_change_core_cycles_and_no_memory_time() {
+        let model = known_model(4.0, 2.0);
+        let [slow, wide] =
+            [CoreSpeed::new(2.0), CoreSpeed { relative_cycles: 1.5, ..CoreSpeed::new(4.0) }]
+                .map(|core| model.demand_on(&core, MIB));
+        assert!((slow.core_ns - 250.0).abs() < 1e-9 && (wide.core_ns - 187.5).abs() < 1e-9);
+        assert_eq!((slow.exposed, slow.bytes), (wide.exposed, wide.bytes));
+    }
+
+    #[test]
+    fn a_core_without_a_prefetcher_reads_no_prefetched_lines() {
+        let model = known_model(4.0, 2.0);
+        let core = CoreSpeed { has_prefetcher: false, ..CoreSpeed::new(4.0) };
+        assert_eq!(model.counts(MIB).prefetches, 4.0);
+        let counts = model.counts_on(&core, MIB);
+        assert_eq!((counts.prefetches, counts.reads, counts.demand_misses), (0.0, 4.0, 4.0));
+        assert_eq!(model.demand_on(&core, MIB).bytes, 4.0 * LINE);
     }
 }

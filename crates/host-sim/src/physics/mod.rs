@@ -17,14 +17,12 @@ mod calibration;
 mod channel;
 mod cpi_model;
 mod miss_curve;
-mod network;
 mod profile_model;
 
 pub(crate) use cache_sharing::LINE;
-pub use cache_sharing::{FillTable, compute_occupancies, occupancies};
+pub use cache_sharing::{FillTable, Refill, compute_occupancies, occupancies};
 pub use calibration::Calibration;
-pub use channel::{Channel, ChannelLoad, Demand};
-pub use cpi_model::{CpiModel, CpiParameters, EventsPer1000};
+pub use channel::{Channel, ChannelDemand, ChannelLoad, Demand, LoadCurve};
+pub use cpi_model::{CoreSpeed, CpiModel, CpiParameters, EventsPer1000};
 pub use miss_curve::{MissCurve, MissCurveError, MissPoint};
-pub use network::{ClientDemand, LoadedChannel, MemoryClient, update_latency};
 pub use profile_model::{ProfileError, of_phase, of_profile};

@@ -27,6 +27,10 @@ pub enum ProfileError {
     TooFast { key: &'static str, found: String },
     #[error("it has no curve of misses by cache size; set curve")]
     NoCurve,
+    #[error(
+        "its stalls on memory exceed its cycles: {misses} misses per 1000 instructions x {REFERENCE_CYCLES} cycles / overlap {overlap} are {stalls} cycles per instruction, cycles_per_instruction is {cycles}; correct one of them"
+    )]
+    Stalls { misses: String, overlap: String, stalls: String, cycles: String },
     #[error(transparent)]
     Character(#[from] MissCurveError),
 }
@@ -66,6 +70,7 @@ pub fn of_phase(
     check_cycles("core_cycles_per_instruction", core)?;
     check_cycles("cycles_per_instruction", cycles)?;
     let (rows, none) = rows(phase)?;
+    check_stalls(phase, measured_at, cycles.zip(overlap))?;
     if let Some(core) = core {
         let character = MissCurve::new(rows, none)?;
         let overlap = overlap.unwrap_or(parameters.overlap);
@@ -85,6 +90,27 @@ pub fn of_phase(
 
 /// Minimum plausible cycles per instruction, for 20 instructions per cycle. The widest cores retire about 10.
 const CYCLES_MIN: f64 = 0.05;
+
+/// Latency of a miss in cycles for [`check_stalls`]. The latency of the machine on which a profile was measured is not
+/// known; most servers have 200 to 300 cycles.
+const REFERENCE_CYCLES: f64 = 200.0;
+
+/// Checks that the stalls on memory are not longer than the cycles of a phase, if it has cycles and a parallelism.
+fn check_stalls(
+    phase: &Phase,
+    measured_at: Option<Bytes>,
+    known: Option<(f64, f64)>,
+) -> Result<(), ProfileError> {
+    let Some(((cycles, overlap), size)) = known.zip(measured_at) else { return Ok(()) };
+    let misses = phase.curve.misses_at(size).unwrap_or(0.0);
+    let stalls = misses * REFERENCE_CYCLES / 1000.0 / overlap;
+    if stalls <= cycles {
+        return Ok(());
+    }
+    let [misses, overlap, stalls, cycles] =
+        [misses, overlap, stalls, cycles].map(|value| format!("{value:.3}"));
+    Err(ProfileError::Stalls { misses, overlap, stalls, cycles })
+}
 
 fn check_cycles(key: &'static str, cycles: Option<f64>) -> Result<(), ProfileError> {
     match cycles.filter(|cycles| *cycles < CYCLES_MIN) {
@@ -168,7 +194,7 @@ mod tests {
     use program::profile::parse_profile;
 
     use super::*;
-    use crate::physics::Calibration;
+    use crate::physics::{Calibration, CoreSpeed};
 
     const MIB: f64 = 1048576.0;
 
@@ -176,7 +202,12 @@ mod tests {
         let text = format!("name = \"x\"\n{phases}");
         let profile = parse_profile(&text, Path::new("x")).expect("a profile");
         let fitted = Calibration::default();
-        of_profile(&profile, MIB, &fitted.channel(45.0, 12.8), fitted.parameters(4.0))
+        of_profile(
+            &profile,
+            MIB,
+            &fitted.channel(45.0, 12.8),
+            fitted.parameters(CoreSpeed::new(4.0)),
+        )
     }
 
     const CURVE: &str = "curve = { cache_bytes = [131072, 1048576], misses_per_1000 = [9, 3], prefetches_per_1000 = [2, 1] }";
@@ -195,7 +226,7 @@ mod tests {
         let model =
             model_of(&format!("[[phase]]\nshare = 1\ncycles_per_instruction = 1.5\n{CURVE}"))
                 .unwrap();
-        let parameters = Calibration::default().parameters(4.0);
+        let parameters = Calibration::default().parameters(CoreSpeed::new(4.0));
         assert!((model.overlap() / parameters.overlap - 1.0).abs() < 1e-6, "{}", model.overlap());
         let alone =
             Calibration::default().channel(45.0, 12.8).load(&[model.demand(MIB)]).each_ns[0];
@@ -216,6 +247,19 @@ mod tests {
         };
         let model = model_of(&(phase(0.25, 1.0) + &phase(0.75, 2.0))).unwrap();
         assert!((model.demand(MIB).core_ns - 437.5).abs() < 1e-9, "{:?}", model.demand(MIB));
+    }
+
+    #[test]
+    fn a_profile_with_more_stall_cycles_than_cycles_is_an_error() {
+        let phase = |overlap: f64| {
+            let keys = format!("cycles_per_instruction = 0.5\noverlap = {overlap}\n");
+            model_of(&format!("class_cache_bytes = \"1M\"\n[[phase]]\nshare = 1\n{keys}{CURVE}"))
+        };
+        assert!(phase(1.3).is_ok());
+        let error = phase(1.1).expect_err("3 misses of 200 cycles are more than 0.5 cycles");
+        assert!(error.to_string().starts_with(
+            "its stalls on memory exceed its cycles: 3.000 misses per 1000 instructions x 200 cycles / overlap 1.100 are 0.545 cycles"
+        ), "{error}");
     }
 
     #[test]

@@ -15,9 +15,7 @@ pub mod program_table;
 #[cfg(test)]
 mod tests;
 
-pub use llc_domains::{
-    DEFAULT_GHZ, DEFAULT_LATENCY_NS, LlcDomain, LlcDomainError, LlcDomains, llc_domains,
-};
+pub use llc_domains::{LlcDomain, LlcDomains, llc_domains};
 pub use placement::{
     PlaceableProgram, PlacementError, ProgramPlacement, SearchMethod, best_placement,
 };
@@ -35,6 +33,11 @@ pub struct CacheDomain {
 }
 
 impl CacheDomain {
+    /// Returns the cache and the memory of an LLC domain.
+    pub fn of(llc_domain: &LlcDomain) -> Self {
+        CacheDomain { cache: llc_domain.cache, channel: llc_domain.memory }
+    }
+
     /// Returns the nanoseconds per 1000 instructions of a program that runs alone in the domain.
     pub fn alone_ns(&self, model: &CpiModel) -> f64 {
         alone_ns(model, self.cache, &self.channel)

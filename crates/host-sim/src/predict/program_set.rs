@@ -138,17 +138,9 @@ impl PredictionSetup {
             notes.push(DOMAINS_DIFFER.to_owned());
         }
         let mut setup = PredictionSetup { llc_domains, domains: Vec::new(), notes, fitted };
-        setup.domains =
-            setup.llc_domains.iter().map(|llc_domain| setup.domain(llc_domain)).collect();
+        setup.domains = setup.llc_domains.iter().map(CacheDomain::of).collect();
         setup.raise_capacity(programs);
         setup
-    }
-
-    fn domain(&self, llc_domain: &LlcDomain) -> CacheDomain {
-        CacheDomain {
-            cache: llc_domain.cache,
-            channel: self.fitted.channel(llc_domain.unloaded_ns, llc_domain.peak),
-        }
     }
 
     /// Raises the capacity of the channels to the largest bandwidth that a program of the tables has reached alone,
@@ -157,7 +149,7 @@ impl PredictionSetup {
         let Some(llc_domain) = self.llc_domains.first() else { return };
         let moved = |member: &ProgramEntry| match &member.source {
             ProgramSource::Table(known) => {
-                Some((known.max_bandwidth(llc_domain.ghz), member.name.clone()))
+                Some((known.max_bandwidth(llc_domain.core.ghz), member.name.clone()))
             }
             ProgramSource::Profile(_) => None,
         };
@@ -220,12 +212,10 @@ impl PredictionSetup {
         else {
             return Ok(None);
         };
-        let mut parameters = self.fitted.parameters(first.ghz);
-        // The hit latency in nanoseconds is independent of the frequency.
-        parameters.hit_ns = llc_domain.hit_ns.unwrap_or(0.0) * (llc_domain.ghz / first.ghz);
+        let parameters = self.fitted.parameters(first.core);
         let model = match &member.source {
             ProgramSource::Table(known) => {
-                let curve = known.miss_curve_for(first.ghz, first.peak);
+                let curve = known.miss_curve_for(first.core.ghz, first.peak);
                 CpiModel::fit(&curve, cache_domain.cache, &domain.channel, parameters)
             }
             ProgramSource::Profile(profile) => {
@@ -237,7 +227,7 @@ impl PredictionSetup {
                 })?)
             }
         };
-        Ok(model.map(|model| model.clocked(llc_domain.ghz)))
+        Ok(model.map(|model| model.on(llc_domain.core)))
     }
 }
 

@@ -364,11 +364,16 @@ fn are_interchangeable(hardware: &Hardware, domains: &[CpuSet]) -> bool {
 /// Returns whether two CPUs have equal speed, cache and memory.
 fn are_equal(hardware: &Hardware, one: &HardwareCpu, other: &HardwareCpu) -> bool {
     let (one_node, other_node) = (&hardware.nodes[one.node], &hardware.nodes[other.node]);
-    one.ghz == other.ghz
-        && one.smt_speed == other.smt_speed
+    let limits = |cpu: &HardwareCpu| {
+        let cache = &hardware.caches[cpu.cache];
+        [cache.port, cache.memory_link].map(|limit| limit.map(|limit| hardware.channels[limit]))
+    };
+    one.speed == other.speed
+        && hardware.smt_shares[one.core] == hardware.smt_shares[other.core]
         && hardware.caches[one.cache].bytes == hardware.caches[other.cache].bytes
+        && limits(one) == limits(other)
         && one_node.memory == other_node.memory
-        && one_node.channel == other_node.channel
+        && hardware.memory(one.node) == hardware.memory(other.node)
 }
 
 /// Returns the number of different latencies and bandwidths between two nodes.
@@ -377,11 +382,12 @@ fn n_kinds_of_paths(hardware: &Hardware, nodes: &BTreeSet<usize>) -> usize {
         |from: usize| nodes.iter().filter(move |to| **to != from).map(move |to| (from, *to));
     let kind = |(from, to)| {
         let path = hardware.path_between(from, to);
-        let link = path.link.map(|link| hardware.links[link].channel.capacity.to_bits());
-        (path.extra_ns.to_bits(), link)
+        let [own, shared] = path.links;
+        let own = own.map(|link| hardware.channels[link].capacity.to_bits());
+        (path.extra_ns.to_bits(), own, shared)
     };
     let pairs = nodes.iter().flat_map(|from| others(*from));
-    pairs.map(kind).collect::<BTreeSet<(u64, Option<u64>)>>().len()
+    pairs.map(kind).collect::<BTreeSet<(u64, Option<u64>, Option<usize>)>>().len()
 }
 
 fn score(metrics: &RunMetrics) -> Score {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::{Bytes, CoreId, CpuId, CpuSet, LlcId, NodeId, NodeSet};
 
 use super::{Core, Cpu, MachineParts};
-use crate::{CoreKindAttributes, MemoryAccess, PerfAttributes, SourcedValue};
+use crate::{CoreKindAttributes, LatencyCurve, MemoryAccess, PerfAttributes, SourcedValue};
 
 /// The highest cache level. Real machines have at most 4.
 const LEVEL_MAX: u32 = 9;
@@ -355,6 +355,11 @@ fn check_load(access: &MemoryAccess) -> Result<(), MachineError> {
     }
     let Some(curve) = &access.loaded_latency else { return Ok(()) };
     let points = &curve.points;
+    if LatencyCurve::POINTS_MAX < points.len() {
+        let problem =
+            format!("has a loaded_latency with more than {} points", LatencyCurve::POINTS_MAX);
+        return reject("loaded_latency", problem);
+    }
     if points.first() != Some(&(0, 1000)) {
         let problem =
             "has a loaded_latency that does not begin with utilization 0 and latency 1000";

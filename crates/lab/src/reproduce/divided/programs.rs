@@ -27,9 +27,9 @@ pub(super) fn socket_of(machine: &Machine, draw: ProfileDraw) -> Result<Socket, 
     let cpu = &hardware.cpus[0];
     let domain = CacheDomain {
         cache: hardware.caches[cpu.cache].bytes,
-        channel: hardware.nodes[cpu.node].channel,
+        channel: *hardware.memory(cpu.node),
     };
-    let habits = Calibration::default().parameters(cpu.ghz);
+    let habits = Calibration::default().parameters(cpu.speed);
     let (mut alone, mut behaviours) = (Vec::new(), Vec::new());
     for name in ELEVEN {
         let profile = shipped::profile_drawn(name, draw)?;

@@ -7,7 +7,7 @@
 //! The class of a program is computed from these rates, as in the thesis on DFS: each program runs alone while the
 //! operations of the memory controllers are counted.
 
-use host_sim::fluid::{HIT_NS, queue_full};
+use host_sim::fluid::queue_full;
 use host_sim::hardware::Hardware;
 use host_sim::physics::{Calibration, ProfileError, of_profile};
 use program::{Class, Profile};
@@ -38,25 +38,24 @@ pub struct SoloRates {
 /// # Errors
 /// The profile lacks a value that the physics needs.
 pub fn alone(profile: &Profile, hardware: &Hardware) -> Result<SoloRates, ProfileError> {
-    let fastest = hardware.cpus.iter().max_by(|one, other| one.ghz.total_cmp(&other.ghz));
-    let Some(cpu) = fastest else { return Ok(SoloRates::default()) };
-    let (node, cache) = (&hardware.nodes[cpu.node], hardware.caches[cpu.cache].bytes);
-    let habits = Calibration::default().parameters(cpu.ghz);
-    let behaviour = of_profile(profile, cache, &node.channel, habits)?;
-    let loaded = node.channel.load(&[behaviour.demand(cache)]);
+    let Some(cpu) = hardware.fastest_cpu() else { return Ok(SoloRates::default()) };
+    let (memory, cache) = (hardware.memory(cpu.node), hardware.caches[cpu.cache].bytes);
+    let habits = Calibration::default().parameters(cpu.speed);
+    let behaviour = of_profile(profile, cache, memory, habits)?;
+    let loaded = memory.load(&[behaviour.demand(cache)]);
     let ns = loaded.each_ns.first().copied().unwrap_or(1.0);
     let counts = behaviour.counts(cache);
     // Per 1000 instructions, which take `ns`.
     let per_s = |count: f64| count / ns * 1e9;
     let hits = (counts.accesses - counts.demand_misses).max(0.0);
     let outstanding = (counts.demand_misses + counts.prefetches) / ns * loaded.latency_ns;
-    let occupancy = outstanding + hits / ns * HIT_NS;
+    let occupancy = outstanding + hits / ns * cpu.speed.hit_ns;
     let full = queue_full(occupancy);
     let instructions = profile.phases.iter().filter_map(|phase| phase.instructions);
     let instructions: f64 = instructions.map(|value| value.value()).sum();
     Ok(SoloRates {
         instructions: per_s(1000.0),
-        ipc: 1000.0 / ns / cpu.ghz,
+        ipc: 1000.0 / ns / cpu.speed.ghz,
         bandwidth: per_s((counts.reads + counts.writes) * 64.0),
         references: per_s(counts.accesses),
         hit_ratio: if 0.0 < counts.accesses { hits / counts.accesses } else { 0.0 },

@@ -15,21 +15,18 @@ use base::{Bytes, Nanos};
 use program::profile::{CurvePoint, MissRatioCurve, Phase, ProfileValue, ValueSource};
 use program::{Class, Profile};
 
-use super::program_values::{MissSource, ProfileDraw, ProgramValues};
-use host_sim::copy_scaling::{CACHE_MIB, CLOCK, MEMORY_CYCLES, mpki_with_cache};
+use super::program_values::{CORE_CYCLES_MIN, MissSource, ProfileDraw, ProgramValues};
+use host_sim::copy_scaling::{CACHE_MIB, CLOCK, mpki_with_cache};
 
 /// Last-level cache of the machine on which the published values were measured; guessed. Cycles per instruction, class
 /// and bandwidth of every profile are values with this cache.
-const CACHE: Bytes = Bytes(20 << 20);
+pub(super) const CACHE: Bytes = Bytes(20 << 20);
 /// Points of a curve below [`CACHE`]: two for each doubling, down to 20 KiB.
 const N_POINTS: i32 = 20;
 /// Private cache whose misses are the counted accesses: the second-level cache of server cores until 2017.
 const PRIVATE: Bytes = Bytes(256 << 10);
 /// Bytes of a line.
 const LINE: f64 = base::LINE_BYTES as f64;
-/// Minimum cycles per instruction: a core retires at most four instructions per cycle. With a smaller minimum, the hog
-/// would retire up to twenty instructions per cycle while its buffer fits into the cache.
-const CORE_CYCLES_MIN: f64 = 0.25;
 
 /// Returns the profile of a program, with `factor` times the instructions.
 pub(super) fn build_profile(
@@ -44,15 +41,7 @@ pub(super) fn build_profile(
     Profile {
         name: name.to_owned(),
         build_id: None,
-        tool: match draw {
-            ProfileDraw::Middle => {
-                "shipped: benchmarks.csv, and the middle of each range of profiles.csv"
-            }
-            ProfileDraw::Seed(_) => {
-                "shipped: benchmarks.csv, and a draw from the ranges of profiles.csv"
-            }
-        }
-        .to_owned(),
+        tool: tool(values, draw),
         command: Vec::new(),
         class: Some((Class::of_rate(lines_per_s / 1000.0), ValueSource::Estimated)),
         class_cache: Some(CACHE),
@@ -62,6 +51,19 @@ pub(super) fn build_profile(
     }
 }
 
+/// Returns the sources of a profile, and its clamped value.
+fn tool(values: &ProgramValues, draw: ProfileDraw) -> String {
+    let ranges = match draw {
+        ProfileDraw::Middle => "the middle of each range",
+        ProfileDraw::Seed(_) => "a draw from the ranges",
+    };
+    let clamped = values.overlap_before_clamp.map(|overlap| {
+        format!("; overlap {overlap:.1} of the published stalls clamped to {}", values.overlap)
+    });
+    let clamped = clamped.unwrap_or_default();
+    format!("shipped: benchmarks.csv, and {ranges} of profiles.csv{clamped}")
+}
+
 fn phase(
     values: &ProgramValues,
     curve: MissRatioCurve,
@@ -69,11 +71,9 @@ fn phase(
     lines_per_s: f64,
 ) -> Phase {
     let speed = if values.is_measured { ValueSource::Counters } else { ValueSource::Declared };
-    let misses = curve.misses_at(CACHE).unwrap_or(0.0);
     // Cycles without memory stalls, but with hits in the last-level cache. This value is equal on other machines with
     // similar cores.
-    let core_cycles =
-        (values.cycles - misses * MEMORY_CYCLES / 1000.0 / values.overlap).max(CORE_CYCLES_MIN);
+    let core_cycles = values.core_cycles().max(CORE_CYCLES_MIN);
     // Accesses to the last-level cache per 1000 instructions.
     let accesses = match &values.misses {
         MissSource::Falling { apki, .. } | MissSource::All { apki, .. } => *apki,

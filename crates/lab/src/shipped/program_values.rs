@@ -1,12 +1,16 @@
 //! The values of a program in one draw: a published value if it exists, otherwise a position in the range of the value.
 //!
 //! The position depends only on the seed of the draw, the program and the name of the value. It depends neither on the
-//! order of the calls nor on other ranges.
+//! order of the calls nor on ranges of other programs.
+//!
+//! The ranges of a program are drawn jointly: a draw in which the stalls of the misses take more cycles than the program
+//! has is repeated. Speed, misses and memory-level parallelism are independent ranges, but not every combination exists.
 
 use base::Rng;
-use host_sim::copy_scaling::{CLOCK, SoloCounters};
+use host_sim::copy_scaling::{CLOCK, MEMORY_CYCLES, SoloCounters};
 use program::Profile;
 
+use super::build_profile::CACHE;
 use super::tables::{self, Range, measured, range};
 
 /// Name of the synthetic program whose accesses are uniformly distributed over a buffer larger than any cache.
@@ -15,12 +19,21 @@ pub(super) const HOG: &str = "memory-hog";
 /// Position of all values in their ranges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ProfileDraw {
-    /// The middle of every range.
+    /// The middle of every range. If this combination does not exist, the nearest one with a lower speed, fewer misses and
+    /// a higher parallelism.
     #[default]
     Middle,
     /// A uniformly distributed position in every range, from this seed.
     Seed(u64),
 }
+
+/// Step in which the middle moves until the combination exists, as a share of the ranges.
+const MIDDLE_STEP: f64 = 0.01;
+/// Maximum number of repetitions of a draw. The least likely program needs four on average.
+const N_ATTEMPTS: u64 = 1000;
+/// Minimum cycles per instruction: a core retires at most four instructions per cycle. With a smaller minimum, the hog
+/// would retire up to twenty instructions per cycle while its buffer fits into the cache.
+pub(super) const CORE_CYCLES_MIN: f64 = 0.25;
 
 /// The values of a program from which a profile is built.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,6 +44,8 @@ pub(super) struct ProgramValues {
     pub cycles: f64,
     /// Memory-level parallelism: outstanding misses at a time.
     pub overlap: f64,
+    /// The memory-level parallelism that follows from published stalls, if it is outside the possible range.
+    pub overlap_before_clamp: Option<f64>,
     /// Bytes between cache and memory for each miss.
     pub bytes_per_miss: f64,
     /// Share of prefetches in the traffic beyond the missed lines. The other traffic is write-backs.
@@ -89,9 +104,50 @@ pub(super) fn full_name(name: &str) -> Option<String> {
     measured().keys().filter(|name| is_known(name)).find(is_equal).cloned()
 }
 
+impl ProgramValues {
+    /// Returns the cycles per instruction that are not stalls on memory, on the machine of the published values.
+    pub fn core_cycles(&self) -> f64 {
+        let mpki = match &self.misses {
+            MissSource::Falling { mpki, .. } => *mpki,
+            MissSource::All { apki, ratio } => apki * ratio,
+            MissSource::Traced(profile) => {
+                profile.average(|phase| phase.curve.misses_at(CACHE)).unwrap_or(0.0)
+            }
+        };
+        self.cycles - mpki * MEMORY_CYCLES / 1000.0 / self.overlap
+    }
+}
+
 /// Returns the values of a known program.
 pub(super) fn drawn(program: &str, draw: ProfileDraw) -> ProgramValues {
-    let value_of = |quantity: &str| drawn_from(program, quantity, draw);
+    let is_possible = |values: &ProgramValues| CORE_CYCLES_MIN <= values.core_cycles();
+    let candidate = |nth: u64| match draw {
+        ProfileDraw::Seed(seed) => {
+            let of =
+                |quantity: &str| seed ^ name_hash(program, quantity) ^ nth.wrapping_mul(REPEATED);
+            at_positions(program, |quantity| Rng::new(of(quantity)).unit())
+        }
+        ProfileDraw::Middle => at_positions(program, |quantity| {
+            let shift = (nth as f64 * MIDDLE_STEP).min(0.5);
+            match quantity {
+                "ipc" | "llc_apki" | "llc_miss_ratio" => 0.5 - shift,
+                "overlap" => 0.5 + shift,
+                _ => 0.5,
+            }
+        }),
+    };
+    (0..N_ATTEMPTS).map(candidate).find(is_possible).unwrap_or_else(|| candidate(0))
+}
+
+/// Factor that separates the random numbers of repeated draws.
+const REPEATED: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Returns the values of a known program at these positions of its ranges, by the name of the value.
+fn at_positions(program: &str, position: impl Fn(&str) -> f64) -> ProgramValues {
+    let value_of = |quantity: &str| {
+        let Range { low, high, .. } = range(program, quantity)?;
+        Some(low + position(quantity) * (high - low))
+    };
     let need = |quantity: &str| {
         value_of(quantity)
             .unwrap_or_else(|| panic!("{program}: neither table nor range of {quantity}"))
@@ -106,7 +162,8 @@ pub(super) fn drawn(program: &str, draw: ProfileDraw) -> ProgramValues {
         None => {
             let apki = known.apki.unwrap_or_else(|| need("llc_apki"));
             let mpki = known.mpki.unwrap_or_else(|| need("llc_miss_ratio") * apki);
-            let c_over_s = known.c_over_s.unwrap_or_else(|| need("c_over_s"));
+            let c_over_s =
+                value_of("c_over_s").or(known.c_over_s).unwrap_or_else(|| need("c_over_s"));
             MissSource::Falling { apki, mpki, c_over_s }
         }
     };
@@ -117,7 +174,9 @@ pub(super) fn drawn(program: &str, draw: ProfileDraw) -> ProgramValues {
         bandwidth: known.bandwidth.unwrap_or(0.0),
         stall_share: known.stall_share.unwrap_or(0.0),
     });
-    let overlap = alone.filter(|_| known.stall_share.is_some()).map(|alone| alone.overlap());
+    let counted = alone.filter(|_| known.stall_share.is_some());
+    let (overlap, unclamped) =
+        (counted.map(|alone| alone.overlap()), counted.map(|alone| alone.overlap_before_clamp()));
     let bytes_per_miss =
         alone.filter(|_| known.bandwidth.is_some()).map(|alone| alone.bytes_per_miss());
     let seconds = known.runtime_s.or_else(|| value_of("runtime_s"));
@@ -126,6 +185,7 @@ pub(super) fn drawn(program: &str, draw: ProfileDraw) -> ProgramValues {
         instructions: instructions.unwrap_or_else(|| need("giga_instructions") * 1e9),
         cycles: 1.0 / ipc,
         overlap: overlap.unwrap_or_else(|| need("overlap")),
+        overlap_before_clamp: unclamped.filter(|unclamped| Some(*unclamped) != overlap),
         bytes_per_miss: bytes_per_miss.unwrap_or_else(|| need("bytes_per_miss")),
         prefetched: need("pf_share"),
         l1_per_access: need("l1_per_apki"),
@@ -133,16 +193,6 @@ pub(super) fn drawn(program: &str, draw: ProfileDraw) -> ProgramValues {
         is_measured: known.ipc.is_some(),
         misses,
     }
-}
-
-/// Draws a value from its range; `None` if the value has no range.
-fn drawn_from(program: &str, quantity: &str, draw: ProfileDraw) -> Option<f64> {
-    let Range { low, high, .. } = range(program, quantity)?;
-    let position = match draw {
-        ProfileDraw::Middle => 0.5,
-        ProfileDraw::Seed(seed) => Rng::new(seed ^ name_hash(program, quantity)).unit(),
-    };
-    Some(low + position * (high - low))
 }
 
 /// Returns the hash of the name of a value (FNV-1a, 64 bits), equal on every machine and in every version.

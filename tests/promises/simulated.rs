@@ -185,6 +185,80 @@ fn under_every_policy_and_fault_the_machine_keeps_its_rules_and_every_job_ends()
     }
 }
 
+/// The values of one job and of one node in all samples, without the numbers of job and threads.
+#[derive(Default)]
+struct History {
+    job: JobId,
+    lines: Vec<String>,
+}
+
+impl Sink for History {
+    fn record(&mut self, record: &TurnRecord<'_>) -> std::io::Result<()> {
+        let sample = &record.sample;
+        for task in sample.tasks.iter().filter(|task| task.job == self.job) {
+            let thread = task.task.tid - task.process;
+            let values = (task.cpu_time, task.wait, task.last_cpu, task.counters);
+            self.lines.push(format!("{} thread {thread} {values:?}", record.turn.at));
+        }
+        let memory = sample.memory.iter().filter(|memory| memory.job == self.job);
+        self.lines.extend(memory.map(|memory| format!("{} {:?}", memory.at, memory.nodes)));
+        // While the job does not run, the node has no accesses.
+        let nodes = sample.nodes.iter().filter(|node| node.node.0 == 0);
+        let counted = nodes.map(|node| format!("{:?} {:?}", node.controller_ops, node.read_bytes));
+        let has_started = !self.lines.is_empty();
+        self.lines.extend(counted.filter(|_| has_started));
+        for event in &sample.jobs {
+            if let JobEvent::Ended(job, exit) = event
+                && *job == self.job
+            {
+                self.lines.push(format!("{} {exit:?}", record.turn.at));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the history of the last job until its end.
+fn history_of_last(machine: &Machine, jobs: &[Job], seed: u64) -> Vec<String> {
+    let interval = Some(Nanos::from_millis(100));
+    let faults = Faults::parse("counters-absent=0.1").expect("faults");
+    let options = SimOptions { seed, interval, faults, ..SimOptions::default() };
+    let mut host = SimHost::new(machine, jobs, options).expect("it can run");
+    let policy = policy::build("linux", seed).expect("a policy");
+    let mut engine = Engine::new(machine.clone(), jobs.to_vec(), policy);
+    let mut history = History { job: jobs[jobs.len() - 1].id, ..History::default() };
+    engine::run(&mut host, &mut engine, &mut [&mut history]).expect("a run");
+    let end = history.lines.iter().rposition(|line| line.contains("status")).expect("an exit");
+    history.lines.truncate(end + 1);
+    history.lines
+}
+
+/// The jobs run on different nodes and share nothing. The job sleeps, wakes up on one of several idle CPUs, and its
+/// counters have noise.
+#[test]
+fn an_unrelated_job_changes_no_value_of_a_job() {
+    let machine = Machine::synthetic("nodes=2 cores=6").expect("a machine");
+    for seed in seeds::upto(20) {
+        let on_node = |nth: usize, name: &str, node: &str, start_ms: u64| {
+            let mut sleeper = profile(1);
+            sleeper.phases[0].instructions = ProfileValue::new(1e10, ValueSource::Declared);
+            let mut job = job(nth, &Arc::new(sleeper));
+            job.name = name.to_owned();
+            job.nodes = Some(node.parse().expect("a node"));
+            job.start = Nanos::from_millis(start_ms);
+            job.threads = 9;
+            job
+        };
+        let alone = history_of_last(&machine, &[on_node(0, "job", "0", 500)], seed);
+        assert!(50 < alone.len(), "{alone:?}");
+        for start_ms in [0, 333, 500] {
+            let jobs = [on_node(0, "other", "1", start_ms), on_node(1, "job", "0", 500)];
+            let together = history_of_last(&machine, &jobs, seed);
+            assert_eq!(together, alone, "seed {seed}, the other job starts at {start_ms} ms");
+        }
+    }
+}
+
 const MACHINE: &str = r#"
 format_version = 2
 nodes = [

@@ -9,7 +9,11 @@
 //! | `unmanaged-programs` | each unmanaged memory-hungry program starts and ends repeatedly | number |
 //! | `cpus-offline` | a CPU goes offline for some seconds | average time between two such faults |
 
+use std::collections::BTreeMap;
+
 use base::{KeyValue, KeyValueError, Nanos, Rng, key_values};
+
+use crate::variation::RandomKey;
 
 /// Probability or number of each fault. The table of the module describes the values.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -81,14 +85,16 @@ impl Faults {
     }
 }
 
-/// A kind of fault. Each kind has a separate random stream, so that the number of draws of one kind does not affect
-/// other kinds. Therefore policies with different sampling rates have the same unmanaged programs and the same
-/// offline CPUs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A kind of fault, with its owner if it concerns one job. Each has a separate random stream, so that the number of
+/// draws of one does not affect the others. Therefore policies with different sampling rates have the same unmanaged
+/// programs and the same offline CPUs, and an additional job does not change the faults of the other jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum FaultKind {
     SamplesLost,
-    CountersAbsent,
-    RequestsRejected,
+    /// Faults of this thread.
+    CountersAbsent(RandomKey),
+    /// Faults of this job.
+    RequestsRejected(RandomKey),
     CpusOffline,
     /// Faults of the unmanaged program with this index.
     UnmanagedProgram(u32),
@@ -100,7 +106,7 @@ pub(crate) struct FaultInjector {
     pub faults: Faults,
     seed: u64,
     /// Random stream of each kind, created by [`FaultInjector::rng`] when it is first used.
-    rngs: Vec<Rng>,
+    rngs: BTreeMap<FaultKind, Rng>,
 }
 
 /// Value that is XORed with the seed, so that the faults differ from all other random streams.
@@ -108,7 +114,7 @@ const SALT: u64 = 0x6661_756c_7473;
 
 impl FaultInjector {
     pub fn new(faults: Faults, seed: u64) -> Self {
-        FaultInjector { faults, seed: seed ^ SALT, rngs: Vec::new() }
+        FaultInjector { faults, seed: seed ^ SALT, rngs: BTreeMap::new() }
     }
 
     /// Returns whether a fault of this probability occurs. A probability of zero draws no random number.
@@ -127,27 +133,17 @@ impl FaultInjector {
     }
 
     fn rng(&mut self, kind: FaultKind) -> &mut Rng {
-        let stream = FaultInjector::stream_index(kind);
-        while self.rngs.len() <= stream {
-            let nth = self.rngs.len() as u64 + 1;
-            self.rngs.push(Rng::new(self.seed ^ nth.wrapping_mul(SPREAD)));
-        }
-        &mut self.rngs[stream]
-    }
-
-    fn stream_index(kind: FaultKind) -> usize {
-        match kind {
-            FaultKind::SamplesLost => 0,
-            FaultKind::CountersAbsent => 1,
-            FaultKind::RequestsRejected => 2,
-            FaultKind::CpusOffline => 3,
-            FaultKind::UnmanagedProgram(nth) => 4 + nth as usize,
-        }
+        let seed = RandomKey::default().part(self.seed);
+        let owner = match kind {
+            FaultKind::SamplesLost => seed.part(0),
+            FaultKind::CountersAbsent(thread) => seed.part(1).of(thread),
+            FaultKind::RequestsRejected(job) => seed.part(2).of(job),
+            FaultKind::CpusOffline => seed.part(3),
+            FaultKind::UnmanagedProgram(nth) => seed.part(4).part(u64::from(nth)),
+        };
+        self.rngs.entry(kind).or_insert_with(|| owner.rng())
     }
 }
-
-/// Factor that distributes consecutive seeds: 2^64 divided by the golden ratio.
-const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[cfg(test)]
 mod tests {
@@ -164,13 +160,15 @@ mod tests {
                 FaultKind::CpusOffline,
                 FaultKind::UnmanagedProgram(0),
                 FaultKind::UnmanagedProgram(1),
-                FaultKind::RequestsRejected,
+                FaultKind::RequestsRejected(RandomKey::of_job("a")),
+                FaultKind::RequestsRejected(RandomKey::of_job("b")),
+                FaultKind::CountersAbsent(RandomKey::of_job("a")),
             ];
             kinds.map(|kind| fault_injector.random_ns(kind, 1_000_000))
         };
         assert_eq!(draw(0), draw(100));
         let times = std::collections::BTreeSet::from(draw(0));
-        assert_eq!(times.len(), 4, "every kind has its own stream");
+        assert_eq!(times.len(), 6, "every kind has its own stream");
     }
 
     #[test]

@@ -27,7 +27,7 @@ use crate::fluid::{Fluid, HostNotice, InvariantViolation, MachineSettings, Simul
 use crate::hardware::Hardware;
 use crate::kernel::KernelVersion;
 use crate::script::Script;
-use crate::variation::{Variation, VariationStreams};
+use crate::variation::{RandomKey, Variation, VariationStreams};
 
 use fault_injection::FaultSchedule;
 pub use progress::SharedProgress;
@@ -159,6 +159,11 @@ impl SimJob {
         SimJob { job, script, n_runs: 0, state: SimJobState::Waiting }
     }
 
+    /// Returns the owner of the random numbers of the current or next run of the job.
+    fn random_key(&self) -> RandomKey {
+        RandomKey::of_job(&self.job.name).part(u64::from(self.n_runs))
+    }
+
     /// Returns whether the job ends with its program or at its maximum run time. After the last of these jobs, the
     /// host stops the restarted jobs.
     fn is_finite(&self) -> bool {
@@ -204,13 +209,13 @@ impl SimHost {
         let slots = jobs.iter().zip(scripts).map(|(job, script)| SimJob::new(job.clone(), script));
         let slots: Vec<SimJob> = slots.collect();
         let due = |slot: &SimJob| {
-            let delay = variation_streams.start_delay(slot.job.id.index(), 0);
+            let delay = variation_streams.start_delay(slot.random_key());
             ((slot.job.start + delay).0, slot.job.id, ScheduledAction::Due)
         };
         let mut agenda: Vec<_> = slots.iter().map(due).collect();
         agenda.sort_unstable_by(|one, other| other.cmp(one));
         let mut host = SimHost {
-            fluid: Fluid::new(hardware, settings, variation_streams.clone()),
+            fluid: Fluid::new(hardware, settings, variation_streams),
             next_interval: options.interval.map(|_| 0),
             fault_injector: FaultInjector::new(options.faults, options.seed),
             slots,

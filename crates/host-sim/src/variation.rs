@@ -10,9 +10,17 @@
 //! | `counters` | relative increments of counters | 0.01 | V. M. Weaver, S. A. McKee, "Can Hardware Performance Counters Be Trusted?", IISWC 2008: runs differ by up to 1.07 % |
 //! | `pages` | the share of each node that is in use at the start, from 0 to this share | off | measured: 2 to 26 % of the nodes of 1 GiB of a guest, `xtask bench kernel` |
 //!
-//! The start delay and the lengths of a job depend only on the seed and on the numbers of the job, thread and phase,
-//! not on the policy, so that runs of several policies with equal seeds can be compared. Sleeps, counter noise and
-//! choices of CPUs are drawn in the order of their use. The value `off` (or 0) disables the variation of a key.
+//! Every random number is a function of the seed, the purpose, and the event that it is for:
+//!
+//! ```text
+//!   seed ─ purpose ─ name of the job ─ run ─ thread ─ number of the event
+//!                    └────────── RandomKey ────────┘  phase, n-th sleep, n-th CPU selection, n-th sample
+//! ```
+//!
+//! No number depends on the order in which tasks draw, so an additional job changes no number of the other jobs, and
+//! runs of several policies with equal seeds can be compared. A job is identified by its name and not by its number,
+//! because a job that is inserted before others changes their numbers. The value `off` (or 0) disables the variation
+//! of a key.
 
 use base::{KeyValue, KeyValueError, Nanos, Rng, key_values};
 
@@ -101,29 +109,56 @@ impl Variation {
         Ok(variation)
     }
 
-    /// Returns the random streams of a seed.
+    /// Returns the random numbers of a seed.
     pub fn streams(self, seed: u64) -> VariationStreams {
-        VariationStreams {
-            variation: self,
-            seed,
-            sleeps: stream(seed, 3),
-            counters: stream(seed, 4),
-        }
+        VariationStreams { variation: self, seed }
     }
 }
 
-/// Random streams of one run.
-#[derive(Clone, Debug)]
+/// Random numbers of one run.
+#[derive(Clone, Copy, Debug)]
 pub struct VariationStreams {
     variation: Variation,
     seed: u64,
-    sleeps: Rng,
-    counters: Rng,
 }
 
-/// Returns the random stream of one purpose. An additional draw from one stream does not change the others.
-fn stream(seed: u64, purpose: u64) -> Rng {
-    Rng::new(mix(seed, purpose))
+/// The owner of random numbers: a run of a job, a thread of it, or a node.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RandomKey(u64);
+
+impl RandomKey {
+    /// Returns the key of a job with this name.
+    pub fn of_job(name: &str) -> Self {
+        RandomKey(name.bytes().fold(name.len() as u64, |key, byte| mix(key, u64::from(byte))))
+    }
+
+    /// Returns the key of a part of this owner: a run of a job, or a thread of a run.
+    #[must_use]
+    pub fn part(self, number: u64) -> Self {
+        RandomKey(mix(self.0, number.wrapping_add(1)))
+    }
+
+    /// Returns the key of this purpose for an owner.
+    pub(crate) fn of(self, owner: RandomKey) -> Self {
+        self.part(owner.0)
+    }
+
+    /// Returns the random stream of the key.
+    pub(crate) fn rng(self) -> Rng {
+        Rng::new(self.0)
+    }
+}
+
+/// Purposes of random numbers.
+#[derive(Clone, Copy, Debug)]
+enum Purpose {
+    Placement = 1,
+    IdleChoice,
+    Sleep,
+    Counters,
+    StartDelay,
+    Length,
+    UsedShare,
 }
 
 /// Mixes two numbers into one (the finalizer of SplitMix64).
@@ -135,40 +170,47 @@ fn mix(one: u64, other: u64) -> u64 {
 }
 
 impl VariationStreams {
-    /// Returns the random stream for the CPU on which jobs are forked; `None` if this CPU does not vary.
-    pub(crate) fn first_placement(&self) -> Option<Rng> {
-        self.variation.placement.then(|| stream(self.seed, 1))
+    /// Returns the random stream of one event.
+    fn stream(&self, purpose: Purpose, key: RandomKey, event: u64) -> Rng {
+        RandomKey::default().part(self.seed).part(purpose as u64).of(key).part(event).rng()
     }
 
-    /// Returns the random stream for the choice among equally good idle CPUs; `None` if the choice does not vary.
-    pub(crate) fn idle_choice(&self) -> Option<Rng> {
-        self.variation.idle.then(|| stream(self.seed, 2))
+    /// Returns the CPU on which a job is forked: CPU 0 if this CPU does not vary.
+    pub(crate) fn parent_cpu(&self, key: RandomKey, n_cpus: usize) -> usize {
+        match self.variation.placement {
+            true => self.stream(Purpose::Placement, key, 0).below(n_cpus as u64) as usize,
+            false => 0,
+        }
     }
 
-    /// Returns the start delay of one run of a job.
-    pub(crate) fn start_delay(&self, job: usize, run: u32) -> Nanos {
+    /// Returns the random stream for the n-th choice among equally good idle CPUs for a task; `None` if the choice does
+    /// not vary.
+    pub(crate) fn idle_choice(&self, key: RandomKey, nth: u64) -> Option<Rng> {
+        self.variation.idle.then(|| self.stream(Purpose::IdleChoice, key, nth))
+    }
+
+    /// Returns the start delay of a run of a job.
+    pub(crate) fn start_delay(&self, key: RandomKey) -> Nanos {
         if self.variation.start == Nanos::ZERO {
             return Nanos::ZERO;
         }
-        let mut rng = stream(mix(self.seed, 5), mix(job as u64, u64::from(run)));
+        let mut rng = self.stream(Purpose::StartDelay, key, 0);
         Nanos(rng.below(self.variation.start.0 + 1))
     }
 
     /// Returns the length of a phase of a thread, relative to the profile.
-    pub(crate) fn length(&self, job: usize, thread: usize, phase: usize) -> f64 {
-        if self.variation.length == 0.0 {
-            return 1.0;
-        }
-        let purpose = mix(mix(job as u64, thread as u64), phase as u64);
-        random_factor(&mut stream(mix(self.seed, 6), purpose), self.variation.length)
+    pub(crate) fn length(&self, key: RandomKey, phase: usize) -> f64 {
+        let stream = || self.stream(Purpose::Length, key, phase as u64);
+        RandomFactors::new(self.variation.length, stream).next()
     }
 
-    /// Returns the duration of a sleep.
-    pub(crate) fn sleep(&mut self, ns: u64) -> u64 {
-        if self.variation.sleep == 0.0 {
-            return ns;
+    /// Returns the duration of the n-th sleep of a thread.
+    pub(crate) fn sleep(&self, key: RandomKey, nth: u64, ns: u64) -> u64 {
+        let stream = || self.stream(Purpose::Sleep, key, nth);
+        match RandomFactors::new(self.variation.sleep, stream) {
+            RandomFactors(None) => ns,
+            mut factors => (ns as f64 * factors.next()) as u64,
         }
-        (ns as f64 * random_factor(&mut self.sleeps, self.variation.sleep)) as u64
     }
 
     /// Returns the share of a node's memory that is in use at the start of the run.
@@ -176,15 +218,27 @@ impl VariationStreams {
         if self.variation.pages == 0.0 {
             return 0.0;
         }
-        self.variation.pages * stream(mix(self.seed, 7), node as u64).unit()
+        self.variation.pages * self.stream(Purpose::UsedShare, RandomKey(node as u64), 0).unit()
     }
 
-    /// Returns a counter increment with noise.
-    pub(crate) fn with_noise(&mut self, grown: f64) -> f64 {
-        if self.variation.counters == 0.0 {
-            return grown;
-        }
-        grown * random_factor(&mut self.counters, self.variation.counters)
+    /// Returns the noise of the counters in the n-th sample of a thread or node.
+    pub(crate) fn counter_noise(&self, key: RandomKey, nth: u64) -> RandomFactors {
+        let stream = || self.stream(Purpose::Counters, key, nth);
+        RandomFactors::new(self.variation.counters, stream)
+    }
+}
+
+/// Random factors with the mean 1, with their standard deviation; without a stream the factors are 1.
+pub(crate) struct RandomFactors(Option<(f64, Rng)>);
+
+impl RandomFactors {
+    fn new(part: f64, stream: impl FnOnce() -> Rng) -> Self {
+        RandomFactors((part != 0.0).then(|| (part, stream())))
+    }
+
+    /// Returns the next factor.
+    pub fn next(&mut self) -> f64 {
+        self.0.as_mut().map_or(1.0, |(part, rng)| random_factor(rng, *part))
     }
 }
 
@@ -223,13 +277,33 @@ mod tests {
     }
 
     #[test]
-    fn the_values_of_a_job_depend_on_the_seed_and_its_number_only() {
-        let one = Variation::default().streams(7);
-        let mut other = Variation::default().streams(7);
-        other.sleep(1000);
-        assert_eq!(one.start_delay(3, 0), other.start_delay(3, 0));
-        assert_eq!(one.length(3, 0, 1), other.length(3, 0, 1));
-        assert_ne!(one.start_delay(3, 0), one.start_delay(4, 0));
-        assert_ne!(one.start_delay(3, 0), Variation::default().streams(8).start_delay(3, 0));
+    fn the_values_of_a_job_depend_on_the_seed_and_its_name_only() {
+        let numbers = |seed: u64, name: &str| {
+            let (streams, key) = (Variation::default().streams(seed), RandomKey::of_job(name));
+            (
+                streams.start_delay(key),
+                streams.sleep(key, 0, 1_000_000),
+                streams.parent_cpu(key, 1 << 20),
+            )
+        };
+        assert_eq!(numbers(7, "a"), numbers(7, "a"));
+        assert_ne!(numbers(7, "a"), numbers(7, "b"));
+        assert_ne!(numbers(7, "a"), numbers(8, "a"));
+    }
+
+    /// 10,000 sleeps: every thread, every run and every sleep has its own number.
+    #[test]
+    fn neighbouring_keys_have_unlike_numbers() {
+        let streams = Variation::default().streams(1);
+        let jobs = ["a", "b", "a.2", "aa", ""].map(RandomKey::of_job);
+        let keys = jobs.iter().flat_map(|job| (0..4).map(|run| job.part(run)));
+        let threads = keys.flat_map(|run| (0..5).map(move |thread| run.part(thread)));
+        let sleeps = threads.flat_map(|key| (0..100).map(move |nth| (key, nth)));
+        let drawn: Vec<u64> =
+            sleeps.map(|(key, nth)| streams.sleep(key, nth, 1_000_000_000_000)).collect();
+        let distinct: std::collections::BTreeSet<&u64> = drawn.iter().collect();
+        assert_eq!(distinct.len(), 10_000);
+        let mean = drawn.iter().sum::<u64>() as f64 / 1e16;
+        assert!((mean - 1.0).abs() < 0.004, "four standard errors of the mean 1: {mean}");
     }
 }

@@ -287,8 +287,10 @@ impl Fluid {
     fn sleep(&mut self, idx: usize, ns: u64) {
         let cpu = self.tasks[idx].cpu;
         self.dequeue(idx);
-        self.tasks[idx].state = TaskState::Sleeping;
-        let ns = self.variation.sleep(ns).max(1);
+        let task = &mut self.tasks[idx];
+        task.state = TaskState::Sleeping;
+        task.n_sleeps += 1;
+        let ns = self.variation.sleep(task.random_key, task.n_sleeps, ns).max(1);
         self.events.add(self.now + ns, FluidEvent::Wake(idx, self.tasks[idx].generation));
         self.balance_newly_idle(cpu);
     }
@@ -301,9 +303,10 @@ impl Fluid {
         }
         let (before, allowed) = (task.cpu, task.allowed.clone());
         let allowed = allowed.as_deref().map(Vec::as_slice);
-        let cpu = self.kernel.wake(before, allowed);
+        let mut tie_breaker = self.tie_breaker(idx);
+        let cpu = self.kernel.wake(before, allowed, &mut tie_breaker);
         // If no allowed CPU is online, the task runs on any online CPU, as in the kernel.
-        let cpu = cpu.or_else(|| self.kernel.wake(before, None));
+        let cpu = cpu.or_else(|| self.kernel.wake(before, None, &mut tie_breaker));
         let cpu = cpu.unwrap_or(before);
         self.enqueue(idx, cpu);
         if cpu != before {
@@ -426,10 +429,7 @@ impl Fluid {
             return self.balance_newly_idle(cpu);
         }
         for idx in self.cpus[cpu].tasks.clone() {
-            let allowed = self.tasks[idx].allowed.clone();
-            let allowed = allowed.as_deref().map(Vec::as_slice);
-            let to = self.kernel.fork(cpu, allowed).or_else(|| self.kernel.fork(cpu, None));
-            if let Some(to) = to {
+            if let Some(to) = self.fork_cpu(idx, cpu) {
                 self.migrate(idx, to);
             }
         }

@@ -134,9 +134,9 @@ impl Fluid {
     /// # Errors
     /// Returns an error if the numbers differ by more than rounding.
     pub fn check_instructions(&self, job: usize) -> Result<(), InvariantViolation> {
-        for (thread, task) in self.tasks_of(job).enumerate() {
+        for task in self.tasks_of(job) {
             let lengths = task.script.phases.iter().enumerate().map(|(phase_idx, phase)| {
-                let length = self.variation.length(job, thread, phase_idx);
+                let length = self.variation.length(task.random_key, phase_idx);
                 (phase.instructions * length).max(1.0)
             });
             let (expected, found) = (lengths.sum::<f64>(), task.counts.instructions);

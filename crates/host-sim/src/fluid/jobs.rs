@@ -7,7 +7,9 @@ use super::numa::NumaScanState;
 use super::pages::MemoryPlacement;
 use super::tasks::WorkLeft;
 use super::{Fluid, Task, TaskState};
+use crate::kernel::TieBreaker;
 use crate::script::Script;
+use crate::variation::RandomKey;
 
 /// The parameters of a job start.
 #[derive(Clone, Debug)]
@@ -22,6 +24,8 @@ pub struct JobStart {
     pub memory: MemoryPlacement,
     /// Weight of the job on shared CPUs.
     pub weight: f64,
+    /// Owner of the random numbers of this run of the job.
+    pub random_key: RandomKey,
 }
 
 /// A running job.
@@ -39,9 +43,11 @@ pub(super) struct FluidJob {
 
 impl JobStart {
     /// Returns the start of a job that may use all CPUs, allocates memory on first touch, and has the default weight.
+    /// Its random numbers depend on the number of the job.
     pub fn new(job: usize, script: Arc<Script>) -> Self {
         let memory = MemoryPlacement::default();
-        JobStart { job, script, allowed: None, memory, weight: 1.0 }
+        let random_key = RandomKey::default().part(job as u64);
+        JobStart { job, script, allowed: None, memory, weight: 1.0, random_key }
     }
 }
 
@@ -62,14 +68,11 @@ impl Fluid {
         };
         self.jobs.insert(start.job, state);
         self.pages.begin(start.job);
-        let mut parent = self.parent_cpu();
-        for _ in 0..start.script.n_threads {
-            let task = self.new_task(&start);
-            let allowed = start.allowed.as_deref().map(Vec::as_slice);
-            let cpu = self.kernel.fork(parent, allowed);
+        let mut parent = self.variation.parent_cpu(start.random_key, self.hardware.cpus.len());
+        for thread in 0..start.script.n_threads {
+            let task = self.new_task(&start, thread);
             // If no allowed CPU is online, the task runs on any online CPU.
-            let cpu = cpu.or_else(|| self.kernel.fork(parent, None));
-            let cpu = cpu.unwrap_or(parent);
+            let cpu = self.fork_cpu(task, parent).unwrap_or(parent);
             if let Some(job) = self.jobs.get_mut(start.job) {
                 job.tasks.push(task);
             }
@@ -85,21 +88,29 @@ impl Fluid {
         first_tid
     }
 
-    /// Returns the CPU that forks the main thread of a job.
-    fn parent_cpu(&mut self) -> usize {
-        match &mut self.fork_cpu_stream {
-            Some(rng) => rng.below(self.hardware.cpus.len() as u64) as usize,
-            None => 0,
-        }
+    /// Returns the random choice of the next CPU selection for a task.
+    pub(super) fn tie_breaker(&mut self, idx: usize) -> TieBreaker {
+        let task = &mut self.tasks[idx];
+        task.n_selections += 1;
+        self.variation.idle_choice(task.random_key, task.n_selections)
     }
 
-    fn new_task(&mut self, start: &JobStart) -> usize {
+    /// Selects a CPU for a task as for a new task: of the allowed CPUs, or of all CPUs if no allowed CPU is online.
+    pub(super) fn fork_cpu(&mut self, idx: usize, parent: usize) -> Option<usize> {
+        let mut tie_breaker = self.tie_breaker(idx);
+        let allowed = self.tasks[idx].allowed.as_deref().map(Vec::as_slice);
+        let cpu = self.kernel.fork(parent, allowed, &mut tie_breaker);
+        cpu.or_else(|| self.kernel.fork(parent, None, &mut tie_breaker))
+    }
+
+    fn new_task(&mut self, start: &JobStart, thread: u32) -> usize {
         let task = Task {
             tid: self.next_tid,
             started: self.now,
             job: start.job,
             allowed: start.allowed.clone(),
             weight: start.weight,
+            random_key: start.random_key.part(u64::from(thread)),
             generation: u64::from(self.next_tid),
             script: start.script.clone(),
             left: WorkLeft { burst: f64::INFINITY, ..WorkLeft::default() },
@@ -122,9 +133,7 @@ impl Fluid {
     pub(super) fn begin_phase(&mut self, idx: usize) {
         let task = &mut self.tasks[idx];
         let phase = &task.script.phases[task.phase];
-        let first_tid = self.jobs.get(task.job).map_or(0, |state| state.generation as u32);
-        let thread = task.tid.saturating_sub(first_tid) as usize;
-        let length = self.variation.length(task.job, thread, task.phase);
+        let length = self.variation.length(task.random_key, task.phase);
         task.left.instructions = (phase.instructions * length).max(1.0);
         task.left.burst = phase.sleeps.map_or(f64::INFINITY, |(burst, _)| burst);
         let (job, footprint) = (task.job, phase.footprint);
@@ -189,9 +198,9 @@ impl Fluid {
     /// not update them, so that the observation of a run does not change its rounding.
     pub fn done_share(&self, job: usize) -> Option<f64> {
         let (mut done, mut all) = (0.0, 0.0);
-        for (thread, task) in self.tasks_of(job).enumerate() {
+        for task in self.tasks_of(job) {
             for (idx, phase) in task.script.phases.iter().enumerate() {
-                let length = self.variation.length(job, thread, idx);
+                let length = self.variation.length(task.random_key, idx);
                 let instructions = (phase.instructions * length).max(1.0);
                 all += instructions;
                 done += match idx.cmp(&task.phase) {
@@ -234,7 +243,8 @@ impl Fluid {
         }
         // The kernel selects any CPU of the new mask. The model selects the idlest CPU near the previous CPU.
         let mask = allowed.as_deref().map(Vec::as_slice);
-        if let Some(to) = self.kernel.fork(cpu, mask) {
+        let mut tie_breaker = self.tie_breaker(idx);
+        if let Some(to) = self.kernel.fork(cpu, mask, &mut tie_breaker) {
             self.migrate(idx, to);
         }
         1

@@ -29,8 +29,6 @@ mod virtual_time;
 
 use std::sync::Arc;
 
-use base::Rng;
-
 use crate::hardware::Hardware;
 use crate::kernel::{KernelModel, KernelVersion};
 use crate::variation::VariationStreams;
@@ -106,7 +104,6 @@ pub struct Fluid {
     solver: Solver,
     notices: Vec<(u64, HostNotice)>,
     variation: VariationStreams,
-    fork_cpu_stream: Option<Rng>,
     next_tid: u32,
     /// Lines read and written by each memory controller since the start.
     lines: Vec<[f64; 2]>,
@@ -151,14 +148,13 @@ impl Fluid {
         settings: MachineSettings,
         variation: VariationStreams,
     ) -> Self {
-        let kernel = KernelModel::new(settings.kernel, hardware.clone(), variation.idle_choice());
+        let kernel = KernelModel::new(settings.kernel, hardware.clone());
         let n_nodes = hardware.nodes.len();
         Fluid {
             cpus: vec![CpuState::default(); hardware.cpus.len()],
             pages: MemoryState::new(&hardware, |node| variation.used_share(node)),
             events: EventQueue::new(hardware.cpus.len()),
             solver: Solver::new(&hardware),
-            fork_cpu_stream: variation.first_placement(),
             busy_balancing: vec![BusyBalancing::default(); kernel.n_domains()],
             kernel,
             settings,

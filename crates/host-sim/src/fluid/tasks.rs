@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use crate::physics::EventsPer1000;
 use crate::script::Script;
+use crate::variation::RandomKey;
 
 /// A thread of a simulated job.
 #[derive(Clone, Debug, Default)]
@@ -39,6 +40,12 @@ pub struct Task {
     pub n_migrations: u64,
     /// Cumulative counts of the task, up to the last call of [`super::Fluid::update_all`].
     pub counts: TaskCounts,
+    /// Owner of the random numbers of the task.
+    pub(crate) random_key: RandomKey,
+    /// Number of sleeps of the task.
+    pub(super) n_sleeps: u64,
+    /// Number of CPU selections for the task.
+    pub(super) n_selections: u64,
     pub(super) generation: u64,
     pub(super) script: Arc<Script>,
     pub(super) phase: usize,

@@ -13,6 +13,7 @@ use super::{ScheduledAction, SimHost, SimJobRun, SimJobState, stopped_by};
 use crate::build_scripts::may_use;
 use crate::faults::FaultKind;
 use crate::fluid::{JobPageMigration, JobStart, MemoryPlacement};
+use crate::variation::RandomKey;
 
 impl SimHost {
     /// Starts every due job with its placement in the plan.
@@ -37,8 +38,10 @@ impl SimHost {
         let own = self.own_cpus(job);
         let allowed = cpus.as_ref().map(|cpus| self.mask(cpus)).or(own);
         let rule = self.memory_rule(job, memory.as_ref());
-        let script = self.slots[id.index()].script.clone();
-        let start = JobStart { allowed, memory: rule, ..JobStart::new(id.index(), script) };
+        let slot = &self.slots[id.index()];
+        let (script, random_key) = (slot.script.clone(), slot.random_key());
+        let start =
+            JobStart { allowed, memory: rule, random_key, ..JobStart::new(id.index(), script) };
         let pid = self.fluid.start(start);
         let now = self.fluid.now();
         let slot = &mut self.slots[id.index()];
@@ -137,10 +140,8 @@ impl SimHost {
                 return OutcomeResult::InProgress;
             }
         };
-        if self
-            .fault_injector
-            .occurs(FaultKind::RequestsRejected, self.fault_injector.faults.requests_rejected)
-        {
+        let kind = FaultKind::RequestsRejected(RandomKey::of_job(&self.slots[idx].job.name));
+        if self.fault_injector.occurs(kind, self.fault_injector.faults.requests_rejected) {
             return reject(RejectCause::Unsupported, "injected fault of this run");
         }
         let n = match target {

@@ -10,6 +10,7 @@ use crate::faults::FaultKind;
 use crate::fluid::JobStart;
 use crate::physics::{Calibration, CoreSpeed, CpiModel, FillTable, MissCurve, MissPoint};
 use crate::script::{Script, ScriptPhase};
+use crate::variation::RandomKey;
 
 /// Average time that a CPU is offline, which is longer than several turns.
 const OFFLINE_NS_MEAN: u64 = 5_000_000_000;
@@ -113,7 +114,9 @@ impl SimHost {
             self.fluid.kill(job);
             self.fluid.remove_job(job);
         } else {
-            self.fluid.start(JobStart::new(job, script));
+            // The key contains no number of a job: an additional job does not change the program's numbers.
+            let random_key = RandomKey::of_job("unmanaged program").part(nth as u64);
+            self.fluid.start(JobStart { random_key, ..JobStart::new(job, script) });
         }
         self.fault_schedule.unmanaged_programs[nth] = (
             now + self

@@ -11,6 +11,7 @@ use sched::{
 use super::{SimHost, SimJobState};
 use crate::faults::FaultKind;
 use crate::fluid::{Task, TaskCounts};
+use crate::variation::{RandomKey, VariationStreams};
 
 /// Available data sources of a simulated machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +40,8 @@ pub(crate) struct LastReported {
     memory: BTreeMap<usize, Vec<u64>>,
     nodes: Vec<Vec<f64>>,
     reported_nodes: Vec<f64>,
+    /// Number of samples of each node with noise.
+    n_node_samples: Vec<u64>,
 }
 
 /// Counters of a task, with and without measurement noise.
@@ -48,6 +51,8 @@ struct ReportedCounts {
     reported: TaskCounts,
     cpu_time: u64,
     wait: u64,
+    /// Number of samples of the task with noise.
+    n_samples: u64,
 }
 
 impl LastReported {
@@ -132,11 +137,12 @@ impl SimHost {
                 continue;
             }
             (reported.cpu_time, reported.wait) = (cpu_time, wait);
-            let is_absent = self
-                .fault_injector
-                .occurs(FaultKind::CountersAbsent, self.fault_injector.faults.counters_absent);
+            let is_absent = self.fault_injector.occurs(
+                FaultKind::CountersAbsent(task.random_key),
+                self.fault_injector.faults.counters_absent,
+            );
             let counters = match self.options.capabilities.counters && !is_absent {
-                true => add_noise(reported, task, &mut self.variation_streams),
+                true => add_noise(reported, task, &self.variation_streams),
                 false => Counters::NONE,
             };
             sample.tasks.push(TaskSample {
@@ -180,13 +186,20 @@ impl SimHost {
         let n_nodes = self.fluid.hardware().nodes.len();
         self.last_reported.nodes.resize(n_nodes, vec![0.0; 2]);
         self.last_reported.reported_nodes.resize(n_nodes, 0.0);
+        self.last_reported.n_node_samples.resize(n_nodes, 0);
         for node in 0..n_nodes {
             let Some(id) = self.fluid.hardware().nodes[node].id else { continue };
             let lines = self.fluid.lines(node);
             let before = &mut self.last_reported.nodes[node];
             let delta = lines[0] - before[0] + lines[1] - before[1];
             before.copy_from_slice(&lines);
-            self.last_reported.reported_nodes[node] += self.variation_streams.with_noise(delta);
+            // A sample without accesses is not counted, so that the noise does not depend on when the node was idle.
+            self.last_reported.n_node_samples[node] += u64::from(0.0 < delta);
+            let mut noise = self.variation_streams.counter_noise(
+                RandomKey::default().part(node as u64),
+                self.last_reported.n_node_samples[node],
+            );
+            self.last_reported.reported_nodes[node] += delta * noise.next();
             let is_counted = self.options.capabilities.controllers;
             let count = |value: f64| is_counted.then(|| RawCounter::unmultiplexed(value as u64));
             sample.nodes.push(NodeSample {
@@ -204,14 +217,12 @@ impl SimHost {
 }
 
 /// Returns the counters of a task with the noise of all samples. Each increment has a random relative error.
-fn add_noise(
-    reported: &mut ReportedCounts,
-    task: &Task,
-    variation: &mut crate::variation::VariationStreams,
-) -> Counters {
+fn add_noise(reported: &mut ReportedCounts, task: &Task, variation: &VariationStreams) -> Counters {
+    reported.n_samples += 1;
+    let mut noise = variation.counter_noise(task.random_key, reported.n_samples);
     let (now, before) = (&task.counts, &reported.actual);
     let mut add = |reported: &mut f64, now: f64, before: f64| {
-        *reported += variation.with_noise(now - before);
+        *reported += (now - before) * noise.next();
     };
     let totals = &mut reported.reported;
     add(&mut totals.instructions, now.instructions, before.instructions);

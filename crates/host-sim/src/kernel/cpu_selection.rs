@@ -9,7 +9,7 @@
 //! The rules for NUMA balancing are those of `task_numa_find_cpu`, `task_numa_compare` and `load_too_imbalanced` in
 //! `kernel/sched/fair.c`.
 
-use super::{Allowed, DomainCounts, KernelModel, KernelVersion, least};
+use super::{Allowed, DomainCounts, KernelModel, KernelVersion, TieBreaker, least};
 use crate::hardware::Hardware;
 
 /// Share of a node that may be busy while small imbalances between nodes are ignored: an eighth, since Linux 6.0
@@ -25,29 +25,40 @@ const TOLERATED: u32 = 112;
 
 impl KernelModel {
     /// Selects the CPU of a new task with a parent on CPU `parent`. Returns `None` if no CPU is allowed.
-    pub fn fork(&mut self, parent: usize, allowed: Allowed<'_>) -> Option<usize> {
-        let node = self.fork_node(parent, allowed)?;
-        let cache = self.fork_cache((parent, node), allowed)?;
+    pub fn fork(
+        &mut self,
+        parent: usize,
+        allowed: Allowed<'_>,
+        tie_breaker: &mut TieBreaker,
+    ) -> Option<usize> {
+        let node = self.fork_node(parent, allowed, tie_breaker)?;
+        let cache = self.fork_cache((parent, node), allowed, tie_breaker)?;
         let cpus = self.hardware.caches[cache].cpus.iter().copied();
         let mut open = std::mem::take(&mut self.open);
         open.clear();
         open.extend(
             cpus.filter(|&cpu| self.hardware.cpus[cpu].node == node && self.may_run(allowed, cpu)),
         );
-        let idlest = self.idlest_cpu(&open);
+        let idlest = self.idlest_cpu(&open, tie_breaker);
         self.open = open;
         idlest
     }
 
     /// Selects the node: the node of the parent, unless another node is clearly less busy.
-    fn fork_node(&mut self, parent: usize, allowed: Allowed<'_>) -> Option<usize> {
+    fn fork_node(
+        &self,
+        parent: usize,
+        allowed: Allowed<'_>,
+        tie_breaker: &mut TieBreaker,
+    ) -> Option<usize> {
         let local = self.hardware.cpus[parent].node;
         let nodes = self.load.nodes.iter().copied();
         let sums = self.sums(self.hardware.nodes.iter().map(|n| &n.cpus[..]), allowed, nodes);
         if let [only] = sums[..] {
             return (0 < only.n_cpus).then_some(local);
         }
-        let best = self.idlest_group(&sums, (0 < sums[local].n_cpus).then_some(local))?;
+        let best =
+            self.idlest_group(&sums, (0 < sums[local].n_cpus).then_some(local), tie_breaker)?;
         let (own, other) = (sums[local], sums[best]);
         let limit = numa_imbalance_limit(&self.hardware, local).min(own.n_cpus);
         let stays = self.version == KernelVersion::V6_18
@@ -59,9 +70,10 @@ impl KernelModel {
 
     /// Selects the LLC domain in a node.
     fn fork_cache(
-        &mut self,
+        &self,
         (parent, node): (usize, usize),
         allowed: Allowed<'_>,
+        tie_breaker: &mut TieBreaker,
     ) -> Option<usize> {
         let caches = &self.hardware.nodes[node].caches;
         if let [only] = caches[..] {
@@ -72,7 +84,8 @@ impl KernelModel {
         let sums = self.sums(cpus, allowed, whole);
         let local = caches.iter().position(|&cache| cache == self.hardware.cpus[parent].cache);
         let local = local.filter(|&local| 0 < sums[local].n_cpus);
-        self.idlest_group(&sums, local).map(|idx| self.hardware.nodes[node].caches[idx])
+        self.idlest_group(&sums, local, tie_breaker)
+            .map(|idx| self.hardware.nodes[node].caches[idx])
     }
 
     /// Returns the number of runnable tasks and idle CPUs of each group, among the allowed CPUs.
@@ -99,17 +112,22 @@ impl KernelModel {
 
     /// Selects the group for a new task (`find_idlest_group`). Returns the local group unless another group is
     /// clearly less busy.
-    fn idlest_group(&mut self, sums: &[DomainCounts], local: Option<usize>) -> Option<usize> {
+    fn idlest_group(
+        &self,
+        sums: &[DomainCounts],
+        local: Option<usize>,
+        tie_breaker: &mut TieBreaker,
+    ) -> Option<usize> {
         let has_cpus = |idx: &usize| 0 < sums[*idx].n_cpus;
         let others = (0..sums.len()).filter(has_cpus).filter(|&idx| Some(idx) != local);
         let by_load = |idx: usize| permille(&sums[idx]);
         let has_spare = |idx: usize| 0 < sums[idx].n_idle;
         let best = match self.version {
             // The group with the most idle CPUs is the best; if no CPU is idle, the group with the lowest load.
-            KernelVersion::V6_18 => least(&mut self.tie_breaker, others.clone(), |idx| {
+            KernelVersion::V6_18 => least(tie_breaker, others.clone(), |idx| {
                 (std::cmp::Reverse(sums[idx].n_idle), by_load(idx))
             }),
-            _ => least(&mut self.tie_breaker, others, by_load),
+            _ => least(tie_breaker, others, by_load),
         };
         let (Some(best), Some(local)) = (best, local) else { return best.or(local) };
         let stays = match self.version {
@@ -123,15 +141,18 @@ impl KernelModel {
     }
 
     /// Returns the least busy CPU of `open`. Of equally busy CPUs, CPUs of an idle core are preferred.
-    fn idlest_cpu(&mut self, open: &[usize]) -> Option<usize> {
+    fn idlest_cpu(&self, open: &[usize], tie_breaker: &mut TieBreaker) -> Option<usize> {
         let busy_core = |cpu: usize| !self.load.is_core_idle(self.hardware.cpus[cpu].core);
-        least(&mut self.tie_breaker, open.iter().copied(), |cpu| {
-            (self.load.n_runnable[cpu], busy_core(cpu))
-        })
+        least(tie_breaker, open.iter().copied(), |cpu| (self.load.n_runnable[cpu], busy_core(cpu)))
     }
 
     /// Selects the CPU of a task that wakes up. Its previous CPU is `before`.
-    pub fn wake(&mut self, before: usize, allowed: Allowed<'_>) -> Option<usize> {
+    pub fn wake(
+        &self,
+        before: usize,
+        allowed: Allowed<'_>,
+        tie_breaker: &mut TieBreaker,
+    ) -> Option<usize> {
         let may_stay = self.may_run(allowed, before);
         if may_stay && (self.load.n_runnable[before] == 0 || self.version == KernelVersion::V2_6_27)
         {
@@ -144,14 +165,14 @@ impl KernelModel {
             .filter(|&cpu| self.may_run(allowed, cpu) && self.load.n_runnable[cpu] == 0)
             .collect();
         if !idle.is_empty() {
-            return self.idlest_cpu(&idle);
+            return self.idlest_cpu(&idle, tie_breaker);
         }
         if may_stay {
             return Some(before);
         }
         let allowed_cpus: Vec<usize> =
             (0..self.hardware.cpus.len()).filter(|&cpu| self.may_run(allowed, cpu)).collect();
-        self.idlest_cpu(&allowed_cpus)
+        self.idlest_cpu(&allowed_cpus, tie_breaker)
     }
 
     /// Selects a CPU of node `home` for a task on CPU `from`. Returns `None` if the imbalance would grow, or if the

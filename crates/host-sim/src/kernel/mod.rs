@@ -113,6 +113,10 @@ impl RunnableCounts {
 /// An affinity mask by CPU index; `None`: all online CPUs.
 pub type Allowed<'a> = Option<&'a [bool]>;
 
+/// Random choice among equally good CPUs for one task; `None`: the lowest CPU. On a real machine, the choice depends on
+/// which CPU became idle last.
+pub type TieBreaker = Option<Rng>;
+
 /// Model of the kernel's scheduler with its state.
 #[derive(Clone, Debug)]
 pub struct KernelModel {
@@ -123,9 +127,6 @@ pub struct KernelModel {
     /// Runnable tasks of the run queues.
     pub load: RunnableCounts,
     hardware: Arc<Hardware>,
-    /// Random choice among equally good CPUs; `None`: the lowest CPU. On a real machine, the choice depends on which
-    /// CPU became idle last.
-    tie_breaker: Option<Rng>,
     /// Number of consecutive failed balancing attempts of each domain. Such an attempt finds only running tasks.
     failed: Vec<u32>,
     /// Number of changes of `failed`.
@@ -138,13 +139,12 @@ pub struct KernelModel {
 
 impl KernelModel {
     /// Returns the state of a kernel after boot.
-    pub fn new(version: KernelVersion, hardware: Arc<Hardware>, tie_breaker: Option<Rng>) -> Self {
+    pub fn new(version: KernelVersion, hardware: Arc<Hardware>) -> Self {
         let domains = busy_balance::domains(&hardware);
         KernelModel {
             version,
             online: vec![true; hardware.cpus.len()],
             load: RunnableCounts::new(&hardware),
-            tie_breaker,
             failed: vec![0; hardware.cpus.len()],
             n_failed_changes: 0,
             domains_of_cpu: busy_balance::domains_by_cpu(&domains, hardware.cpus.len()),
@@ -198,7 +198,7 @@ impl KernelModel {
 
 /// Returns a candidate with the smallest key: a random candidate if there is a tie breaker, else the first.
 fn least<K: Ord>(
-    tie_breaker: &mut Option<Rng>,
+    tie_breaker: &mut TieBreaker,
     among: impl Iterator<Item = usize> + Clone,
     key: impl Fn(usize) -> K,
 ) -> Option<usize> {

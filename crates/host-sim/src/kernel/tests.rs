@@ -7,14 +7,14 @@ use super::*;
 /// Returns a kernel with empty run queues on a synthetic machine.
 fn booted(version: KernelVersion, machine: &str) -> KernelModel {
     let hardware = Hardware::new(&Machine::synthetic(machine).expect("a machine"));
-    KernelModel::new(version, Arc::new(hardware), None)
+    KernelModel::new(version, Arc::new(hardware))
 }
 
 /// Returns the CPUs of `n_tasks` tasks that are forked one after the other on CPU 0.
 fn forked(version: KernelVersion, machine: &str, n_tasks: usize) -> Vec<usize> {
     let mut kernel = booted(version, machine);
     let one = |_| {
-        let cpu = kernel.fork(0, None).expect("a CPU");
+        let cpu = kernel.fork(0, None, &mut None).expect("a CPU");
         kernel.add_task(cpu);
         cpu
     };
@@ -79,14 +79,14 @@ fn an_idle_core_comes_before_an_idle_sibling() {
 #[test]
 fn a_task_wakes_up_on_its_previous_cpu_or_in_its_llc_domain() {
     let mut kernel = booted(KernelVersion::V6_18, "nodes=2 cores=2");
-    assert_eq!(kernel.wake(2, None), Some(2));
+    assert_eq!(kernel.wake(2, None, &mut None), Some(2));
     kernel.add_task(2);
-    assert_eq!(kernel.wake(2, None), Some(3), "the other CPU of its LLC domain");
+    assert_eq!(kernel.wake(2, None, &mut None), Some(3), "the other CPU of its LLC domain");
     kernel.add_task(3);
-    assert_eq!(kernel.wake(2, None), Some(2), "other LLC domains are not considered");
+    assert_eq!(kernel.wake(2, None, &mut None), Some(2), "other LLC domains are not considered");
     kernel.version = KernelVersion::V2_6_27;
     kernel.remove_task(3);
-    assert_eq!(kernel.wake(2, None), Some(2));
+    assert_eq!(kernel.wake(2, None, &mut None), Some(2));
 }
 
 #[test]

@@ -16,7 +16,7 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use host_sim::fluid::{Fluid, HostNotice, JobStart, MachineSettings, MemoryPlacement};
+use host_sim::fluid::{Fluid, HostNotice, JobStart, MachineSettings};
 use host_sim::hardware::Hardware;
 use host_sim::script::{Script, ScriptPhase};
 use host_sim::variation::Variation;
@@ -223,13 +223,8 @@ fn simulate(n_cores: usize, per_core: usize, lengths: &[Length]) -> anyhow::Resu
     let mut fluid = Fluid::new(hardware, settings, Variation::OFF.streams(1));
     let start = |fluid: &mut Fluid, job: usize| {
         let Some(length) = lengths.get(job) else { return };
-        fluid.start(JobStart {
-            job,
-            script: length.script.clone(),
-            allowed: Some(masks[job % n_lanes % n_cores].clone()),
-            memory: MemoryPlacement::FirstTouch,
-            weight: 1.0,
-        });
+        let allowed = Some(masks[job % n_lanes % n_cores].clone());
+        fluid.start(JobStart { allowed, ..JobStart::new(job, length.script.clone()) });
     };
     (0..n_lanes).for_each(|job| start(&mut fluid, job));
     let mut n_left = lengths.len();

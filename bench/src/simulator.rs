@@ -99,7 +99,7 @@ fn simulate(n_jobs: usize, n_cores: usize, contention: bool) -> anyhow::Result<F
     let start = |fluid: &mut Fluid, job: usize, rng: &mut Rng| {
         let script = scripts[rng.below(scripts.len() as u64) as usize].clone();
         let memory = MemoryPlacement::FirstTouch;
-        fluid.start(JobStart { job, script, allowed: None, memory, weight: 1.0 });
+        fluid.start(JobStart { memory, ..JobStart::new(job, script) });
     };
     while running < 2 * n_cores {
         let Some(job) = waiting.pop_front() else { break };

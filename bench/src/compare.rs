@@ -97,13 +97,12 @@ fn summarize_runs(
 ) -> anyhow::Result<String> {
     let results_by_key =
         runs.iter().map(|(key, (results, _))| (key.clone(), results.clone())).collect();
-    let alone: Vec<_> = bench.workloads().iter().map(|ready| ready.alone().to_vec()).collect();
     let about = SummaryContext {
         command: None,
         host: "sim",
         machine,
         jobs,
-        alone: &alone,
+        alone: &bench.all_alone(plan),
         options: &Default::default(),
         timelines: &Default::default(),
         outputs: &Default::default(),

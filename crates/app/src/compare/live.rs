@@ -59,8 +59,10 @@ pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
     series.progress.finish();
     let store = series.store;
     let is_interrupted = !result?;
-    let alone = (0..checked.plan.workloads.len()).map(|nr| store.alone.get(&nr).cloned());
-    let alone: Vec<Vec<Option<Nanos>>> = alone.map(Option::unwrap_or_default).collect();
+    // All columns of a live comparison have the same settings of the machine.
+    let columns = 0..checked.plan.columns.len();
+    let of_column =
+        |column| store.alone.iter().map(move |(nr, times)| ((column, *nr), times.clone()));
     let timeline = |key: &RunKey| {
         let name = files::run_name(&checked.plan, key);
         (key.clone(), format!("{}/{name}/report.html", files::RUNS))
@@ -68,7 +70,7 @@ pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
     let timelines = store.done.keys().map(timeline);
     let outputs = store.done.keys().map(|key| (key.clone(), output_of(&checked.plan, key)));
     let outputs = RunOutputs {
-        alone: if store.alone.is_empty() { Vec::new() } else { alone },
+        alone: columns.flat_map(of_column).collect(),
         timelines: timelines.filter(|(_, name)| dir.path().join(name).is_file()).collect(),
         outputs: outputs.collect(),
         is_interrupted,

@@ -22,8 +22,8 @@ use ::files::OutputDir;
 use anyhow::Context;
 use base::Nanos;
 use lab::compare::{
-    ComparePlan, Identity, RunKey, RunStore, RunStoreError, SummaryContext, columns, seeds,
-    summarize,
+    ComparePlan, Identity, RunKey, RunStore, RunStoreError, SoloTimes, SummaryContext, columns,
+    seeds, summarize,
 };
 use program::{Job, Workload};
 use report::comparison::Comparison;
@@ -192,8 +192,8 @@ impl CheckedComparison {
 
 /// Results in addition to the metrics of the runs.
 struct RunOutputs {
-    /// Run time of each job alone, by workload; empty if not measured.
-    alone: Vec<Vec<Option<Nanos>>>,
+    /// Run times of jobs alone; empty if not measured.
+    alone: SoloTimes,
     /// Paths of the reports of single runs.
     timelines: BTreeMap<RunKey, String>,
     /// As in [`SummaryContext`].

@@ -43,13 +43,15 @@ pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
         signals: args.signals.overrides().or_usage_error()?,
     };
     let jobs = workloads.iter().map(|workload| workload.jobs.clone()).collect();
-    let bench = SimBench::new(setting, jobs).or_usage_error()?;
+    let bench = SimBench::without_solo_runs(setting, jobs).or_usage_error()?;
     let mut options = options(args);
     for column in &plan.columns {
         let settings =
             bench.check(column).with_context(|| format!("policy {column}")).or_usage_error()?;
         options.insert("kernel".to_owned(), settings.kernel.name().to_owned());
     }
+    let variants = plan.columns.iter().map(|column| column.variant);
+    let bench = bench.with_solo_runs(variants).or_usage_error()?;
     let assumed = bench.assumed().join("; ");
     if !assumed.is_empty() {
         notes.push(format!("assumed values that the machine file does not give: {assumed}"));
@@ -67,7 +69,7 @@ pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
     if is_interrupted {
         super::warn_interrupted(args, &dir);
     }
-    let alone = bench.workloads().iter().map(|ready| ready.alone().to_vec()).collect();
+    let alone = bench.all_alone(&checked.plan);
     let outputs = RunOutputs { alone, timelines, outputs: BTreeMap::new(), is_interrupted, error };
     publish(args, &checked, outputs, (&dir, &store))
 }

@@ -278,7 +278,8 @@ fn oracle(
         signals: *signals,
     };
     let column = Column::parse(&args.policy).or_usage_error()?;
-    let bench = SimBench::new(setting, vec![workload.jobs.clone()]).or_usage_error()?;
+    let bench =
+        SimBench::without_solo_runs(setting, vec![workload.jobs.clone()]).or_usage_error()?;
     let policy = bench.oracle((&column, 0, args.seed), stop).or_usage_error()?;
     let stopped = "interrupted during the search of the oracle: nothing has run";
     policy.ok_or_else(|| CommandError::Failed(anyhow::anyhow!(stopped)))

@@ -38,4 +38,4 @@ pub use runner::{RunEvent, run_all};
 pub use series::RunSeries;
 pub use simulate::{PreparedWorkload, SimBench, SimRunError, SimSetting};
 pub use store::{Identity, RUNS_FILE, RunStore, RunStoreError};
-pub use summary::{SummaryContext, median_runs, summarize};
+pub use summary::{SoloTimes, SummaryContext, median_runs, summarize};

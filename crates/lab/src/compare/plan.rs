@@ -155,9 +155,15 @@ impl ComparePlan {
     /// # Panics
     /// The key is not a run of this plan.
     pub fn parts(&self, key: &RunKey) -> (&Column, usize, u64) {
+        let (column, workload, seed) = self.indexes(key);
+        (&self.columns[column], workload, seed)
+    }
+
+    /// Returns the indexes of the column and of the workload of a run, and its seed.
+    pub(super) fn indexes(&self, key: &RunKey) -> (usize, usize, u64) {
         let number = self.number(key).expect("a run of this plan");
         let workload = number / self.columns.len() % self.workloads.len();
-        (&self.columns[number % self.columns.len()], workload, key.seed)
+        (number % self.columns.len(), workload, key.seed)
     }
 }
 

@@ -2,13 +2,17 @@
 //!
 //! Everything that does not depend on policy and seed is prepared once: the tables of the machine, the scripts of each
 //! workload, and the time of each job alone. A run is a host, an engine and a [`MetricsRecorder`].
+//!
+//! A job is measured alone under the settings of the machine with which it runs together: kernel, NUMA balancing and
+//! interleaving of its column. Otherwise a setting that changes the time of a program alone would count as contention.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use base::{JobId, Nanos, StopFlag};
 use engine::{Engine, PageMigrationLimits, Sink};
 use host_sim::build_scripts;
+use host_sim::faults::Faults;
 use host_sim::fluid::MachineSettings;
 use host_sim::hardware::Hardware;
 use host_sim::script::Script;
@@ -20,7 +24,10 @@ use topology::Machine;
 
 use crate::oracle::OracleError;
 
-use super::{Column, Completion, ControllerTraffic, MetricsRecorder, RunMetrics};
+use super::{
+    Column, ComparePlan, Completion, ControllerTraffic, MachineVariant, MetricsRecorder,
+    RunMetrics, SoloTimes,
+};
 
 /// Settings of all runs.
 #[derive(Clone, Debug)]
@@ -40,15 +47,11 @@ pub struct SimSetting {
 pub struct PreparedWorkload {
     jobs: Vec<Job>,
     scripts: Vec<Arc<Script>>,
-    alone: Vec<Option<Nanos>>,
+    /// Time of each job alone, by settings of the machine.
+    alone: BTreeMap<MachineVariant, Vec<Option<Nanos>>>,
 }
 
 impl PreparedWorkload {
-    /// Returns the time of each job alone on the idle machine; `None` for jobs that restart or are stopped by the host.
-    pub fn alone(&self) -> &[Option<Nanos>] {
-        &self.alone
-    }
-
     /// Returns the jobs.
     pub fn jobs(&self) -> &[Job] {
         &self.jobs
@@ -69,17 +72,31 @@ pub struct SimBench {
 }
 
 impl SimBench {
-    /// Prepares the workloads and runs each job alone.
+    /// Prepares the workloads and runs each job alone with the common settings of the machine.
     ///
     /// # Errors
     /// A job that cannot be simulated, or an unknown kernel.
     pub fn new(setting: SimSetting, workloads: Vec<Vec<Job>>) -> Result<Self, SimError> {
-        let mut bench = SimBench::without_solo_runs(setting, workloads)?;
-        let mut workloads = std::mem::take(&mut bench.workloads);
+        SimBench::without_solo_runs(setting, workloads)?.with_solo_runs([MachineVariant::default()])
+    }
+
+    /// Runs each job alone with the settings of these variants.
+    ///
+    /// # Errors
+    /// The kernel does not exist, or does not support a setting.
+    pub fn with_solo_runs(
+        mut self,
+        variants: impl IntoIterator<Item = MachineVariant>,
+    ) -> Result<Self, SimError> {
+        let variants: BTreeSet<_> = variants.into_iter().map(|own| self.complete(own)).collect();
+        let mut workloads = std::mem::take(&mut self.workloads);
         for ready in &mut workloads {
-            bench.measure_solo_times(ready)?;
+            for &variant in &variants {
+                let times = self.solo_times(ready, variant)?;
+                ready.alone.insert(variant, times);
+            }
         }
-        Ok(SimBench { workloads, ..bench })
+        Ok(SimBench { workloads, ..self })
     }
 
     /// Prepares the workloads without the times of jobs alone.
@@ -94,7 +111,7 @@ impl SimBench {
         let ready = |jobs: Vec<Job>| -> Result<PreparedWorkload, SimError> {
             let scripts = build_scripts::build_scripts(&jobs, &hardware)?;
             build_scripts::check_lengths(&jobs, &scripts, &hardware, setting.options.time_limit)?;
-            Ok(PreparedWorkload { alone: vec![None; jobs.len()], jobs, scripts })
+            Ok(PreparedWorkload { alone: BTreeMap::new(), jobs, scripts })
         };
         let workloads = workloads.into_iter().map(ready).collect::<Result<_, _>>()?;
         Ok(SimBench { setting, hardware, workloads })
@@ -132,6 +149,33 @@ impl SimBench {
             Nanos(job.start.0 + (script.lower_bound_ns(&self.hardware) * least(part)) as u64)
         };
         ends.map(end).max().unwrap_or(Nanos::ZERO)
+    }
+
+    /// Returns the time of each job of a workload alone on the idle machine, with the settings of a variant; `None` for
+    /// jobs that restart or are stopped by the host. Empty if the times were not measured.
+    pub fn alone(&self, variant: MachineVariant, workload: usize) -> &[Option<Nanos>] {
+        let times = self.workloads[workload].alone.get(&self.complete(variant));
+        times.map_or(&[], Vec::as_slice)
+    }
+
+    /// Returns the times alone of all columns and workloads of a plan.
+    pub fn all_alone(&self, plan: &ComparePlan) -> SoloTimes {
+        let cells = (0..plan.columns.len())
+            .flat_map(|column| (0..plan.workloads.len()).map(move |workload| (column, workload)));
+        let times = |(column, workload): (usize, usize)| {
+            let variant = plan.columns[column].variant;
+            ((column, workload), self.alone(variant, workload).to_vec())
+        };
+        cells.map(times).collect()
+    }
+
+    /// Returns a variant with the common settings in place of absent ones.
+    fn complete(&self, variant: MachineVariant) -> MachineVariant {
+        let common = &self.setting.options;
+        MachineVariant {
+            interleave: variant.interleave.or(Some(common.interleave)),
+            numa_balancing: variant.numa_balancing.or(common.numa_balancing),
+        }
     }
 
     /// Returns the workloads, in order.
@@ -191,14 +235,17 @@ impl SimBench {
 
     /// Returns the simulator options of a run.
     pub fn options(&self, column: &Column, interval: Option<Nanos>, seed: u64) -> SimOptions {
-        let base = &self.setting.options;
+        SimOptions { interval, seed, ..self.options_of(column.variant) }
+    }
+
+    fn options_of(&self, variant: MachineVariant) -> SimOptions {
+        let MachineVariant { interleave, numa_balancing } = self.complete(variant);
+        let common = &self.setting.options;
         SimOptions {
-            interval,
-            seed,
-            interleave: column.variant.interleave.unwrap_or(base.interleave),
-            numa_balancing: column.variant.numa_balancing.or(base.numa_balancing),
+            interleave: interleave.unwrap_or(common.interleave),
+            numa_balancing,
             skip_quiescent_turns: true,
-            ..base.clone()
+            ..common.clone()
         }
     }
 
@@ -212,36 +259,44 @@ impl SimBench {
         SimHost::with_scripts(&self.setting.machine, hardware, jobs, scripts.to_vec(), options)
     }
 
-    /// Runs each job alone without random variation, placed by the kernel. Equal jobs run once.
-    fn measure_solo_times(&self, ready: &mut PreparedWorkload) -> Result<(), SimError> {
+    /// Runs each job alone without random variation and faults, placed by the kernel. Equal jobs run once.
+    fn solo_times(
+        &self,
+        ready: &PreparedWorkload,
+        variant: MachineVariant,
+    ) -> Result<Vec<Option<Nanos>>, SimError> {
         let mut known: BTreeMap<(usize, String), Option<Nanos>> = BTreeMap::new();
+        let mut times = vec![None; ready.jobs.len()];
         for (idx, (job, script)) in ready.jobs.iter().zip(&ready.scripts).enumerate() {
             if job.ending != Ending::Exit {
                 continue;
             }
             let rules = format!("{:?} {:?} {:?}", job.cpus, job.nodes, job.memory);
             let key = (Arc::as_ptr(script) as usize, rules);
-            ready.alone[idx] = match known.get(&key) {
+            times[idx] = match known.get(&key) {
                 Some(time) => *time,
                 None => {
-                    let time = self.alone(job, script)?;
+                    let time = self.solo_time(job, script, variant)?;
                     *known.entry(key).or_insert(time)
                 }
             };
         }
-        Ok(())
+        Ok(times)
     }
 
-    fn alone(&self, job: &Job, script: &Arc<Script>) -> Result<Option<Nanos>, SimError> {
+    fn solo_time(
+        &self,
+        job: &Job,
+        script: &Arc<Script>,
+        variant: MachineVariant,
+    ) -> Result<Option<Nanos>, SimError> {
         let only = Job { id: JobId(0), start: Nanos::ZERO, ..job.clone() };
         let options = SimOptions {
             interval: None,
             variation: Variation::OFF,
-            interleave: false,
-            numa_balancing: Some(false),
+            faults: Faults::default(),
             time_limit: None,
-            skip_quiescent_turns: true,
-            ..self.setting.options.clone()
+            ..self.options_of(variant)
         };
         let jobs = [only];
         let mut host = self.host(&jobs, std::slice::from_ref(script), options)?;
@@ -277,4 +332,49 @@ fn controllers(host: &mut SimHost) -> Vec<ControllerTraffic> {
             written_bytes: written,
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compare::columns;
+    use crate::shipped;
+
+    /// Returns a job that runs a shipped profile.
+    pub(crate) fn job(id: u32, profile: &str) -> Job {
+        let command = program::Command::Program { program: profile.into(), args: Vec::new() };
+        let found = shipped::profile(profile).expect("it ships");
+        Job { found: Some(Arc::new(found)), ..Job::new(JobId(id), format!("job{id}"), command) }
+    }
+
+    /// Half of interleaved memory is remote, and NUMA balancing costs time: each setting changes the time of a program
+    /// alone.
+    #[test]
+    fn a_job_that_runs_alone_has_slowdown_1_with_every_setting_of_the_machine() {
+        let faults = Faults::parse("unmanaged-programs=4").expect("faults");
+        let setting = SimSetting {
+            machine: Machine::synthetic("nodes=2 cores=4").expect("a machine"),
+            options: SimOptions { variation: Variation::OFF, faults, ..SimOptions::default() },
+            limits: PageMigrationLimits::default(),
+            signals: TierOverride::default(),
+        };
+        let columns =
+            columns(["linux,linux@interleave,linux@numa-balancing"]).expect("they are valid");
+        let jobs = vec![vec![job(0, "lbm@0.02")]];
+        let mut bench = SimBench::without_solo_runs(setting, jobs)
+            .and_then(|bench| bench.with_solo_runs(columns.iter().map(|column| column.variant)))
+            .expect("it can run");
+        // The idle machine has no unmanaged programs.
+        bench.setting.options.faults = Faults::default();
+        let mut times = Vec::new();
+        for column in &columns {
+            let run = bench.run((column, 0, 1), &StopFlag::default(), None).expect("it runs");
+            let took = run.expect("not stopped").time_of(0, &bench.workloads()[0].jobs()[0]);
+            assert_eq!(bench.alone(column.variant, 0), [took], "{column}");
+            times.push(took);
+        }
+        times.sort();
+        times.dedup();
+        assert_eq!(times.len(), 3, "{times:?}");
+    }
 }

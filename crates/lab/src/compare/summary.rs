@@ -28,6 +28,9 @@ use super::{Column, ComparePlan, Completion, OracleSearch, RunKey, RunMetrics, R
 use crate::stats::{holm, mean_of, pairs_needed};
 use pairs::{PairedRuns, RunPair};
 
+/// Time of each job alone, by the indexes of column and workload. Columns differ in the settings of the machine.
+pub type SoloTimes = BTreeMap<(usize, usize), Vec<Option<Nanos>>>;
+
 /// Context of the runs of a comparison.
 #[derive(Clone, Debug)]
 pub struct SummaryContext<'a> {
@@ -37,8 +40,8 @@ pub struct SummaryContext<'a> {
     pub machine: &'a Machine,
     /// The jobs of each workload.
     pub jobs: &'a [Vec<Job>],
-    /// Time of each job alone, by workload; empty if unknown.
-    pub alone: &'a [Vec<Option<Nanos>>],
+    /// Times of jobs alone; empty if unknown.
+    pub alone: &'a SoloTimes,
     /// The command that repeats the comparison.
     pub command: Option<&'a str>,
     /// Other options that affect the metrics, by name.

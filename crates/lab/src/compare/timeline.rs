@@ -30,7 +30,8 @@ impl SimBench {
         let run = plan.parts(key);
         let header = self.header(run, &key.workload)?;
         let mut builder = ReportBuilder::new(&header);
-        let workload = run.1;
+        let (column, workload, _) = run;
+        let alone = self.alone(column.variant, workload);
         let run = self.run(run, stop, Some(&mut builder))?;
         let Some(metrics) = run else { return Ok(None) };
         let end = RunEnd {
@@ -50,7 +51,7 @@ impl SimBench {
         let ready = &self.workloads()[workload];
         for (idx, row) in report.jobs.iter_mut().enumerate() {
             let took = ready.jobs().get(idx).and_then(|job| metrics.time_of(idx, job));
-            let alone = ready.alone().get(idx).copied().flatten();
+            let alone = alone.get(idx).copied().flatten();
             let seconds = Nanos::as_secs_f64;
             row.slowdown = took.zip(alone).map(|(took, alone)| seconds(took) / seconds(alone));
         }

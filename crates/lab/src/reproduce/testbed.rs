@@ -39,7 +39,7 @@ use topology::{Machine, MemoryAccess};
 
 use super::ReproduceError;
 use super::program_sets::{self, N_PROGRAMS};
-use crate::compare::{SimBench, SimSetting};
+use crate::compare::{MachineVariant, SimBench, SimSetting};
 use crate::shipped::{self, ProfileDraw};
 use crate::stats::mean;
 
@@ -163,7 +163,8 @@ impl Testbed {
     /// Returns the run time of each job of a workload alone on the idle machine.
     pub(super) fn alone(&self, workload: &str) -> Result<Vec<Option<Nanos>>, ReproduceError> {
         let jobs = self.jobs(workload, DeclaredClassBasis::Rate)?;
-        Ok(SimBench::new(self.setting(), vec![jobs])?.workloads()[0].alone().to_vec())
+        let bench = SimBench::new(self.setting(), vec![jobs])?;
+        Ok(bench.alone(MachineVariant::default(), 0).to_vec())
     }
 
     /// Returns the lower bound of the makespan of a workload, for any placement of tasks and memory:

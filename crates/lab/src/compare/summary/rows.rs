@@ -33,20 +33,24 @@ fn seconds(time: Nanos) -> f64 {
 /// Returns the slowdowns of a run's jobs, by number.
 fn slowdowns(
     metrics: &RunMetrics,
-    workload: usize,
+    cell: (usize, usize),
     about: &SummaryContext<'_>,
 ) -> Vec<Option<f64>> {
-    let jobs = about.jobs[workload].iter().enumerate();
+    let jobs = about.jobs[cell.1].iter().enumerate();
     jobs.map(|(idx, job)| {
-        let alone = (*about.alone.get(workload)?.get(idx)?)?;
+        let alone = (*about.alone.get(&cell)?.get(idx)?)?;
         Some(seconds(metrics.time_of(idx, job)?) / seconds(alone))
     })
     .collect()
 }
 
 /// Returns the known slowdowns of a run.
-fn known_slowdowns(metrics: &RunMetrics, workload: usize, about: &SummaryContext<'_>) -> Vec<f64> {
-    slowdowns(metrics, workload, about).into_iter().flatten().collect()
+fn known_slowdowns(
+    metrics: &RunMetrics,
+    cell: (usize, usize),
+    about: &SummaryContext<'_>,
+) -> Vec<f64> {
+    slowdowns(metrics, cell, about).into_iter().flatten().collect()
 }
 
 /// Returns one row per finished, failed or stopped run.
@@ -55,8 +59,9 @@ pub(super) fn runs(cells: &Cells<'_>, about: &SummaryContext<'_>) -> Vec<RunRow>
 }
 
 fn run(cells: &Cells<'_>, about: &SummaryContext<'_>, key: RunKey, metrics: &RunMetrics) -> RunRow {
-    let (column, workload, seed) = cells.plan.parts(&key);
-    let slowdowns = slowdowns(metrics, workload, about);
+    let (idx, workload, seed) = cells.plan.indexes(&key);
+    let column = &cells.plan.columns[idx];
+    let slowdowns = slowdowns(metrics, (idx, workload), about);
     let known: Vec<f64> = slowdowns.iter().copied().flatten().collect();
     let sum_s = |time: fn(&JobTimes) -> Option<Nanos>| {
         metrics.jobs.iter().filter_map(time).reduce(|sum, time| sum + time).map(seconds)
@@ -173,7 +178,7 @@ fn row(
     let average =
         |of: fn(&RunMetrics) -> u64| mean_of(metrics.iter().map(|metrics| of(metrics) as f64));
     let per_run: Vec<Vec<f64>> =
-        metrics.iter().map(|metrics| known_slowdowns(metrics, workload, about)).collect();
+        metrics.iter().map(|metrics| known_slowdowns(metrics, (column, workload), about)).collect();
     let of_mean =
         |indices: &[usize]| mean(&indices.iter().map(|idx| times[*idx]).collect::<Vec<_>>());
     let is_baseline = column == plan.baseline;
@@ -215,7 +220,7 @@ fn row(
         n_moves: average(|metrics| metrics.n_moves),
         pages_moved_bytes: average(|metrics| metrics.pages_moved_bytes),
         controllers: controllers(&metrics),
-        jobs: jobs(&metrics, workload, about),
+        jobs: jobs(&metrics, (column, workload), about),
         median_seed: median_run.as_ref().map(|key| key.seed),
         timeline: median_run.and_then(|key| about.timelines.get(&key).cloned()),
     }
@@ -227,10 +232,14 @@ fn oracle_gap(cells: &Cells<'_>, times: &[f64], workload: usize) -> Option<f64> 
     (!times.is_empty() && 0.0 < best).then(|| mean(times) / best - 1.0)
 }
 
-fn jobs(runs: &[&RunMetrics], workload: usize, about: &SummaryContext<'_>) -> Vec<JobSummaryRow> {
-    let jobs = about.jobs[workload].iter().enumerate();
+fn jobs(
+    runs: &[&RunMetrics],
+    cell: (usize, usize),
+    about: &SummaryContext<'_>,
+) -> Vec<JobSummaryRow> {
+    let jobs = about.jobs[cell.1].iter().enumerate();
     let all: Vec<Vec<Option<f64>>> =
-        runs.iter().map(|metrics| slowdowns(metrics, workload, about)).collect();
+        runs.iter().map(|metrics| slowdowns(metrics, cell, about)).collect();
     jobs.map(|(idx, job)| {
         let slowdowns: Vec<f64> = all.iter().filter_map(|of_run| of_run[idx]).collect();
         JobSummaryRow {
@@ -238,7 +247,7 @@ fn jobs(runs: &[&RunMetrics], workload: usize, about: &SummaryContext<'_>) -> Ve
             mean_s: mean_of(
                 runs.iter().filter_map(|metrics| metrics.time_of(idx, job)).map(seconds),
             ),
-            alone_s: about.alone.get(workload).and_then(|alone| *alone.get(idx)?).map(seconds),
+            alone_s: about.alone.get(&cell).and_then(|alone| *alone.get(idx)?).map(seconds),
             slowdown: mean_of(slowdowns.iter().copied()),
             slowdown_min: slowdowns.iter().copied().min_by(f64::total_cmp),
             slowdown_max: slowdowns.iter().copied().max_by(f64::total_cmp),

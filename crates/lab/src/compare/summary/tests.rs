@@ -50,11 +50,13 @@ fn summary_of(lines: &str) -> Comparison {
     let text =
         "[[job]]\nname = \"a\"\ncommand = [\"a\"]\n[[job]]\nname = \"b\"\ncommand = [\"b\"]\n";
     let workload = parse_toml(text, "w.toml".as_ref()).expect("a workload");
+    let times = vec![Some(Nanos::from_secs(1)), Some(Nanos::from_secs(2))];
+    let alone = (0..plan.columns.len()).map(|column| ((column, 0), times.clone())).collect();
     let about = SummaryContext {
         host: "sim",
         machine: &Machine::synthetic("cores=2").expect("a machine"),
         jobs: &[workload.jobs],
-        alone: &[vec![Some(Nanos::from_secs(1)), Some(Nanos::from_secs(2))]],
+        alone: &alone,
         command: None,
         options: &BTreeMap::new(),
         timelines: &BTreeMap::new(),

@@ -58,6 +58,9 @@ const MEMORY: Bytes = Bytes(64 << 30);
 /// SLIT distance between two nodes with an unknown distance (guessed).
 const DISTANCE: u32 = 20;
 
+/// Capacity of the fastest CPUs (`SCHED_CAPACITY_SCALE`).
+pub const CAPACITY_MAX: u32 = 1024;
+
 /// Tables of a machine.
 #[derive(Clone, Debug)]
 pub struct Hardware {
@@ -94,6 +97,8 @@ pub struct HardwareCpu {
     pub node: usize,
     /// Speed of the core, with the hit latency of its cache.
     pub speed: CoreSpeed,
+    /// Capacity of the CPU: relative throughput, 1024 for the fastest.
+    pub capacity: u32,
 }
 
 impl HardwareCpu {
@@ -299,7 +304,8 @@ impl Hardware {
             let node = cpu.node.and_then(|id| self.node_index(id)).unwrap_or(0);
             self.nodes[node].cpus.push(cpu_idx);
             let speed = CoreSpeed::new(ghz.unwrap_or(GHZ));
-            self.cpus.push(HardwareCpu { id: cpu.id, core: 0, cache: 0, node, speed });
+            let capacity = CAPACITY_MAX;
+            self.cpus.push(HardwareCpu { id: cpu.id, core: 0, cache: 0, node, speed, capacity });
         }
         let speeds = CoreSpeeds::new(machine, ghz);
         for core in machine.cores() {
@@ -308,6 +314,7 @@ impl Hardware {
             for &cpu in &cpus {
                 self.cpus[cpu].core = self.cores.len();
                 self.cpus[cpu].speed = speed;
+                self.cpus[cpu].capacity = core.capacity;
             }
             let shares = self.shares_of(machine, core, cpus.len());
             self.smt_shares.push(shares);

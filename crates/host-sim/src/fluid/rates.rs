@@ -31,7 +31,10 @@ use crate::physics::{
     Channel, ChannelDemand, CoreSpeed, CpiModel, FillTable, LINE, compute_occupancies,
 };
 
-/// Minimum relative change of a task's speed for which its cache is solved again, in units of the precision.
+/// Minimum change of the ratio of two speeds in a cache for which the cache is solved again, in units of the precision.
+/// If all tasks of a cache become slower by the same factor, their occupancies do not change.
+const RATIO_CHANGE_MIN: f64 = 4.0;
+/// Minimum relative change of a task's speed for which its end is computed again, in units of the precision.
 const SPEED_CHANGE_MIN: f64 = 1.0;
 /// Maximum number of iterations between occupancies and speeds.
 const N_ROUNDS: usize = 24;
@@ -64,6 +67,8 @@ pub(super) struct Solver {
     caches: Vec<CacheState>,
     /// CPUs to reschedule.
     pub stale_cpus: Vec<usize>,
+    /// Caches with changed tasks during the solution of a channel.
+    changed_caches: Vec<usize>,
     members: Vec<CacheMember>,
     occupancies: Vec<f64>,
     demands: Vec<ChannelDemand>,
@@ -104,7 +109,12 @@ struct CacheState {
     /// Number of turnovers up to the time `at`.
     turnovers: f64,
     at: u64,
+    /// Smallest and largest factor by which tasks are slower than at the last solution of the cache.
+    ratios: (f64, f64),
 }
+
+/// Factors of a cache without a changed task.
+const NO_RATIOS: (f64, f64) = (f64::INFINITY, 0.0);
 
 /// A task in a cache that is being solved.
 #[derive(Clone, Copy, Debug)]
@@ -151,13 +161,23 @@ impl ChannelState {
 
 impl Solver {
     pub fn new(hardware: &Hardware) -> Self {
-        let empty = CacheState { turnover_ns: f64::INFINITY, turnovers: 0.0, at: 0 };
+        let empty =
+            CacheState { turnover_ns: f64::INFINITY, turnovers: 0.0, at: 0, ratios: NO_RATIOS };
         Solver {
             touched: vec![false; hardware.caches.len()],
             channels: hardware.channels.iter().map(ChannelState::new).collect(),
             caches: vec![empty; hardware.caches.len()],
             ..Solver::default()
         }
+    }
+
+    /// Records how much slower a task of a cache is than at the last solution of the cache.
+    fn note_ratio(&mut self, cache: usize, ratio: f64) {
+        let (low, high) = &mut self.caches[cache].ratios;
+        if *high < *low {
+            self.changed_caches.push(cache);
+        }
+        (*low, *high) = (low.min(ratio), high.max(ratio));
     }
 
     /// Adds traffic of page migration.
@@ -210,7 +230,7 @@ impl Solver {
 
     /// Returns the number of turnovers of a cache up to now.
     fn turnovers(&self, cache: usize, now: u64) -> f64 {
-        let CacheState { turnover_ns, turnovers, at } = self.caches[cache];
+        let CacheState { turnover_ns, turnovers, at, .. } = self.caches[cache];
         turnovers + (now - at) as f64 / turnover_ns
     }
 }
@@ -397,13 +417,13 @@ impl Fluid {
         for member in members.iter_mut() {
             member.ns = speed(member, member.bytes);
         }
-        let mut turnover_ns = f64::INFINITY;
+        let mut turnover_ns = self.solver.caches[cache].turnover_ns;
         for _ in 0..N_ROUNDS {
             let filling = members
                 .iter()
                 .map(|member| (&self.phase_of(member.task).fills[kind], member.ns / member.duty));
             let filling: Vec<(&FillTable, f64)> = filling.collect();
-            turnover_ns = compute_occupancies(&filling, bytes, &mut occupancies);
+            turnover_ns = compute_occupancies(&filling, bytes, turnover_ns, &mut occupancies);
             let mut change = 0.0f64;
             for (member, fit) in members.iter_mut().zip(&occupancies) {
                 member.bytes += relaxation * (fit - member.bytes);
@@ -421,7 +441,8 @@ impl Fluid {
         }
         self.solver.occupancies = occupancies;
         let turnovers = self.solver.turnovers(cache, self.now);
-        self.solver.caches[cache] = CacheState { turnover_ns, turnovers, at: self.now };
+        let ratios = self.solver.caches[cache].ratios;
+        self.solver.caches[cache] = CacheState { turnover_ns, turnovers, at: self.now, ratios };
     }
 
     /// Sets the new occupancy of a task: a refill or a surplus covers the difference to its current occupancy.
@@ -573,15 +594,21 @@ impl Fluid {
             state.channel.solve(&demands, state.migrating, state.latency);
         demands.clear();
         self.solver.demands = demands;
+        let precision = self.settings.precision;
         for &idx in &users {
             let ns = self.ns_at_latencies(idx);
-            self.set_speed(idx, ns);
-            let shared = self.tasks[idx].demand.ns_shared;
-            if SPEED_CHANGE_MIN * self.settings.precision < libm::fabs(ns / shared - 1.0) {
-                let cache = self.hardware.cpus[self.tasks[idx].cpu].cache;
-                if self.has_two_tasks(cache) {
-                    self.solver.touch(cache);
-                }
+            let demand = &self.tasks[idx].demand;
+            let ratio = ns / demand.ns_shared;
+            if SPEED_CHANGE_MIN * precision < libm::fabs(ns / demand.ns - 1.0) {
+                self.set_speed(idx, ns);
+            }
+            let cache = self.hardware.cpus[self.tasks[idx].cpu].cache;
+            self.solver.note_ratio(cache, ratio);
+        }
+        while let Some(cache) = self.solver.changed_caches.pop() {
+            let (low, high) = std::mem::replace(&mut self.solver.caches[cache].ratios, NO_RATIOS);
+            if RATIO_CHANGE_MIN * precision < high / low - 1.0 {
+                self.solver.touch(cache);
             }
         }
         // The sum is recomputed, so that rounding errors do not accumulate.
@@ -613,16 +640,6 @@ impl Fluid {
             }
         }
         on_channel
-    }
-
-    fn has_two_tasks(&self, cache: usize) -> bool {
-        let cpus = self.hardware.caches[cache].cpus.iter();
-        cpus.map(|&cpu| self.cpus[cpu].tasks.len())
-            .scan(0, |sum, n| {
-                *sum += n;
-                Some(*sum)
-            })
-            .any(|sum| 2 <= sum)
     }
 
     /// Sets the speed of a task and its demand.

@@ -156,20 +156,22 @@ impl FillTable {
 /// a time per instruction in a common unit. A program that does not run (infinite time) has no occupancy.
 pub fn occupancies(programs: &[(&FillTable, f64)], bytes: f64) -> Vec<f64> {
     let mut occupancies = vec![0.0; programs.len()];
-    compute_occupancies(programs, bytes, &mut occupancies);
+    compute_occupancies(programs, bytes, 0.0, &mut occupancies);
     occupancies
 }
 
 /// Writes the result of [`occupancies`] into a slice of the same length. Returns the residence time of a line, in the
-/// time unit of the programs for 1000 instructions; it is infinite if the programs do not fill the cache.
+/// time unit of the programs for 1000 instructions; it is infinite if the programs do not fill the cache. `guess` is an
+/// estimate of the residence time, for example that of the last solution.
 pub fn compute_occupancies(
     programs: &[(&FillTable, f64)],
     bytes: f64,
+    guess: f64,
     occupancies: &mut [f64],
 ) -> f64 {
     // The total filled amount is a concave function of time. Newton's method from the left therefore never
-    // overshoots, and reaches the step in which the cache is full.
-    let mut time = 0.0;
+    // overshoots, and reaches the step in which the cache is full. From the right, the first iteration ends on the left.
+    let mut time = if guess.is_finite() { guess } else { 0.0 };
     let n_steps = programs.iter().map(|(table, _)| table.steps.len()).sum::<usize>();
     for _ in 0..n_steps.max(N_STEPS) {
         let (mut sum, mut slope) = (0.0, 0.0);
@@ -179,13 +181,13 @@ pub fn compute_occupancies(
             sum += *occupancy;
             slope += if full < bytes { grows / takes } else { 0.0 };
         }
-        if bytes - sum <= bytes * EMPTY_SHARE_MAX {
+        if libm::fabs(bytes - sum) <= bytes * EMPTY_SHARE_MAX {
             return time;
         }
-        if slope <= 0.0 {
+        if slope <= 0.0 && sum < bytes {
             return f64::INFINITY;
         }
-        time += (bytes - sum) / slope;
+        time = (time + (bytes - sum) / slope).max(0.0);
     }
     time
 }

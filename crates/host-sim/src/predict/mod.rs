@@ -129,7 +129,7 @@ impl<'a> SharedCache<'a> {
     fn share(&mut self) -> bool {
         let fast: Vec<_> = self.tables.iter().zip(self.each_ns.iter().copied()).collect();
         let mut fits = vec![0.0; fast.len()];
-        compute_occupancies(&fast, self.bytes, &mut fits);
+        compute_occupancies(&fast, self.bytes, 0.0, &mut fits);
         if self.occupancies.is_empty() {
             self.occupancies = fits;
             return self.occupancies.len() < 2;

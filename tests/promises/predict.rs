@@ -100,11 +100,29 @@ fn missing_values_of_a_machine_file_are_assumed_and_reported() {
         (
             "latency = { ns = 45, source = \"measured\" }, ",
             "",
-            expect!["evenkeel: the machine has no latency for node 0: assumed 70 ns\n"],
-            0.25,
+            expect![[r#"
+            evenkeel: assumed values that the machine file does not have: 90 ns for a miss to local memory
+        "#]],
+            0.35,
         ),
         (
-            "frequency = { mhz = 4000, source = \"assumed\" }",
+            ", bandwidth = { bytes_per_s = 12800000000, source = \"assumed\" }",
+            "",
+            expect![[r#"
+            evenkeel: assumed values that the machine file does not have: 8 GB/s of memory bandwidth for each core
+        "#]],
+            0.3,
+        ),
+        (
+            " size_bytes = 1048576,",
+            "",
+            expect![[r#"
+            evenkeel: assumed values that the machine file does not have: 1.0 MiB for each last-level cache
+        "#]],
+            0.01,
+        ),
+        (
+            "frequency = { mhz = 4000, source = \"assumed\" }, ",
             "",
             expect![
                 "evenkeel: the machine has no frequency: computed 4.04 GHz from the programs' bandwidths\n"
@@ -150,20 +168,26 @@ fn a_profile_can_describe_a_program() {
 
 /// Returns a machine with two LLC domains, each on a separate node. `mib` are the cache sizes.
 fn two_domains(dir: &Dir, mib: [u64; 2]) -> String {
+    let memory = "latency = { ns = 45, source = \"measured\" }, bandwidth = { bytes_per_s = 12800000000, source = \"assumed\" }, achievable = { permille = 607, source = \"measured\" }, loaded_latency = { utilization_permille = [0, 1000], latency_permille = [1000, 2220], source = \"measured\" }";
     let text = format!(
         "format_version = 2
-nodes = [{{ id = 0, cpus = \"0-1\" }}, {{ id = 1, cpus = \"2-3\" }}]
+nodes = [
+  {{ id = 0, cpus = \"0-1\", memory_bytes = 1073741824, distances = {{ 0 = 10, 1 = 20 }} }},
+  {{ id = 1, cpus = \"2-3\", memory_bytes = 1073741824, distances = {{ 0 = 20, 1 = 10 }} }},
+]
 llcs = [
-  {{ id = 0, cpus = \"0-1\", node = 0, size_bytes = {} }},
-  {{ id = 1, cpus = \"2-3\", node = 1, size_bytes = {} }},
+  {{ id = 0, cpus = \"0-1\", node = 0, size_bytes = {}, latency = {{ ns = 8, source = \"assumed\" }} }},
+  {{ id = 1, cpus = \"2-3\", node = 1, size_bytes = {}, latency = {{ ns = 8, source = \"assumed\" }} }},
 ]
 cores = [{{ id = 0, cpus = \"0\" }}, {{ id = 1, cpus = \"1\" }}, {{ id = 2, cpus = \"2\" }}, {{ id = 3, cpus = \"3\" }}]
 cpus = [{{ id = 0 }}, {{ id = 1 }}, {{ id = 2 }}, {{ id = 3 }}]
 accesses = [
-  {{ from_node = 0, to_node = 0, latency = {{ ns = 45, source = \"measured\" }}, bandwidth = {{ bytes_per_s = 12800000000, source = \"assumed\" }} }},
-  {{ from_node = 1, to_node = 1, latency = {{ ns = 45, source = \"measured\" }}, bandwidth = {{ bytes_per_s = 12800000000, source = \"assumed\" }} }},
+  {{ from_node = 0, to_node = 0, {memory} }},
+  {{ from_node = 1, to_node = 1, {memory} }},
+  {{ from_node = 0, to_node = 1, latency = {{ ns = 90, source = \"assumed\" }} }},
+  {{ from_node = 1, to_node = 0, latency = {{ ns = 90, source = \"assumed\" }} }},
 ]
-core_kinds = [{{ kind = \"uniform\", frequency = {{ mhz = 4000, source = \"assumed\" }} }}]
+core_kinds = [{{ frequency = {{ mhz = 4000, source = \"assumed\" }}, max_outstanding_misses = {{ count = 16, source = \"assumed\" }} }}]
 ",
         mib[0] << 20,
         mib[1] << 20

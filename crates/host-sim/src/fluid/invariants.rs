@@ -44,7 +44,10 @@ impl Fluid {
         self.check_pages().map_err(violation)?;
         self.check_cpu_time().map_err(violation)?;
         self.check_occupancies().map_err(violation)?;
-        self.solver.check(self.now, self.settings.precision, &self.tasks).map_err(violation)?;
+        if self.settings.contention {
+            let checked = self.solver.check(self.now, self.settings.precision, &self.tasks);
+            checked.map_err(violation)?;
+        }
         match self.waiting_next_to_idle().filter(|(.., ns)| WAIT_MAX.0 < *ns) {
             Some((task, cpu, ns)) => {
                 let ms = ns / 1_000_000;

@@ -6,7 +6,7 @@
 //! run.
 
 use base::{CpuId, CpuSet, Nanos};
-use policy::{Param, Params, PolicyError, PolicyInfo, Values};
+use policy::{Param, ParamValue, Params, PolicyError, PolicyInfo, Values};
 use sched::{Action, JobState, Plan, Policy, Reason, ReasonCode, Snapshot, reasons};
 
 /// Name of the oracle in `--policy`.
@@ -20,14 +20,22 @@ pub const INFO: PolicyInfo = PolicyInfo {
     name: NAME,
     summary: "Repeats the best of many simulated runs of the same workload: an upper bound for the other \
               policies, only for simulated runs (--host sim, compare).",
-    source: "evenkeel: exhaustive search up to `runs` placements, else hill climbing; with a lower bound of the makespan",
+    source: "evenkeel: exhaustive search up to `runs` placements, else hill climbing; with a lower bound of the objective",
     signals: &[],
-    params: &[&[Param::new(
-        "runs",
-        Values::integer("", 1, N_RUNS_MAX as u64),
-        "128", // The number of all placements of eight programs on two equal caches.
-        "maximum number of simulated placements of whole runs",
-    )]],
+    params: &[&[
+        Param::new(
+            "runs",
+            Values::integer("", 1, N_RUNS_MAX as u64),
+            "128", // The number of all placements of eight programs on two equal caches.
+            "maximum number of simulated placements of whole runs",
+        ),
+        Param::new(
+            "objective",
+            Objective::VALUES,
+            "makespan",
+            "what the best run has the smallest value of",
+        ),
+    ]],
     reasons: &[REASONS],
     work_conserving: false,
     rules: None,
@@ -36,7 +44,51 @@ pub const INFO: PolicyInfo = PolicyInfo {
 reasons! {
     /// The best of all simulated runs.
     ORACLE_CHOSE = "oracle-chose":
-        "the oracle simulated this run {n_runs} times before it began (every policy with its defaults, and {searched} of jobs for the whole run): {candidate} had the shortest makespan, {ended}[, {above} above the lower bound of all placements]";
+        "the oracle simulated this run {n_runs} times before it began (every policy with its defaults, and {searched} of jobs for the whole run): {candidate} had the smallest {objective}, {reached}[, {above} above the lower bound of all placements, which follows from {term}]";
+}
+
+/// What the oracle minimizes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Objective {
+    /// Time from the start of the run to the end of its last job.
+    Makespan,
+    /// Mean of the slowdowns of the jobs.
+    MeanSlowdown,
+    /// Largest slowdown of a job.
+    MaxSlowdown,
+}
+
+impl Objective {
+    /// Returns the objective as a noun.
+    pub fn noun(self) -> &'static str {
+        match self {
+            Objective::Makespan => "makespan",
+            Objective::MeanSlowdown => "mean slowdown",
+            Objective::MaxSlowdown => "maximum slowdown",
+        }
+    }
+}
+
+impl ParamValue for Objective {
+    const VALUES: Values = Values::Names(&["makespan", "mean-slowdown", "max-slowdown"]);
+
+    fn read(text: &str, _: &Values) -> Option<Self> {
+        match text {
+            "makespan" => Some(Objective::Makespan),
+            "mean-slowdown" => Some(Objective::MeanSlowdown),
+            "max-slowdown" => Some(Objective::MaxSlowdown),
+            _ => None,
+        }
+    }
+}
+
+/// Parameters of the oracle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OracleParams {
+    /// Maximum number of simulated placements of whole runs.
+    pub n_runs_max: usize,
+    /// What the oracle minimizes.
+    pub objective: Objective,
 }
 
 /// Invalid use of the oracle. Each message contains a remedy.
@@ -61,17 +113,18 @@ pub fn is_named(spec: &str) -> bool {
     suffix.is_some_and(|suffix| suffix.is_empty() || suffix.starts_with('['))
 }
 
-/// Returns the maximum number of placements that the oracle simulates; `None` if the text names another policy.
+/// Returns the parameters of the oracle; `None` if the text names another policy.
 ///
 /// # Errors
 /// An unknown parameter, or an invalid value.
-pub fn n_runs_max(spec: &str) -> Result<Option<usize>, OracleError> {
+pub fn params(spec: &str) -> Result<Option<OracleParams>, OracleError> {
     let spec: String = spec.chars().filter(|c| !c.is_whitespace()).collect();
     if !is_named(&spec) {
         return Ok(None);
     }
     let params = Params::parse(&INFO, &spec)?;
-    Ok(Some(params.get::<u64>("runs") as usize))
+    let n_runs_max = params.get::<u64>("runs") as usize;
+    Ok(Some(OracleParams { n_runs_max, objective: params.get("objective") }))
 }
 
 /// Adds the oracle to the policies that an error lists.
@@ -84,7 +137,7 @@ pub fn with_oracle(error: PolicyError) -> PolicyError {
 /// # Errors
 /// The policy does not exist, or its parameters are invalid.
 pub fn check(spec: &str) -> Result<(), OracleError> {
-    if n_runs_max(spec)?.is_none() {
+    if params(spec)?.is_none() {
         policy::build(spec, 0).map_err(with_oracle)?;
     }
     Ok(())
@@ -168,22 +221,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_oracle_is_named_with_or_without_its_parameter_as_declared() {
+    fn the_oracle_is_named_with_or_without_its_parameters_as_declared() {
         let runs = INFO.param("runs").expect("the oracle declares it");
+        let n_runs_max = |spec: &str| params(spec).map(|all| all.map(|all| all.n_runs_max));
         assert_eq!(n_runs_max("oracle"), Ok(runs.default.parse().ok()));
         assert!(runs.values.words().contains(&N_RUNS_MAX.to_string()));
         assert_eq!(n_runs_max(" oracle [ runs=7 ]"), Ok(Some(7)));
         assert_eq!((n_runs_max("dfs"), n_runs_max("oracles")), (Ok(None), Ok(None)));
+        let fair = params("oracle[runs=7,objective=max-slowdown]").expect("it is valid");
+        let expected = OracleParams { n_runs_max: 7, objective: Objective::MaxSlowdown };
+        assert_eq!(fair, Some(expected));
         for wrong in [
             "oracle[runs=0]",
             "oracle[runs=]",
             "oracle[steps=3]",
             "oracle[runs=1000001]",
+            "oracle[objective=unfairness]",
             "oracle[",
             "oracle[runs=7",
             "oracle[[runs=7]]",
         ] {
-            n_runs_max(wrong).expect_err(wrong);
+            params(wrong).expect_err(wrong);
         }
     }
 }

@@ -280,6 +280,8 @@ fn oracle(
     let column = Column::parse(&args.policy).or_usage_error()?;
     let bench =
         SimBench::without_solo_runs(setting, vec![workload.jobs.clone()]).or_usage_error()?;
+    // The objective may be a slowdown.
+    let bench = bench.with_solo_runs([column.variant]).or_usage_error()?;
     let policy = bench.oracle((&column, 0, args.seed), stop).or_usage_error()?;
     let stopped = "interrupted during the search of the oracle: nothing has run";
     policy.ok_or_else(|| CommandError::Failed(anyhow::anyhow!(stopped)))

@@ -10,6 +10,7 @@ use base::{JobId, Nanos, NodeId};
 use engine::{Sink, TurnRecord};
 use program::{Ending, Job};
 use sched::{Action, JobEvent, NodeSample, Outcome, OutcomeResult, Target};
+use serde::{Deserialize, Serialize};
 
 /// Metrics of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -41,7 +42,7 @@ impl AsRef<RunMetrics> for RunMetrics {
 }
 
 /// Search of the oracle for the best run.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct OracleSearch {
     /// The best candidate, in words.
     pub candidate: String,
@@ -49,8 +50,10 @@ pub struct OracleSearch {
     pub n_placements: u64,
     /// Whether all possible placements were simulated.
     pub is_all: bool,
-    /// Makespan divided by its lower bound, minus 1; `None` without a bound.
+    /// Objective divided by its lower bound, minus 1; `None` without a bound.
     pub above_bound: Option<f64>,
+    /// What the lower bound follows from; `None` without a bound.
+    pub bound_term: Option<String>,
 }
 
 /// Completion status of a run.

@@ -18,9 +18,11 @@
 //! policy, workload and seed, and not on the number of threads or on interruptions.
 
 mod column;
+mod lower_bound;
 mod metrics;
 mod momentary_placement;
 mod oracle_search;
+mod packed_placement;
 mod plan;
 mod runner;
 mod series;

@@ -7,7 +7,8 @@
 //! ```
 //!
 //! The policy considers only the jobs that are running or due at that moment. The placement is therefore not optimal
-//! over a whole run. The reason states whether the search was heuristic. Memory stays on its nodes. The sum of
+//! over a whole run. With many jobs, the number of assignments per moment is limited, and the search tries other jobs
+//! first at each moment. The reason states whether the search was heuristic. Memory stays on its nodes. The sum of
 //! slowdowns includes the remote accesses of a job that migrates away from its memory.
 
 use std::sync::Arc;
@@ -26,6 +27,9 @@ const ASSIGNMENTS_MAX: usize = 4096;
 const GAIN_MIN: f64 = 0.005;
 /// Maximum number of sweeps over all moves and swaps.
 const SWEEPS_MAX: usize = 8;
+/// Maximum number of evaluated jobs over a whole run: assignments × jobs in them. An evaluated job takes a few
+/// microseconds, so that the search takes tens of seconds at most. Up to about twenty jobs the limit has no effect.
+const EVALUATED_JOBS_MAX: usize = 4_000_000;
 /// Number of instructions that no run completes.
 const ENDLESS: f64 = 1e18;
 
@@ -127,14 +131,17 @@ impl MomentaryPlacement {
         &self,
         jobs: &[JobToAssign],
         current: Option<Vec<usize>>,
+        turn: u64,
     ) -> (MomentaryAssignment, u64, bool) {
         let choices = |job: &JobToAssign| match job.movable {
             true => job.caches.clone(),
             false => vec![self.cache_of_job[job.idx].unwrap_or(job.caches[0])],
         };
         let choices: Vec<Vec<usize>> = jobs.iter().map(choices).collect();
-        let Some(all) = all_placements(&choices, false, ASSIGNMENTS_MAX) else {
-            return self.search(jobs, current);
+        // A job is due once and ends once: two moments.
+        let n_max = EVALUATED_JOBS_MAX / (2 * self.scripts.len() * jobs.len()).max(1);
+        let Some(all) = all_placements(&choices, false, ASSIGNMENTS_MAX.min(n_max)) else {
+            return self.search(jobs, current, (n_max as u64, turn));
         };
         let only = |job: usize| choices[job][0];
         let caches = |placement: Vec<Option<usize>>| -> Vec<usize> {
@@ -160,13 +167,19 @@ impl MomentaryPlacement {
         &self,
         jobs: &[JobToAssign],
         current: Option<Vec<usize>>,
+        (n_max, turn): (u64, u64),
     ) -> (MomentaryAssignment, u64, bool) {
         let mut n_tried = 0;
         let caches = current.unwrap_or_else(|| self.greedy(jobs, &mut n_tried));
         let mut best = MomentaryAssignment { cost: self.cost(jobs, &caches), caches };
+        let first = turn as usize % jobs.len();
+        let in_order = || (first..jobs.len()).chain(0..first);
         for _ in 0..SWEEPS_MAX {
             let before = best.cost;
-            for job in (0..jobs.len()).filter(|&job| jobs[job].movable) {
+            for job in in_order().filter(|&job| jobs[job].movable) {
+                if n_max <= n_tried {
+                    return (best, n_tried, false);
+                }
                 for &cache in &jobs[job].caches {
                     let mut moved = best.caches.clone();
                     moved[job] = cache;
@@ -274,7 +287,7 @@ impl Policy for MomentaryPlacement {
         }
         let current: Option<Vec<usize>> =
             jobs.iter().map(|job| self.cache_of_job[job.idx]).collect();
-        let (best, n_tried, is_all) = self.best(&jobs, current);
+        let (best, n_tried, is_all) = self.best(&jobs, current, snapshot.turn.number);
         for (job, cache) in jobs.iter().zip(best.caches) {
             if self.cache_of_job[job.idx] == Some(cache) || !job.movable {
                 continue;

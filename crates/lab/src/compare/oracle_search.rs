@@ -1,24 +1,27 @@
-//! The search of the oracle for the shortest of many simulated runs.
+//! The search of the oracle for the best of many simulated runs.
 //!
 //! ```text
 //!   a run (machine, workload, seed)
 //!     ├─ every policy with its defaults ─────────────┐
 //!     ├─ the best placement at every moment ─────────┤ each simulated with the same random draws
-//!     └─ placements for the whole run: ──────────────┤
-//!          all of them if their number permits,      │
-//!          else a hill climb from the best start     ▼
-//!                               the candidate with the shortest makespan, and its distance to the lower bound
+//!     ├─ placements for the whole run: ──────────────┤
+//!     │    all of them if their number permits,      │
+//!     │    else a hill climb from the best start     │
+//!     └─ the best of these, with memory-hungry jobs ─┤
+//!          on few CPUs (packed_placement.rs)         ▼
+//!                   the candidate with the smallest value of the objective, and its distance to the lower bound
 //! ```
 //!
 //! A *domain* is a last-level cache. It is a node if there is only one cache, or if every CPU has a cache of its own. A
 //! placement assigns each job to a domain for its whole run time. Placements that differ only in the order of
 //! interchangeable domains are simulated once. The hill climb moves one job, or swaps two, starting with the job that
-//! ends last, while the makespan decreases.
+//! ends last (for slowdowns: the job with the largest slowdown), while the objective decreases.
 //!
-//! Runs are ordered by makespan, then by the sum of the times of all jobs.
+//! Runs are ordered by the objective, then by the sum of the times of all jobs.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::sync::Arc;
 
 use base::{CpuSet, Nanos, StopFlag};
 use engine::{Sink, TurnRecord};
@@ -28,8 +31,10 @@ use report::format::fixed;
 use sched::{Action, Policy, Reason, Target};
 
 use super::momentary_placement::{MomentaryPlacement, Placement, all_placements};
-use super::{Column, Completion, OracleSearch, RunMetrics, SimBench, SimRunError};
-use crate::oracle::{FixedPlacement, ORACLE_CHOSE, RenamedPolicy, n_runs_max};
+use super::packed_placement::{PackedDomains, PackedPlacement};
+use super::{Column, Completion, JobTimes, OracleSearch, RunMetrics, SimBench, SimRunError};
+use crate::oracle::{FixedPlacement, ORACLE_CHOSE, Objective, OracleParams, RenamedPolicy, params};
+use crate::stats::mean_of;
 
 /// Maximum number of domains that are tried for a job in one step of the hill climb.
 const N_DOMAINS_TRIED: usize = 3;
@@ -46,6 +51,9 @@ enum OracleCandidate {
     EveryMoment,
     /// One placement for the whole run.
     Fixed(Placement),
+    /// A placement for the whole run, with this number of CPUs of each domain for memory-hungry jobs while they saturate
+    /// the memory.
+    Packed(Placement, usize),
 }
 
 /// Best run of a search.
@@ -54,7 +62,16 @@ struct BestRun {
     metrics: RunMetrics,
     /// Number of all simulated runs.
     n_runs: usize,
-    domains: Vec<CpuSet>,
+    objective: Objective,
+    domains: SearchDomains,
+}
+
+/// Domains of the machine.
+#[derive(Clone)]
+struct SearchDomains {
+    /// CPUs of each domain; empty if there is only one.
+    cpus: Vec<CpuSet>,
+    packed: Arc<PackedDomains>,
 }
 
 impl SimBench {
@@ -69,10 +86,10 @@ impl SimBench {
         listener: Option<&mut dyn Sink>,
     ) -> Result<Option<RunMetrics>, SimRunError> {
         let run = (column, workload, seed);
-        let Some(n_runs) = n_runs_max(&column.spec)? else {
+        let Some(params) = params(&column.spec)? else {
             return self.run_policy(policy::build(&column.spec, seed)?, run, stop, listener);
         };
-        let Some(best) = best(self, run, n_runs, stop)? else { return Ok(None) };
+        let Some(best) = best(self, run, params, stop)? else { return Ok(None) };
         if let Some(listener) = listener {
             self.run_policy(best.policy(self, run)?, run, stop, Some(listener))?;
         }
@@ -91,8 +108,8 @@ impl SimBench {
         run: Run<'_>,
         stop: &StopFlag,
     ) -> Result<Option<Box<dyn Policy>>, SimRunError> {
-        let n_runs = n_runs_max(&run.0.spec)?.expect("the column is the oracle");
-        best(self, run, n_runs, stop)?.map(|best| best.policy(self, run)).transpose()
+        let params = params(&run.0.spec)?.expect("the column is the oracle");
+        best(self, run, params, stop)?.map(|best| best.policy(self, run)).transpose()
     }
 }
 
@@ -109,13 +126,19 @@ impl BestRun {
             .with("n_runs", self.n_runs as u64)
             .with("searched", searched)
             .with("candidate", search.candidate.clone())
-            .with("ended", format!("{} s", fixed(self.metrics.last_end.as_secs_f64(), 3)));
-        if let Some(above) = search.above_bound {
-            reason = reason.with("above", format!("{} %", fixed(above * 100.0, 1)));
+            .with("objective", self.objective.noun().to_owned())
+            .with(
+                "reached",
+                reached(self.objective, bench.value(self.objective, run, &self.metrics)),
+            );
+        if let (Some(above), Some(term)) = (search.above_bound, &search.bound_term) {
+            reason = reason
+                .with("above", format!("{} %", fixed(above * 100.0, 1)))
+                .with("term", term.clone());
         }
         let inner = self.candidate.policy(bench, run, &self.domains, reason.clone())?;
         Ok(match self.candidate {
-            OracleCandidate::Fixed(_) => inner,
+            OracleCandidate::Fixed(_) | OracleCandidate::Packed(..) => inner,
             _ => Box::new(RenamedPolicy { inner, reason: Some(reason) }),
         })
     }
@@ -127,6 +150,10 @@ impl OracleCandidate {
             OracleCandidate::Policy(name) => format!("policy {name}"),
             OracleCandidate::EveryMoment => "the best placement at every moment".to_owned(),
             OracleCandidate::Fixed(_) => "this placement for the whole run".to_owned(),
+            OracleCandidate::Packed(_, n) => format!(
+                "a placement for the whole run with memory-hungry jobs on {} of each domain while they saturate the memory",
+                base::counted_noun(*n, "CPU")
+            ),
         }
     }
 
@@ -134,7 +161,7 @@ impl OracleCandidate {
         &self,
         bench: &SimBench,
         (_, workload, seed): Run<'_>,
-        domains: &[CpuSet],
+        domains: &SearchDomains,
         reason: Reason,
     ) -> Result<Box<dyn Policy>, SimRunError> {
         Ok(match self {
@@ -145,8 +172,13 @@ impl OracleCandidate {
                 Box::new(MomentaryPlacement::new(bench.hardware().clone(), scripts, contention))
             }
             OracleCandidate::Fixed(placement) => {
-                let cpus = placement.iter().map(|domain| domain.map(|idx| domains[idx].clone()));
+                let cpus =
+                    placement.iter().map(|domain| domain.map(|idx| domains.cpus[idx].clone()));
                 Box::new(FixedPlacement { cpus: cpus.collect(), reason })
+            }
+            OracleCandidate::Packed(placement, n_cpus) => {
+                let packed = domains.packed.clone();
+                Box::new(PackedPlacement::new(packed, placement.clone(), *n_cpus, reason))
             }
         })
     }
@@ -156,24 +188,72 @@ impl OracleCandidate {
 fn best(
     bench: &SimBench,
     run: Run<'_>,
-    n_runs_max: usize,
+    OracleParams { n_runs_max, objective }: OracleParams,
     stop: &StopFlag,
 ) -> Result<Option<BestRun>, SimRunError> {
-    let domains = domains(bench.hardware());
-    let mut search = PlacementSearch { bench, run, stop, domains, n_runs: 0, best: None };
+    let (hardware, scripts) = (bench.hardware(), bench.workloads()[run.1].scripts());
+    let cpus = domains(hardware);
+    let packed = Arc::new(PackedDomains::new(hardware, &cpus, scripts));
+    let domains = SearchDomains { cpus, packed };
+    let mut search = PlacementSearch {
+        bench,
+        run,
+        objective,
+        stop,
+        domains,
+        n_runs: 0,
+        best: None,
+        best_fixed: None,
+    };
     let done = search.all_candidates(n_runs_max)?;
     let PlacementSearch { domains, n_runs, best, .. } = search;
     let (Some((n_placements, is_all)), Some((_, mut metrics, candidate))) = (done, best) else {
         return Ok(None);
     };
-    let (makespan, bound) = (metrics.last_end.as_secs_f64(), bench.bound(run.1).as_secs_f64());
+    let value = bench.value(objective, run, &metrics);
+    // A failed run may end before the bound.
+    let bound = bench
+        .lower_bound(objective, run.0.variant, run.1)
+        .filter(|_| metrics.status == Completion::Finished);
     metrics.oracle = Some(OracleSearch {
         candidate: candidate.description(),
         n_placements: n_placements as u64,
         is_all,
-        above_bound: (0.0 < bound).then(|| makespan / bound - 1.0),
+        above_bound: bound.as_ref().map(|bound| value / bound.value - 1.0),
+        bound_term: bound.map(|bound| bound.term),
     });
-    Ok(Some(BestRun { candidate, metrics, n_runs, domains }))
+    Ok(Some(BestRun { candidate, metrics, n_runs, objective, domains }))
+}
+
+/// Returns the value of an objective with its unit.
+fn reached(objective: Objective, value: f64) -> String {
+    match objective {
+        Objective::Makespan => format!("{} s", fixed(value / 1e9, 3)),
+        Objective::MeanSlowdown | Objective::MaxSlowdown => fixed(value, 3),
+    }
+}
+
+impl SimBench {
+    /// Returns the value of an objective in a run: nanoseconds of the makespan, or a slowdown.
+    pub(super) fn value(&self, objective: Objective, run: Run<'_>, metrics: &RunMetrics) -> f64 {
+        let slowdowns = || self.slowdowns(run, metrics).into_iter().flatten();
+        match objective {
+            Objective::Makespan => metrics.last_end.0 as f64,
+            Objective::MeanSlowdown => mean_of(slowdowns()).unwrap_or(0.0),
+            Objective::MaxSlowdown => slowdowns().fold(0.0, f64::max),
+        }
+    }
+
+    /// Returns the slowdown of each job of a run, if its time alone was measured.
+    fn slowdowns(&self, (column, workload, _): Run<'_>, metrics: &RunMetrics) -> Vec<Option<f64>> {
+        let alone = self.alone(column.variant, workload);
+        let jobs = self.workloads()[workload].jobs().iter().enumerate();
+        let slowdown = |(idx, job): (usize, &Job)| {
+            let alone = alone.get(idx).copied().flatten()?;
+            Some(metrics.time_of(idx, job)?.as_secs_f64() / alone.as_secs_f64())
+        };
+        jobs.map(slowdown).collect()
+    }
 }
 
 /// Returns the CPUs of each domain; empty if there is only one.
@@ -192,16 +272,20 @@ fn domains(hardware: &Hardware) -> Vec<CpuSet> {
     }
 }
 
-/// Whether the run failed, its makespan, and the sum of the times of all jobs.
-type Score = (bool, Nanos, Nanos);
+/// Whether the run failed, the bits of the objective (which order like the positive number), and the sum of the times of
+/// all jobs.
+type Score = (bool, u64, Nanos);
 
 struct PlacementSearch<'a> {
     bench: &'a SimBench,
     run: Run<'a>,
+    objective: Objective,
     stop: &'a StopFlag,
-    domains: Vec<CpuSet>,
+    domains: SearchDomains,
     n_runs: usize,
     best: Option<(Score, RunMetrics, OracleCandidate)>,
+    /// The best placement for the whole run.
+    best_fixed: Option<(Score, Placement)>,
 }
 
 impl PlacementSearch<'_> {
@@ -218,12 +302,25 @@ impl PlacementSearch<'_> {
             return Ok(None);
         }
         let choices = self.choices();
+        let searched = self.whole_run_placements(&choices, first, n_runs_max)?;
+        let packed = self.packed_placements(&choices)?;
+        Ok(searched.filter(|_| packed.is_some()))
+    }
+
+    /// Simulates placements for the whole run. Returns their number, and whether these are all placements; `None` if
+    /// stopped.
+    fn whole_run_placements(
+        &mut self,
+        choices: &[Vec<usize>],
+        first: FirstDomains,
+        n_runs_max: usize,
+    ) -> Result<Option<(usize, bool)>, SimRunError> {
         let is_bound =
             |job: &Job| job.cpus.is_some() || job.nodes.is_some() || job.memory.is_some();
         let interchangeable = !self.jobs().iter().any(is_bound)
-            && are_interchangeable(self.bench.hardware(), &self.domains);
-        let Some(all) = all_placements(&choices, interchangeable, n_runs_max) else {
-            return Ok(self.climb(&choices, first, n_runs_max)?.map(|n| (n, false)));
+            && are_interchangeable(self.bench.hardware(), &self.domains.cpus);
+        let Some(all) = all_placements(choices, interchangeable, n_runs_max) else {
+            return Ok(self.climb(choices, first, n_runs_max)?.map(|n| (n, false)));
         };
         for placement in &all {
             if self.simulate(OracleCandidate::Fixed(placement.clone()), None)?.is_none() {
@@ -231,6 +328,27 @@ impl PlacementSearch<'_> {
             }
         }
         Ok(Some((all.len(), true)))
+    }
+
+    /// Simulates the best placement so far with memory-hungry jobs on few CPUs; `None` if stopped.
+    fn packed_placements(&mut self, choices: &[Vec<usize>]) -> Result<Option<()>, SimRunError> {
+        let fixed = self.best_fixed.clone().map_or_else(Vec::new, |(_, placement)| placement);
+        // Jobs without a choice have one domain, or the machine is one domain.
+        let domain = |(job, choices): (usize, &Vec<usize>)| {
+            let only = match self.domains.cpus.is_empty() {
+                true => Some(0),
+                false => choices.first().copied(),
+            };
+            fixed.get(job).copied().flatten().or(only)
+        };
+        let placement: Placement = choices.iter().enumerate().map(domain).collect();
+        for n_cpus in self.domains.packed.candidates() {
+            let candidate = OracleCandidate::Packed(placement.clone(), n_cpus);
+            if self.simulate(candidate, None)?.is_none() {
+                return Ok(None);
+            }
+        }
+        Ok(Some(()))
     }
 
     fn jobs(&self) -> &[Job] {
@@ -246,8 +364,8 @@ impl PlacementSearch<'_> {
                 job.cpus.as_ref().is_none_or(|own| own.contains(cpu))
                     && nodes.as_ref().is_none_or(|own| own.contains(cpu))
             };
-            let has = |domain: &usize| self.domains[*domain].iter().any(may);
-            (0..self.domains.len()).filter(has).collect()
+            let has = |domain: &usize| self.domains.cpus[*domain].iter().any(may);
+            (0..self.domains.cpus.len()).filter(has).collect()
         };
         self.jobs().iter().map(domains_of).collect()
     }
@@ -260,12 +378,13 @@ impl PlacementSearch<'_> {
         n_runs_max: usize,
     ) -> Result<Option<usize>, SimRunError> {
         let n_before = self.n_runs;
-        let mut current = first.placement(&self.domains, choices);
+        let mut current = first.placement(&self.domains.cpus, choices);
         let Some(mut result) = self.simulate(OracleCandidate::Fixed(current.clone()), None)? else {
             return Ok(None);
         };
         'climb: loop {
-            for (job, to, swapped) in steps(&current, choices, &result.1) {
+            let urgencies = self.urgencies(&result.1);
+            for (job, to, swapped) in steps(&current, choices, &urgencies) {
                 if n_runs_max <= self.n_runs - n_before {
                     break 'climb;
                 }
@@ -286,6 +405,25 @@ impl PlacementSearch<'_> {
         Ok(Some(self.n_runs - n_before))
     }
 
+    fn score(&self, metrics: &RunMetrics) -> Score {
+        let times =
+            metrics.jobs.iter().filter_map(|job| Some(job.end?.saturating_sub(job.start?).0));
+        let value = self.bench.value(self.objective, self.run, metrics);
+        (metrics.status != Completion::Finished, value.to_bits(), Nanos(times.sum()))
+    }
+
+    /// Returns a number for each job. The job with the largest number limits the objective.
+    fn urgencies(&self, metrics: &RunMetrics) -> Vec<f64> {
+        let end = |times: &JobTimes| times.end.map_or(0.0, |end| end.0 as f64);
+        match self.objective {
+            Objective::Makespan => metrics.jobs.iter().map(end).collect(),
+            Objective::MeanSlowdown | Objective::MaxSlowdown => {
+                let slowdowns = self.bench.slowdowns(self.run, metrics).into_iter();
+                slowdowns.map(|slowdown| slowdown.unwrap_or(0.0)).collect()
+            }
+        }
+    }
+
     /// Simulates a candidate; `None` if stopped.
     fn simulate(
         &mut self,
@@ -298,7 +436,12 @@ impl PlacementSearch<'_> {
             return Ok(None);
         };
         self.n_runs += 1;
-        let score = score(&metrics);
+        let score = self.score(&metrics);
+        if let OracleCandidate::Fixed(placement) = &candidate
+            && self.best_fixed.as_ref().is_none_or(|(best, _)| score < *best)
+        {
+            self.best_fixed = Some((score, placement.clone()));
+        }
         if self.best.as_ref().is_none_or(|(best, _, _)| score < *best) {
             self.best = Some((score, metrics.clone(), candidate));
         }
@@ -306,16 +449,16 @@ impl PlacementSearch<'_> {
     }
 }
 
-/// Returns the next steps of the hill climb: a job, its new domain, and the job that is swapped with it.
+/// Returns the next steps of the hill climb: a job, its new domain, and the job that is swapped with it. The most urgent
+/// job is first.
 fn steps(
     current: &[Option<usize>],
     choices: &[Vec<usize>],
-    metrics: &RunMetrics,
+    urgencies: &[f64],
 ) -> Vec<(usize, usize, Option<usize>)> {
-    let end = |job: usize| metrics.jobs.get(job).and_then(|times| times.end);
     let n_in = |domain: usize| current.iter().filter(|at| **at == Some(domain)).count();
     let mut order: Vec<usize> = (0..current.len()).filter(|job| 2 <= choices[*job].len()).collect();
-    order.sort_by_key(|job| (std::cmp::Reverse(end(*job)), *job));
+    order.sort_by(|one, other| urgencies[*other].total_cmp(&urgencies[*one]).then(one.cmp(other)));
     let mut steps = Vec::new();
     for &job in &order {
         let mut others: Vec<usize> =
@@ -388,11 +531,6 @@ fn n_kinds_of_paths(hardware: &Hardware, nodes: &BTreeSet<usize>) -> usize {
     };
     let pairs = nodes.iter().flat_map(|from| others(*from));
     pairs.map(kind).collect::<BTreeSet<(u64, Option<u64>, Option<usize>)>>().len()
-}
-
-fn score(metrics: &RunMetrics) -> Score {
-    let times = metrics.jobs.iter().filter_map(|job| Some(job.end?.saturating_sub(job.start?).0));
-    (metrics.status != Completion::Finished, metrics.last_end, Nanos(times.sum()))
 }
 
 /// The first placement of each job of a run.

@@ -132,25 +132,6 @@ impl SimBench {
         &self.hardware
     }
 
-    /// Returns a lower bound of the makespan of a workload that is valid for all placements: the latest end if each job
-    /// takes its shortest time ([`Script::lower_bound_ns`]) with the smallest random length. The bound is zero if no
-    /// job exits.
-    pub fn bound(&self, workload: usize) -> Nanos {
-        let ready = &self.workloads[workload];
-        let variation = self.setting.options.variation;
-        // The minimum of a uniform distribution is sqrt(3) standard deviations below its mean.
-        let least = |part: f64| (1.0 - libm::sqrt(3.0) * part).max(0.0);
-        let ends =
-            ready.jobs.iter().zip(&ready.scripts).filter(|(job, _)| job.ending == Ending::Exit);
-        let end = |(job, script): (&Job, &Arc<Script>)| {
-            let sleeps = script.phases.iter().any(|act| act.sleeps.is_some());
-            let part =
-                if sleeps { variation.length.max(variation.sleep) } else { variation.length };
-            Nanos(job.start.0 + (script.lower_bound_ns(&self.hardware) * least(part)) as u64)
-        };
-        ends.map(end).max().unwrap_or(Nanos::ZERO)
-    }
-
     /// Returns the time of each job of a workload alone on the idle machine, with the settings of a variant; `None` for
     /// jobs that restart or are stopped by the host. Empty if the times were not measured.
     pub fn alone(&self, variant: MachineVariant, workload: usize) -> &[Option<Nanos>] {
@@ -335,7 +316,7 @@ fn controllers(host: &mut SimHost) -> Vec<ControllerTraffic> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::compare::columns;
     use crate::shipped;

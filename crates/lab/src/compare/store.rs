@@ -293,10 +293,9 @@ struct RunLine {
     pages_moved_bytes: u64,
     /// Node, bytes read, bytes written.
     controllers: Vec<(Option<u32>, u64, u64)>,
-    /// Search of the policy `oracle`: best candidate, number of placements, whether all placements were simulated,
-    /// excess over the bound.
+    /// Search of the policy `oracle`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    oracle: Option<(String, u64, bool, Option<f64>)>,
+    oracle: Option<OracleSearch>,
 }
 
 const STATUSES: [(Completion, &str); 3] = [
@@ -328,9 +327,7 @@ impl RunLine {
                     (traffic.node.map(|node| node.0), traffic.read_bytes, traffic.written_bytes)
                 })
                 .collect(),
-            oracle: (metrics.oracle.as_ref()).map(|search| {
-                (search.candidate.clone(), search.n_placements, search.is_all, search.above_bound)
-            }),
+            oracle: metrics.oracle.clone(),
         }
     }
 
@@ -353,9 +350,7 @@ impl RunLine {
             n_moves: self.n_moves,
             pages_moved_bytes: self.pages_moved_bytes,
             controllers: self.controllers.into_iter().map(controller).collect(),
-            oracle: self.oracle.map(|(candidate, n_placements, is_all, above_bound)| {
-                OracleSearch { candidate, n_placements, is_all, above_bound }
-            }),
+            oracle: self.oracle,
         }
     }
 }
@@ -398,6 +393,7 @@ mod tests {
                 n_placements: 3,
                 is_all: true,
                 above_bound: Some(0.25),
+                bound_term: Some("the longest job".to_owned()),
             }),
             ..RunMetrics::default()
         }

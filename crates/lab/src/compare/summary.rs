@@ -14,7 +14,7 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::Nanos;
 use program::Job;
@@ -285,8 +285,12 @@ fn oracle_searches(cells: &Cells<'_>) -> Option<String> {
             true => format!("all placements were simulated ({n_max})"),
             false => format!("{} simulated", base::counted_noun(n_max, "placement")),
         };
-        let above =
-            above.map(|above| format!(", at most {} % above the bound", fixed(above * 100.0, 1)));
+        let terms: BTreeSet<&str> =
+            found.iter().filter_map(|found| found.bound_term.as_deref()).collect();
+        let terms = Vec::from_iter(terms).join("; or ");
+        let above = above.map(|above| {
+            format!(", at most {} % above the bound from {terms}", fixed(above * 100.0, 1))
+        });
         Some(format!("{}: {completeness}{}", plan.workloads[workload], above.unwrap_or_default()))
     };
     let searches: Vec<String> = (0..plan.workloads.len()).filter_map(search_of).collect();

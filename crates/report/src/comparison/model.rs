@@ -104,7 +104,7 @@ record! {
         p: Option<f64>, "p", Plain, "p-value of the signed-rank test of the pairs, in which a run that did not finish is the slowest; absent if all pairs are identical or equal those of the baseline.";
         p_holm: Option<f64>, "p, corrected", Plain, "The p-value with Holm's correction for the number of policies on this workload. The verdict uses it.";
         verdict: Option<ComparisonVerdict>, "Verdict", Plain, "Verdict against the baseline; absent for the baseline, and if all pairs are identical or equal those of the baseline.";
-        oracle_gap: Option<f64>, "Above the oracle", Share, "Excess of the mean makespan over that of the policy oracle, the best known placement of each run; absent without runs of the oracle.";
+        oracle_gap: Option<f64>, "Above the oracle", Share, "Excess of the mean of the oracle's objective (by default the makespan) over that of the policy oracle, the best known placement of each run; absent without runs of the oracle.";
         slowdown: Option<f64>, "Slowdown", Plain, "Mean slowdown of all jobs of all runs; absent if no job was measured alone.";
         unfairness: Option<f64>, "Unfairness", Plain, "Mean unfairness of the runs.";
         n_migrations: Option<f64>, "Migrations", Count, "CPU migrations of tasks, mean per run; absent without a finished run.";
@@ -186,9 +186,10 @@ record! {
     /// The search of the oracle for the best placement of a run.
     OracleRow {
         best: String, "Best", Plain, "The best placement or policy.";
-        n_placements: u64, "Placements", Count, "Number of simulated placements for the whole run, in addition to every policy with its defaults and the best placement at each instant.";
+        n_placements: u64, "Placements", Count, "Number of simulated placements for the whole run, in addition to every policy with its defaults, the best placement at each instant, and placements with memory-hungry jobs on few CPUs.";
         is_exhaustive: bool, "Exhaustive", Plain, "Whether all possible placements were simulated; otherwise the search selected some placements.";
-        above_bound: Option<f64>, "Above the bound", Share, "Excess of the makespan over a lower bound: the longest time of a job on the fastest core with the largest cache and idle memory. Absent if no job ends on its own.";
+        above_bound: Option<f64>, "Above the bound", Share, "Excess of the objective over a lower bound that no placement can go below. Absent if no job ends on its own.";
+        bound_term: Option<String>, "Bound", Plain, "What the lower bound follows from: the longest job alone, or the CPU time, core cycles or memory traffic of jobs over the capacity for them.";
     }
 }
 

@@ -10,6 +10,7 @@ use super::{Cells, PairedRuns, SummaryContext};
 use crate::compare::{
     Column, Completion, ControllerTraffic, JobTimes, OracleSearch, RunKey, RunMetrics,
 };
+use crate::oracle::{self, Objective};
 use crate::stats::{
     ConfidenceInterval, PairedVerdict, holm, interval, mean, mean_of, median, unfairness, variation,
 };
@@ -110,6 +111,7 @@ fn oracle_row(search: &OracleSearch) -> OracleRow {
         n_placements: search.n_placements,
         is_exhaustive: search.is_all,
         above_bound: search.above_bound,
+        bound_term: search.bound_term.clone(),
     }
 }
 
@@ -213,7 +215,7 @@ fn row(
         p: pairs.p().filter(|_| !is_baseline),
         p_holm: None,
         verdict: None,
-        oracle_gap: oracle_gap(cells, &times, workload),
+        oracle_gap: oracle_gap(cells, (column, workload), about),
         slowdown: mean_of(per_run.iter().flatten().copied()),
         unfairness: mean_of(per_run.iter().filter_map(|slowdowns| unfairness(slowdowns))),
         n_migrations: average(|metrics| metrics.n_migrations),
@@ -226,10 +228,27 @@ fn row(
     }
 }
 
-fn oracle_gap(cells: &Cells<'_>, times: &[f64], workload: usize) -> Option<f64> {
+/// Returns the excess of the mean objective of the oracle's column over that of the oracle.
+fn oracle_gap(
+    cells: &Cells<'_>,
+    (column, workload): (usize, usize),
+    about: &SummaryContext<'_>,
+) -> Option<f64> {
     let oracle = cells.plan.columns.iter().position(Column::is_oracle)?;
-    let best = mean_of(cells.series(oracle, workload).makespans_s())?;
-    (!times.is_empty() && 0.0 < best).then(|| mean(times) / best - 1.0)
+    let objective = oracle::params(&cells.plan.columns[oracle].spec).ok()??.objective;
+    let mean = |column: usize| {
+        let value = |metrics: &RunMetrics| {
+            let slowdowns = known_slowdowns(metrics, (column, workload), about);
+            match objective {
+                Objective::Makespan => Some(seconds(metrics.last_end)),
+                Objective::MeanSlowdown => mean_of(slowdowns),
+                Objective::MaxSlowdown => slowdowns.into_iter().max_by(f64::total_cmp),
+            }
+        };
+        mean_of(cells.series(column, workload).finished_runs().filter_map(|(_, run)| value(run)))
+    };
+    let best = mean(oracle).filter(|best| 0.0 < *best)?;
+    mean(column).map(|mean| mean / best - 1.0)
 }
 
 fn jobs(

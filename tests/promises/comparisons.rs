@@ -157,6 +157,65 @@ fn the_oracle_searches_if_there_are_too_many_placements() {
 }
 
 #[test]
+fn each_objective_of_the_oracle_is_smallest_for_the_oracle() {
+    let dir = Comparisons::new();
+    for objective in ["mean-slowdown", "max-slowdown"] {
+        let oracle = format!("oracle[runs=4,objective={objective}]");
+        let words = format!("small.toml -p linux,dio,spread,{oracle} --seeds 2");
+        let comparison = dir.compared(&words, objective);
+        for row in comparison["summary"].as_array().expect("rows") {
+            let gap = row["oracle_gap"].as_f64().expect("a gap");
+            assert!(0.0 <= gap, "{objective}: {} {gap}", row["policy"]);
+        }
+        let found = &comparison["runs"][3]["oracle"];
+        assert!(0.0 <= found["above_bound"].as_f64().expect("a bound"), "{found}");
+        assert!(found["bound_term"].is_string(), "{found}");
+    }
+}
+
+#[test]
+fn drawn_profiles_are_the_same_for_all_policies_and_a_draw_is_one_observation() {
+    let dir = Comparisons::new();
+    let job = |name: &str, profile: &str| {
+        format!(
+            "[[job]]\nname = \"{name}\"\ncommand = [\"{name}\"]\nprofile = \"{profile}\"\ncopies = 3\n"
+        )
+    };
+    dir.write(
+        "w.toml",
+        "name = \"w\"\n".to_owned() + &job("lbm", "lbm@0.001") + &job("calm", "calm"),
+    );
+    let words = "w.toml -p linux,dio --seeds 4 --variation off --draw-profiles 2";
+    let drawn = dir.compared(words, "drawn");
+    assert_eq!(schema_errors(&drawn), [""; 0]);
+    assert_eq!(drawn["setting"]["n_profile_draws"], 2);
+    let runs = drawn["runs"].as_array().expect("runs");
+    let of = |seed: u64, policy: &str| {
+        let is_run = |run: &&Value| run["seed"] == seed && run["policy"] == policy;
+        let run = runs.iter().find(is_run).expect("a run");
+        (run["profile_draw"].as_u64().expect("a draw"), run["makespan_s"].as_f64().expect("a time"))
+    };
+    for policy in ["linux", "dio"] {
+        // Without random variation, runs differ only in their draw.
+        assert_eq!((of(1, policy).0, of(2, policy).0), (1, 2));
+        assert_eq!((of(1, policy), of(2, policy)), (of(3, policy), of(4, policy)));
+        assert_ne!(of(1, policy).1, of(2, policy).1);
+    }
+    let row = &drawn["summary"][0];
+    assert_eq!((&row["n_runs"], &row["n_pairs"]), (&4.into(), &2.into()));
+    let notes = drawn["notes"].to_string();
+    assert!(notes.contains("2 draws from the ranges"), "{notes}");
+    assert!(notes.contains("have no ranges: calm, calm.2, calm.3."), "{notes}");
+    assert!(notes.contains("2 profile draws are too few for a verdict"), "{notes}");
+    // Without draws, all runs are equal.
+    let fixed = dir.compared("w.toml -p linux,dio --seeds 2 --variation off", "fixed");
+    assert_eq!(fixed["runs"][0]["makespan_s"], fixed["runs"][2]["makespan_s"]);
+    let output =
+        dir.compare(&format!("{} --machine m.toml --out drawn", words.replace(" 2", " 3")));
+    assert!(tool::text(&output.stderr).contains("other options"), "{output:?}");
+}
+
+#[test]
 fn the_tables_fit_eighty_columns_and_report_the_better_policy() {
     let dir = Comparisons::new();
     write_workload(&dir, "large", 5);

@@ -62,7 +62,7 @@ pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
     // All columns of a live comparison have the same settings of the machine.
     let columns = 0..checked.plan.columns.len();
     let of_column =
-        |column| store.alone.iter().map(move |(nr, times)| ((column, *nr), times.clone()));
+        |column| store.alone.iter().map(move |(nr, times)| ((column, *nr, 0), times.clone()));
     let timeline = |key: &RunKey| {
         let name = files::run_name(&checked.plan, key);
         (key.clone(), format!("{}/{name}/report.html", files::RUNS))
@@ -93,7 +93,8 @@ fn output_of(plan: &ComparePlan, key: &RunKey) -> String {
 
 /// Rejects options of simulated machines.
 fn reject_sim_options(args: &Args, columns: &[Column]) -> anyhow::Result<()> {
-    if let Some(option) = args.sim.first_simulation_option() {
+    let drawn = args.draw_profiles.map(|_| "--draw-profiles");
+    if let Some(option) = args.sim.first_simulation_option().or(drawn) {
         return Err(anyhow!("{option} applies to a simulated machine: add --host sim, or omit it"));
     }
     if args.jobs.is_some() {

@@ -65,6 +65,11 @@ pub struct Args {
         default_value = "10",
         allow_hyphen_values = true, help_heading = MEASUREMENT)]
     seeds: String,
+    /// Draw the values of the shipped profiles from their ranges this number of times, and spread the seeds over the
+    /// draws: intervals and tests then contain the uncertainty of the profiles. A draw is one observation, the same for
+    /// all policies (with --host sim) [default: the middle of each range]
+    #[arg(long, value_name = "N", value_parser = input::integer::<u32>(2..=10_000), help_heading = MEASUREMENT)]
+    draw_profiles: Option<u32>,
     /// Run each policy or command this number of times before the measured runs, for example to fill the page cache
     /// (with --host live) [default: 0]
     #[arg(long, value_name = "N", value_parser = input::integer::<u32>(0..=1000), help_heading = MEASUREMENT)]
@@ -268,6 +273,10 @@ fn plan(args: &Args) -> Result<Inputs, CommandError> {
     };
     let plan =
         ComparePlan::new(columns, args.baseline.as_deref(), names, seeds).or_usage_error()?;
+    let plan = match args.draw_profiles {
+        Some(n_draws) => plan.with_draws(n_draws as usize).or_usage_error()?,
+        None => plan,
+    };
     notes.sort();
     notes.dedup();
     Ok(Inputs { plan, workloads, notes })

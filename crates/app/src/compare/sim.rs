@@ -6,14 +6,15 @@ use ::files::OutputDir;
 use anyhow::Context;
 use base::StopFlag;
 use lab::compare::{
-    ComparePlan, RunEvent, RunKey, RunMetrics, RunStore, SimBench, SimSetting, median_runs, run_all,
+    ComparePlan, RunEvent, RunKey, RunMetrics, RunStore, SimBench, SimSetting, jobs_without_ranges,
+    median_runs, run_all,
 };
 
 use super::progress::Progress;
 use super::{
     Args, CheckedComparison, Inputs, RunOutputs, Timelines, files, open, publish, report_unsaved,
 };
-use crate::command_result::{CommandResult, OrUsageError};
+use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::input;
 use crate::output;
 use crate::run::{SimSignals, check_declared, check_polls};
@@ -50,6 +51,16 @@ pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
             bench.check(column).with_context(|| format!("policy {column}")).or_usage_error()?;
         options.insert("kernel".to_owned(), settings.kernel.name().to_owned());
     }
+    if plan.n_draws.is_some() {
+        let jobs = || workloads.iter().flat_map(|workload| &workload.jobs);
+        let n_fixed = workloads.iter().map(|workload| jobs_without_ranges(&workload.jobs).len());
+        if n_fixed.sum::<usize>() == jobs().count() {
+            return Err(CommandError::Usage(anyhow::anyhow!(
+                "--draw-profiles has no effect: no job has a shipped profile with ranges; omit it"
+            )));
+        }
+    }
+    let bench = bench.with_drawn_profiles(&plan).or_usage_error()?;
     let variants = plan.columns.iter().map(|column| column.variant);
     let bench = bench.with_solo_runs(variants).or_usage_error()?;
     let assumed = bench.assumed().join("; ");
@@ -146,6 +157,9 @@ fn timelines(
 fn options(args: &Args) -> BTreeMap<String, String> {
     let mut options = BTreeMap::from([("host".to_owned(), "sim".to_owned())]);
     options.extend(args.sim.result_options());
+    if let Some(n_draws) = args.draw_profiles {
+        options.insert("draw-profiles".to_owned(), n_draws.to_string());
+    }
     if let Some(limit) = args.time_limit {
         options.insert("time-limit".to_owned(), limit.to_string());
     }

@@ -80,7 +80,8 @@ struct Resource<'a> {
 impl SimBench {
     /// Returns a lower bound of the makespan of a workload that is valid for all placements; zero if no job exits.
     pub fn bound(&self, workload: usize) -> Nanos {
-        let bound = self.lower_bound(Objective::Makespan, MachineVariant::default(), workload);
+        let variant = MachineVariant::default();
+        let bound = self.lower_bound(Objective::Makespan, variant, (workload, 0));
         Nanos(bound.map_or(0.0, |bound| bound.value) as u64)
     }
 
@@ -90,9 +91,9 @@ impl SimBench {
         &self,
         objective: Objective,
         variant: MachineVariant,
-        workload: usize,
+        (workload, seed): (usize, u64),
     ) -> Option<LowerBound> {
-        let (all, options) = (self.least_work(variant, workload), &self.setting().options);
+        let (all, options) = (self.least_work(variant, (workload, seed)), &self.setting().options);
         let delay = options.variation.start.0 as f64;
         let resources = resources(self.hardware(), &all, options.contention);
         // If all allowed CPUs of a job are offline, the job runs on other CPUs.
@@ -111,12 +112,16 @@ impl SimBench {
     }
 
     /// Returns the least work of the jobs that exit, with the smallest random length.
-    fn least_work(&self, variant: MachineVariant, workload: usize) -> Vec<LeastWork> {
-        let (ready, hardware) = (&self.workloads()[workload], self.hardware());
+    fn least_work(
+        &self,
+        variant: MachineVariant,
+        (workload, seed): (usize, u64),
+    ) -> Vec<LeastWork> {
+        let (ready, hardware) = (self.workload(workload, seed), self.hardware());
         let variation = self.setting().options.variation;
         // The minimum of a uniform distribution is sqrt(3) standard deviations below its mean.
         let least = |part: f64| (1.0 - libm::sqrt(3.0) * part).max(0.0);
-        let alone = self.alone(variant, workload);
+        let alone = self.alone(variant, workload, seed);
         let jobs = ready.jobs().iter().zip(ready.scripts()).enumerate();
         let exiting = jobs.filter(|(_, (job, _))| job.ending == Ending::Exit);
         let work = |(idx, (job, script)): (usize, (&Job, &std::sync::Arc<Script>))| {
@@ -376,7 +381,7 @@ mod tests {
         let run = (column, 0, 3);
         let metrics = bench.run(run, &StopFlag::default(), None).expect("it runs");
         let value = bench.value(objective, run, &metrics.expect("not stopped"));
-        let bound = bench.lower_bound(objective, column.variant, 0).expect("a bound");
+        let bound = bench.lower_bound(objective, column.variant, (0, 3)).expect("a bound");
         (value, bound.value, bound.term)
     }
 

@@ -38,6 +38,6 @@ pub use metrics::{
 pub use plan::{ComparePlan, PlanError, RunKey, seeds};
 pub use runner::{RunEvent, run_all};
 pub use series::RunSeries;
-pub use simulate::{PreparedWorkload, SimBench, SimRunError, SimSetting};
+pub use simulate::{PreparedWorkload, SimBench, SimRunError, SimSetting, jobs_without_ranges};
 pub use store::{Identity, RUNS_FILE, RunStore, RunStoreError};
 pub use summary::{SoloTimes, SummaryContext, median_runs, summarize};

@@ -167,7 +167,7 @@ impl OracleCandidate {
         Ok(match self {
             OracleCandidate::Policy(name) => policy::build(name, seed)?,
             OracleCandidate::EveryMoment => {
-                let scripts = bench.workloads()[workload].scripts();
+                let scripts = bench.workload(workload, seed).scripts();
                 let contention = bench.setting().options.contention;
                 Box::new(MomentaryPlacement::new(bench.hardware().clone(), scripts, contention))
             }
@@ -191,7 +191,7 @@ fn best(
     OracleParams { n_runs_max, objective }: OracleParams,
     stop: &StopFlag,
 ) -> Result<Option<BestRun>, SimRunError> {
-    let (hardware, scripts) = (bench.hardware(), bench.workloads()[run.1].scripts());
+    let (hardware, scripts) = (bench.hardware(), bench.workload(run.1, run.2).scripts());
     let cpus = domains(hardware);
     let packed = Arc::new(PackedDomains::new(hardware, &cpus, scripts));
     let domains = SearchDomains { cpus, packed };
@@ -213,7 +213,7 @@ fn best(
     let value = bench.value(objective, run, &metrics);
     // A failed run may end before the bound.
     let bound = bench
-        .lower_bound(objective, run.0.variant, run.1)
+        .lower_bound(objective, run.0.variant, (run.1, run.2))
         .filter(|_| metrics.status == Completion::Finished);
     metrics.oracle = Some(OracleSearch {
         candidate: candidate.description(),
@@ -245,8 +245,12 @@ impl SimBench {
     }
 
     /// Returns the slowdown of each job of a run, if its time alone was measured.
-    fn slowdowns(&self, (column, workload, _): Run<'_>, metrics: &RunMetrics) -> Vec<Option<f64>> {
-        let alone = self.alone(column.variant, workload);
+    fn slowdowns(
+        &self,
+        (column, workload, seed): Run<'_>,
+        metrics: &RunMetrics,
+    ) -> Vec<Option<f64>> {
+        let alone = self.alone(column.variant, workload, seed);
         let jobs = self.workloads()[workload].jobs().iter().enumerate();
         let slowdown = |(idx, job): (usize, &Job)| {
             let alone = alone.get(idx).copied().flatten()?;

@@ -17,6 +17,8 @@ pub struct ComparePlan {
     pub workloads: Vec<String>,
     /// The seeds.
     pub seeds: Vec<u64>,
+    /// Number of draws of the profiles; `None`: the profiles are those of the workloads.
+    pub n_draws: Option<usize>,
 }
 
 /// Identity of a run among the runs on one machine, with the same options and the same version of evenkeel.
@@ -50,6 +52,11 @@ pub enum PlanError {
     Baseline { found: String, compared: &'static str, known: String },
     #[error("two workloads have the name {0:?}: rename one of them with the key `name`")]
     SameName(String),
+    #[error(
+        "--draw-profiles {n_draws} needs as many seeds, and there {verb} {n_seeds}: write --seeds {n_draws} or more, or fewer draws",
+        verb = if *n_seeds == 1 { "is" } else { "are" }
+    )]
+    Draws { n_draws: usize, n_seeds: usize },
     #[error("{option} {found}: {problem}; write a number (20) or a list (1-20 or 3,7,11)")]
     Seeds { option: String, found: String, problem: &'static str },
 }
@@ -123,7 +130,34 @@ impl ComparePlan {
         if let Some(again) = workloads.iter().find(|name| !names.insert(name.as_str())) {
             return Err(PlanError::SameName(again.clone()));
         }
-        Ok(ComparePlan { columns, baseline, workloads, seeds })
+        Ok(ComparePlan { columns, baseline, workloads, seeds, n_draws: None })
+    }
+
+    /// Returns the plan with the seeds spread over this number of draws of the profiles.
+    ///
+    /// # Errors
+    /// There are fewer seeds than draws.
+    pub fn with_draws(self, n_draws: usize) -> Result<Self, PlanError> {
+        match self.seeds.len() {
+            n_seeds if n_seeds < n_draws => Err(PlanError::Draws { n_draws, n_seeds }),
+            _ => Ok(ComparePlan { n_draws: Some(n_draws), ..self }),
+        }
+    }
+
+    /// Returns the draw of a seed: the first seed has the draw 0, the second the draw 1, and so on. It is 0 if the profiles
+    /// are not drawn.
+    pub fn draw_of(&self, seed: u64) -> usize {
+        let position = self.seeds.iter().position(|other| *other == seed).unwrap_or(0);
+        self.n_draws.map_or(0, |n_draws| position % n_draws.max(1))
+    }
+
+    /// Returns the observation to which a run belongs. Runs with the same drawn profiles are one observation, because they
+    /// are not independent; otherwise each seed is one.
+    pub(super) fn observation_of(&self, seed: u64) -> usize {
+        match self.n_draws {
+            Some(_) => self.draw_of(seed),
+            None => self.seeds.iter().position(|other| *other == seed).unwrap_or(0),
+        }
     }
 
     /// Returns the number of runs.
@@ -231,5 +265,25 @@ mod tests {
         let message =
             ComparePlan::new(columns, None, names, vec![1]).expect_err("the same").to_string();
         assert!(message.contains("two workloads have the name \"w\""), "{message}");
+    }
+
+    #[test]
+    fn seeds_are_spread_over_the_draws_and_a_draw_is_one_observation() {
+        let columns = columns(["linux,dfs"]).expect("sound");
+        let plan = ComparePlan::new(columns, None, vec!["a".to_owned()], vec![7, 3, 9, 4, 1]);
+        let plan = plan.expect("sound");
+        let of = |plan: &ComparePlan, value: fn(&ComparePlan, u64) -> usize| -> Vec<usize> {
+            plan.seeds.iter().map(|seed| value(plan, *seed)).collect()
+        };
+        assert_eq!(of(&plan, ComparePlan::draw_of), [0; 5]);
+        assert_eq!(of(&plan, ComparePlan::observation_of), [0, 1, 2, 3, 4]);
+        let message = plan.clone().with_draws(6).expect_err("more draws than seeds").to_string();
+        assert_eq!(
+            message,
+            "--draw-profiles 6 needs as many seeds, and there are 5: write --seeds 6 or more, or fewer draws"
+        );
+        let drawn = plan.with_draws(2).expect("enough seeds");
+        assert_eq!(of(&drawn, ComparePlan::draw_of), [0, 1, 0, 1, 0]);
+        assert_eq!(of(&drawn, ComparePlan::observation_of), [0, 1, 0, 1, 0]);
     }
 }

@@ -18,11 +18,12 @@ use host_sim::hardware::Hardware;
 use host_sim::script::Script;
 use host_sim::variation::Variation;
 use host_sim::{SimError, SimHost, SimOptions};
-use program::{Ending, Job};
+use program::{Ending, Job, Profile};
 use sched::{Policy, TierOverride};
 use topology::Machine;
 
 use crate::oracle::OracleError;
+use crate::shipped::{self, ProfileDraw};
 
 use super::{
     Column, ComparePlan, Completion, ControllerTraffic, MachineVariant, MetricsRecorder,
@@ -68,7 +69,10 @@ impl PreparedWorkload {
 pub struct SimBench {
     setting: SimSetting,
     hardware: Arc<Hardware>,
-    workloads: Vec<PreparedWorkload>,
+    /// The workloads of each draw of the profiles; one draw if the profiles are not drawn.
+    draws: Vec<Vec<PreparedWorkload>>,
+    /// The draw of each seed; the first for other seeds.
+    draw_of_seed: BTreeMap<u64, usize>,
 }
 
 impl SimBench {
@@ -89,14 +93,35 @@ impl SimBench {
         variants: impl IntoIterator<Item = MachineVariant>,
     ) -> Result<Self, SimError> {
         let variants: BTreeSet<_> = variants.into_iter().map(|own| self.complete(own)).collect();
-        let mut workloads = std::mem::take(&mut self.workloads);
-        for ready in &mut workloads {
+        let mut draws = std::mem::take(&mut self.draws);
+        for ready in draws.iter_mut().flatten() {
             for &variant in &variants {
                 let times = self.solo_times(ready, variant)?;
                 ready.alone.insert(variant, times);
             }
         }
-        Ok(SimBench { workloads, ..self })
+        Ok(SimBench { draws, ..self })
+    }
+
+    /// Draws the profiles of the jobs for the seeds of a plan, if the plan has draws. The jobs that policies see are
+    /// unchanged: their declared classes and profiles are those of the workload, and only the simulated programs are drawn.
+    ///
+    /// # Errors
+    /// A drawn program cannot be simulated.
+    pub fn with_drawn_profiles(self, plan: &ComparePlan) -> Result<Self, SimError> {
+        let Some(n_draws) = plan.n_draws else { return Ok(self) };
+        let drawn = |(draw, ready): (usize, &PreparedWorkload)| -> Result<_, SimError> {
+            let jobs: Vec<Job> =
+                ready.jobs.iter().map(|job| with_drawn_profile(job, draw)).collect();
+            let scripts = build_scripts::build_scripts(&jobs, &self.hardware)?;
+            let limit = self.setting.options.time_limit;
+            build_scripts::check_lengths(&jobs, &scripts, &self.hardware, limit)?;
+            Ok(PreparedWorkload { scripts, ..ready.clone() })
+        };
+        let of_draw = |draw| self.workloads().iter().map(|ready| drawn((draw, ready))).collect();
+        let draws = (0..n_draws).map(of_draw).collect::<Result<_, SimError>>()?;
+        let draw_of_seed = plan.seeds.iter().map(|seed| (*seed, plan.draw_of(*seed))).collect();
+        Ok(SimBench { draws, draw_of_seed, ..self })
     }
 
     /// Prepares the workloads without the times of jobs alone.
@@ -114,7 +139,7 @@ impl SimBench {
             Ok(PreparedWorkload { alone: BTreeMap::new(), jobs, scripts })
         };
         let workloads = workloads.into_iter().map(ready).collect::<Result<_, _>>()?;
-        Ok(SimBench { setting, hardware, workloads })
+        Ok(SimBench { setting, hardware, draws: vec![workloads], draw_of_seed: BTreeMap::new() })
     }
 
     /// Returns a phrase for each assumed value of the machine.
@@ -134,20 +159,23 @@ impl SimBench {
 
     /// Returns the time of each job of a workload alone on the idle machine, with the settings of a variant; `None` for
     /// jobs that restart or are stopped by the host. Empty if the times were not measured.
-    pub fn alone(&self, variant: MachineVariant, workload: usize) -> &[Option<Nanos>] {
-        let times = self.workloads[workload].alone.get(&self.complete(variant));
+    pub fn alone(&self, variant: MachineVariant, workload: usize, seed: u64) -> &[Option<Nanos>] {
+        let times = self.workload(workload, seed).alone.get(&self.complete(variant));
         times.map_or(&[], Vec::as_slice)
     }
 
-    /// Returns the times alone of all columns and workloads of a plan.
+    /// Returns the times alone of all columns, workloads and draws of a plan.
     pub fn all_alone(&self, plan: &ComparePlan) -> SoloTimes {
-        let cells = (0..plan.columns.len())
-            .flat_map(|column| (0..plan.workloads.len()).map(move |workload| (column, workload)));
-        let times = |(column, workload): (usize, usize)| {
-            let variant = plan.columns[column].variant;
-            ((column, workload), self.alone(variant, workload).to_vec())
-        };
-        cells.map(times).collect()
+        let mut all = SoloTimes::new();
+        for (draw, workloads) in self.draws.iter().enumerate() {
+            for (workload, ready) in workloads.iter().enumerate() {
+                for (column, variant) in plan.columns.iter().map(|it| it.variant).enumerate() {
+                    let times = ready.alone.get(&self.complete(variant)).cloned();
+                    all.insert((column, workload, draw), times.unwrap_or_default());
+                }
+            }
+        }
+        all
     }
 
     /// Returns a variant with the common settings in place of absent ones.
@@ -159,9 +187,14 @@ impl SimBench {
         }
     }
 
-    /// Returns the workloads, in order.
+    /// Returns the workloads, in order; with drawn profiles, those of the first draw.
     pub fn workloads(&self) -> &[PreparedWorkload] {
-        &self.workloads
+        &self.draws[0]
+    }
+
+    /// Returns a workload with the programs of a seed.
+    pub(super) fn workload(&self, workload: usize, seed: u64) -> &PreparedWorkload {
+        &self.draws[self.draw_of_seed.get(&seed).copied().unwrap_or(0)][workload]
     }
 
     /// Returns the kernel settings of a column, checked against this machine.
@@ -184,7 +217,7 @@ impl SimBench {
         stop: &StopFlag,
         listener: Option<&mut dyn Sink>,
     ) -> Result<Option<RunMetrics>, SimRunError> {
-        let ready = &self.workloads[workload];
+        let ready = self.workload(workload, seed);
         let options = self.options(column, policy.interval(), seed);
         let options = SimOptions { stop: stop.clone(), ..options };
         let mut host = self.host(&ready.jobs, &ready.scripts, options)?;
@@ -292,6 +325,30 @@ impl SimBench {
     }
 }
 
+/// Returns the shipped profile of a job, if the job has exactly this profile: a file of the user has no ranges.
+fn shipped_profile(job: &Job) -> Option<Profile> {
+    let found = job.found.as_deref()?;
+    shipped::profile(&found.name).ok().filter(|shipped| shipped == found)
+}
+
+fn profile_of_draw(job: &Job, draw: usize) -> Option<Profile> {
+    let shipped = shipped_profile(job)?;
+    let drawn = shipped::profile_drawn(&shipped.name, ProfileDraw::Seed(draw as u64 + 1)).ok()?;
+    // A program without ranges has the same values in each draw.
+    (drawn.phases != shipped.phases).then_some(drawn)
+}
+
+fn with_drawn_profile(job: &Job, draw: usize) -> Job {
+    let drawn = profile_of_draw(job, draw).map(Arc::new);
+    Job { found: drawn.or_else(|| job.found.clone()), ..job.clone() }
+}
+
+/// Returns the names of the jobs whose profiles have no ranges, so that a draw does not vary them.
+pub fn jobs_without_ranges(jobs: &[Job]) -> Vec<&str> {
+    let is_fixed = |job: &&Job| profile_of_draw(job, 0).is_none();
+    jobs.iter().filter(is_fixed).map(|job| job.name.as_str()).collect()
+}
+
 /// Error: a run could not start.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
@@ -351,11 +408,38 @@ pub(crate) mod tests {
         for column in &columns {
             let run = bench.run((column, 0, 1), &StopFlag::default(), None).expect("it runs");
             let took = run.expect("not stopped").time_of(0, &bench.workloads()[0].jobs()[0]);
-            assert_eq!(bench.alone(column.variant, 0), [took], "{column}");
+            assert_eq!(bench.alone(column.variant, 0, 1), [took], "{column}");
             times.push(took);
         }
         times.sort();
         times.dedup();
         assert_eq!(times.len(), 3, "{times:?}");
+    }
+
+    #[test]
+    fn a_draw_changes_the_programs_with_ranges_for_all_policies_and_not_what_policies_see() {
+        let own = shipped::profile("lbm@0.02").expect("it ships");
+        let own = Profile { name: "lbm@0.02".to_owned(), class_cache: None, ..own };
+        let file = Job { found: Some(Arc::new(own)), ..job(1, "lbm@0.02") };
+        let jobs = vec![job(0, "lbm@0.02"), file];
+        assert_eq!(jobs_without_ranges(&jobs), ["job1"], "a file of the user has no ranges");
+        let setting = SimSetting {
+            machine: Machine::synthetic("cores=2").expect("a machine"),
+            options: SimOptions { variation: Variation::OFF, ..SimOptions::default() },
+            limits: PageMigrationLimits::default(),
+            signals: TierOverride::default(),
+        };
+        let columns = columns(["linux,spread"]).expect("they are valid");
+        let plan = ComparePlan::new(columns, None, vec!["w".to_owned()], (1..=4).collect());
+        let plan = plan.and_then(|plan| plan.with_draws(2)).expect("enough seeds");
+        let bench = SimBench::new(setting, vec![jobs.clone()])
+            .and_then(|bench| bench.with_drawn_profiles(&plan))
+            .and_then(|bench| bench.with_solo_runs([MachineVariant::default()]))
+            .expect("it can run");
+        let alone = |seed| bench.alone(MachineVariant::default(), 0, seed).to_vec();
+        assert_eq!((alone(1), alone(2)), (alone(3), alone(4)));
+        assert_ne!(alone(1)[0], alone(2)[0]);
+        assert_eq!(alone(1)[1], alone(2)[1]);
+        assert_eq!(bench.workload(0, 2).jobs(), jobs);
     }
 }

@@ -6,6 +6,9 @@
 //!       └─► finished runs ─► mean, interval, slowdown, costs
 //! ```
 //!
+//! With drawn profiles, the runs of one draw are one observation: their mean. They share the values of the draw, so they
+//! are not independent, and the interval contains the uncertainty of the profiles only if draws are resampled.
+//!
 //! Over all workloads, only seeds with which the policy and the baseline ran on all workloads are used. Seeds are
 //! resampled and tested as blocks, since the runs of one seed on several workloads are not independent.
 
@@ -24,12 +27,16 @@ use report::comparison::{
 use report::format::fixed;
 use topology::Machine;
 
-use super::{Column, ComparePlan, Completion, OracleSearch, RunKey, RunMetrics, RunSeries};
+use super::{
+    Column, ComparePlan, Completion, OracleSearch, RunKey, RunMetrics, RunSeries,
+    jobs_without_ranges,
+};
 use crate::stats::{holm, mean_of, pairs_needed};
 use pairs::{PairedRuns, RunPair};
 
-/// Time of each job alone, by the indexes of column and workload. Columns differ in the settings of the machine.
-pub type SoloTimes = BTreeMap<(usize, usize), Vec<Option<Nanos>>>;
+/// Time of each job alone, by the indexes of column, workload and draw of the profiles. Columns differ in the settings of
+/// the machine. Without draws the index is 0.
+pub type SoloTimes = BTreeMap<(usize, usize, usize), Vec<Option<Nanos>>>;
 
 /// Context of the runs of a comparison.
 #[derive(Clone, Debug)]
@@ -101,6 +108,7 @@ fn setting(plan: &ComparePlan, n_done: usize, about: &SummaryContext<'_>) -> Set
         seeds: plan.seeds.clone(),
         n_runs: plan.n_runs() as u64,
         n_runs_done: n_done as u64,
+        n_profile_draws: plan.n_draws.map(|n_draws| n_draws as u64),
         n_pairs_needed: pairs_needed(plan.columns.len() - 1) as u64,
         command: about.command.map(str::to_owned),
         options: about.options.iter().map(option).collect(),
@@ -131,7 +139,7 @@ fn policies(cells: &Cells<'_>, summary: &[SummaryRow]) -> Vec<PolicyRow> {
             policy: plan.columns[column].policy.clone(),
             command: plan.columns[column].command_text(),
             is_baseline,
-            n_seeds: pairs.n_seeds() as u64,
+            n_seeds: pairs.n_observations() as u64,
             n_tested: pairs.n_tested() as u64,
             n_failed: own().map(|row| row.n_failed).sum(),
             is_identical: !is_baseline && pairs.is_identical(),
@@ -187,8 +195,12 @@ impl<'a> Cells<'a> {
         let workloads = 0..self.plan.workloads.len();
         let all: Vec<BTreeMap<u64, RunPair>> =
             workloads.map(|workload| self.pairs(column, workload)).collect();
-        let of_seed = |seed: &u64| all.iter().map(|pairs| pairs.get(seed).copied()).collect();
-        PairedRuns::new(self.plan.seeds.iter().filter_map(of_seed).collect())
+        let of_seed = |seed: &u64| {
+            let pairs: Option<Vec<RunPair>> =
+                all.iter().map(|pairs| pairs.get(seed).copied()).collect();
+            Some((self.plan.observation_of(*seed), pairs?))
+        };
+        PairedRuns::new(self.plan.seeds.iter().filter_map(of_seed))
     }
 }
 
@@ -203,6 +215,7 @@ fn notes(
         too_few_seeds(cells, summary, setting.compared),
         unfinished_runs(cells, setting.compared, about),
         identical(summary),
+        drawn_profiles(cells, about),
         no_slowdowns(cells, about),
         oracle_searches(cells),
     ];
@@ -219,15 +232,19 @@ fn interrupted(cells: &Cells<'_>) -> Option<String> {
 
 fn too_few_seeds(cells: &Cells<'_>, summary: &[SummaryRow], compared: Compared) -> Option<String> {
     let n_compared = cells.plan.columns.len() - 1;
-    let (needed, n_seeds) = (pairs_needed(n_compared), cells.plan.seeds.len());
+    let n_draws = cells.plan.n_draws;
+    let (needed, n_seeds) = (pairs_needed(n_compared), n_draws.unwrap_or(cells.plan.seeds.len()));
     let is_tested = summary.iter().any(|row| row.p.is_some()); // More identical runs would not help.
     (n_seeds < needed && is_tested).then(|| {
         let others = match n_compared {
             1 => format!("one {}", compared.noun()),
             n => base::counted_noun(n, compared.noun()),
         };
-        let (repetition, verb) =
-            (compared.repetition(), if n_seeds == 1 { " is" } else { "s are" });
+        let repetition = match n_draws {
+            Some(_) => "profile draw",
+            None => compared.repetition(),
+        };
+        let verb = if n_seeds == 1 { " is" } else { "s are" };
         format!(
             "{n_seeds} {repetition}{verb} too few for a verdict: all differences can have the same sign by chance. With {others} besides the baseline use {needed} or more."
         )
@@ -263,6 +280,29 @@ fn identical(summary: &[SummaryRow]) -> Option<String> {
     (0 < n).then(|| {
         "The runs of all seeds are identical on some workloads: they are one observation, without interval, test and verdict.".to_owned()
     })
+}
+
+/// Number of jobs that a note names.
+const N_JOBS_NAMED: usize = 12;
+
+/// Returns a note about the uncertainty in the intervals, with the jobs that are not varied.
+fn drawn_profiles(cells: &Cells<'_>, about: &SummaryContext<'_>) -> Option<String> {
+    let n_draws = cells.plan.n_draws?;
+    let fixed: Vec<&str> = about.jobs.iter().flat_map(|jobs| jobs_without_ranges(jobs)).collect();
+    let named = fixed.iter().take(N_JOBS_NAMED).copied().collect::<Vec<_>>().join(", ");
+    let not_varied = match fixed.len() {
+        0 => String::new(),
+        n if n <= N_JOBS_NAMED => {
+            format!(" Not varied, because their profiles have no ranges: {named}.")
+        }
+        n => format!(
+            " Not varied, because their profiles have no ranges: {named} and {}.",
+            base::counted_noun(n - N_JOBS_NAMED, "more job")
+        ),
+    };
+    Some(format!(
+        "Intervals and tests contain the variation between runs and the uncertainty of the profiles: {n_draws} draws from the ranges of the shipped profiles, the same for each policy. A draw is one observation, the mean of its seeds.{not_varied}"
+    ))
 }
 
 fn no_slowdowns(cells: &Cells<'_>, about: &SummaryContext<'_>) -> Option<String> {

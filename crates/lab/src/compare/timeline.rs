@@ -30,8 +30,8 @@ impl SimBench {
         let run = plan.parts(key);
         let header = self.header(run, &key.workload)?;
         let mut builder = ReportBuilder::new(&header);
-        let (column, workload, _) = run;
-        let alone = self.alone(column.variant, workload);
+        let (column, workload, seed) = run;
+        let alone = self.alone(column.variant, workload, seed);
         let run = self.run(run, stop, Some(&mut builder))?;
         let Some(metrics) = run else { return Ok(None) };
         let end = RunEnd {

@@ -164,7 +164,7 @@ impl Testbed {
     pub(super) fn alone(&self, workload: &str) -> Result<Vec<Option<Nanos>>, ReproduceError> {
         let jobs = self.jobs(workload, DeclaredClassBasis::Rate)?;
         let bench = SimBench::new(self.setting(), vec![jobs])?;
-        Ok(bench.alone(MachineVariant::default(), 0).to_vec())
+        Ok(bench.alone(MachineVariant::default(), 0, 0).to_vec())
     }
 
     /// Returns the lower bound of the makespan of a workload, for any placement of tasks and memory:

@@ -107,7 +107,7 @@ impl Comparison {
         };
         let observed: Vec<String> = rows.iter().map(observed).collect();
         is_one.then(|| {
-            let repetitions = self.setting.compared.repetition();
+            let repetitions = self.setting.observation();
             format!(
                 "No verdict: the runs of all {repetitions}s are identical, so they are one observation. In it {}.",
                 observed.join("; ")
@@ -138,6 +138,7 @@ impl Comparison {
         let n = rows.iter().map(|row| row.n_tested).max()?;
         (!rows.iter().any(has_verdict)).then(|| {
             let repetitions = match self.setting.compared {
+                _ if self.setting.n_profile_draws.is_some() => counted_noun(n, "profile draw"),
                 _ if n != self.setting.seeds.len() as u64 => counted_noun(n, "pair") + " of runs",
                 Compared::Policies => counted_noun(n, "seed"),
                 Compared::Commands => format!("{} of each command", counted_noun(n, "run")),
@@ -192,7 +193,7 @@ impl Comparison {
         if row.is_identical {
             return format!(
                 "{difference}, but the runs of all {}s are identical: one observation, no interval",
-                self.setting.compared.repetition()
+                self.setting.observation()
             );
         }
         let ratio = Ratio::of_all(row);

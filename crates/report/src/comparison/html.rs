@@ -151,6 +151,9 @@ fn method(all: &Comparison) -> String {
     let setting = &all.setting;
     let noun = setting.compared.noun();
     let pairs = match setting.compared {
+        Compared::Policies if setting.n_profile_draws.is_some() => {
+            "Every policy runs on every workload with the same seeds and the same draws of the profiles. Runs with the same seed are paired, and the pairs of one draw are averaged to one pair, so that the interval contains the uncertainty of the profiles."
+        }
         Compared::Policies => {
             "Every policy runs on every workload with the same seeds, and runs with the same seed are paired."
         }
@@ -167,7 +170,7 @@ fn method(all: &Comparison) -> String {
         base::noun(false, noun),
         counted(setting.columns.len() - 1, noun),
         setting.n_pairs_needed,
-        setting.compared.repetition(),
+        setting.observation(),
     )
 }
 

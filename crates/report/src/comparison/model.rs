@@ -29,7 +29,8 @@ record! {
         seeds: Vec<u64>, "Seeds", Plain, "The seeds. Each policy runs on each workload once per seed.";
         n_runs: u64, "Runs", Count, "Number of runs of the comparison.";
         n_runs_done: u64, "Runs done", Count, "Number of completed runs. If it is smaller than the number of runs, the comparison was interrupted, and the same command continues it.";
-        n_pairs_needed: u64, "Pairs needed", Count, "Minimum number of seeds for a verdict other than inconclusive: with fewer pairs the signed-rank test cannot reach significance.";
+        n_profile_draws: Option<u64>, "Profile draws", Count, "Number of draws of the profiles from their ranges, over which the seeds are spread; absent if the profiles are not drawn. A draw is one observation of intervals and tests, the mean of its seeds.";
+        n_pairs_needed: u64, "Pairs needed", Count, "Minimum number of seeds (of draws, with drawn profiles) for a verdict other than inconclusive: with fewer pairs the signed-rank test cannot reach significance.";
         command: Option<String>, "Repeat with", Plain, "The command that repeats the comparison, quoted for a shell, without options of the output.";
         options: Vec<OptionRow>, "Options", Plain, "Other options of all runs.";
     }
@@ -58,8 +59,8 @@ record! {
         policy: String, "Policy", Plain, "The policy with its parameters, as on the command line.";
         command: Option<String>, "Command", Plain, "The command; absent in a comparison of policies, whose workloads contain the commands.";
         is_baseline: bool, "Baseline", Plain, "Whether this policy is the baseline.";
-        n_seeds: u64, "Seeds", Count, "Seeds with which this policy and the baseline ran on every workload. The values over all workloads use these seeds.";
-        n_tested: u64, "Tested", Count, "Number of these seeds with a finished run. If it is smaller than `n_pairs_needed`, no verdict better or worse is possible.";
+        n_seeds: u64, "Seeds", Count, "Seeds (draws, with drawn profiles) with which this policy and the baseline ran on every workload. The values over all workloads use these seeds.";
+        n_tested: u64, "Tested", Count, "Number of these seeds or draws with a finished run. If it is smaller than `n_pairs_needed`, no verdict better or worse is possible.";
         n_failed: u64, "Failed", Count, "Number of runs that did not finish: a job failed, the time limit was reached, or the policy aborted.";
         is_identical: bool, "Identical", Plain, "Whether the pairs of all seeds are identical on every workload; false for the baseline. Identical pairs are one observation, without interval, test and verdict.";
         is_same_as_baseline: bool, "Same as baseline", Plain, "Whether each run of the policy equals the run of the baseline with the same workload and seed; false for the baseline. Equal runs have no interval, test and verdict.";
@@ -100,7 +101,7 @@ record! {
         ratio_to_baseline: Option<f64>, "Ratio", Plain, "Mean makespan divided by that of the baseline, over the pairs; below 1 is faster. Absent if a run of a pair did not finish.";
         ratio_absent_because: Option<String>, "No ratio", Plain, "Why the ratio is absent.";
         ratio_ci95: Option<Vec<f64>>, "95 % interval", Plain, "95 % confidence interval of the ratio: two ends; absent if all pairs are identical or equal those of the baseline.";
-        n_pairs: u64, "Pairs", Count, "Number of seeds with which the policy and the baseline ran.";
+        n_pairs: u64, "Pairs", Count, "Number of seeds (of draws, with drawn profiles) with which the policy and the baseline ran.";
         p: Option<f64>, "p", Plain, "p-value of the signed-rank test of the pairs, in which a run that did not finish is the slowest; absent if all pairs are identical or equal those of the baseline.";
         p_holm: Option<f64>, "p, corrected", Plain, "The p-value with Holm's correction for the number of policies on this workload. The verdict uses it.";
         verdict: Option<ComparisonVerdict>, "Verdict", Plain, "Verdict against the baseline; absent for the baseline, and if all pairs are identical or equal those of the baseline.";
@@ -146,6 +147,7 @@ record! {
         command: Option<String>, "Command", Plain, "The command; absent in a comparison of policies, whose workloads contain the commands.";
         workload: String, "Workload", Plain, "The workload.";
         seed: u64, "Seed", Plain, "Seed of all random choices.";
+        profile_draw: Option<u64>, "Profile draw", Plain, "Number of the draw of the profiles, from 1; absent if the profiles are not drawn.";
         status: RunCompletion, "Status", Plain, "Completion status of the run.";
         error: Option<String>, "Error", Plain, "The error of a failed run.";
         makespan_s: Option<f64>, "Makespan", Seconds, "Time from the start of the run to the end of its last job; absent unless the status is `finished`.";
@@ -232,12 +234,23 @@ impl Compared {
 }
 
 impl Setting {
+    /// Returns the noun of one observation: `seed`, `run`, `profile draw`.
+    pub(super) fn observation(&self) -> &'static str {
+        match self.n_profile_draws {
+            Some(_) => "profile draw",
+            None => self.compared.repetition(),
+        }
+    }
+
     /// Returns the size of the comparison: `2 workloads, 10 seeds`, `10 runs of each`.
     pub(super) fn repetitions(&self) -> String {
         let n = self.seeds.len();
+        let draws = self.n_profile_draws.map_or(String::new(), |n_draws| {
+            format!(" in {}", base::counted_noun(n_draws, "profile draw"))
+        });
         match self.compared {
             Compared::Policies => format!(
-                "{}, {}",
+                "{}, {}{draws}",
                 base::counted_noun(self.workloads.len(), "workload"),
                 base::counted_noun(n, "seed")
             ),

@@ -1,12 +1,14 @@
 //! The rows of a comparison's report.
 
+use std::collections::BTreeMap;
+
 use base::Nanos;
 use report::comparison::{
     ComparisonVerdict, ControllerRow, JobSummaryRow, OracleRow, RunCompletion, RunJobRow, RunRow,
     SummaryRow,
 };
 
-use super::{Cells, PairedRuns, SummaryContext};
+use super::{Cells, PairedRuns, RunSeries, SummaryContext};
 use crate::compare::{
     Column, Completion, ControllerTraffic, JobTimes, OracleSearch, RunKey, RunMetrics,
 };
@@ -31,10 +33,10 @@ fn seconds(time: Nanos) -> f64 {
     time.as_secs_f64()
 }
 
-/// Returns the slowdowns of a run's jobs, by number.
+/// Returns the slowdowns of a run's jobs, by number. The cell is the column, the workload and the draw of the profiles.
 fn slowdowns(
     metrics: &RunMetrics,
-    cell: (usize, usize),
+    cell: (usize, usize, usize),
     about: &SummaryContext<'_>,
 ) -> Vec<Option<f64>> {
     let jobs = about.jobs[cell.1].iter().enumerate();
@@ -48,7 +50,7 @@ fn slowdowns(
 /// Returns the known slowdowns of a run.
 fn known_slowdowns(
     metrics: &RunMetrics,
-    cell: (usize, usize),
+    cell: (usize, usize, usize),
     about: &SummaryContext<'_>,
 ) -> Vec<f64> {
     slowdowns(metrics, cell, about).into_iter().flatten().collect()
@@ -62,7 +64,7 @@ pub(super) fn runs(cells: &Cells<'_>, about: &SummaryContext<'_>) -> Vec<RunRow>
 fn run(cells: &Cells<'_>, about: &SummaryContext<'_>, key: RunKey, metrics: &RunMetrics) -> RunRow {
     let (idx, workload, seed) = cells.plan.indexes(&key);
     let column = &cells.plan.columns[idx];
-    let slowdowns = slowdowns(metrics, (idx, workload), about);
+    let slowdowns = slowdowns(metrics, (idx, workload, cells.plan.draw_of(seed)), about);
     let known: Vec<f64> = slowdowns.iter().copied().flatten().collect();
     let sum_s = |time: fn(&JobTimes) -> Option<Nanos>| {
         metrics.jobs.iter().filter_map(time).reduce(|sum, time| sum + time).map(seconds)
@@ -75,6 +77,7 @@ fn run(cells: &Cells<'_>, about: &SummaryContext<'_>, key: RunKey, metrics: &Run
         column: key.policy,
         workload: key.workload,
         seed,
+        profile_draw: cells.plan.n_draws.map(|_| cells.plan.draw_of(seed) as u64 + 1),
         status: match metrics.status {
             Completion::Finished => RunCompletion::Finished,
             Completion::Failed => RunCompletion::Failed,
@@ -148,7 +151,10 @@ pub(super) fn summary(cells: &Cells<'_>, about: &SummaryContext<'_>) -> Vec<Summ
 /// Returns the rows of one workload, with p-values corrected for the number of policies.
 fn of_workload(cells: &Cells<'_>, about: &SummaryContext<'_>, workload: usize) -> Vec<SummaryRow> {
     let columns = 0..cells.plan.columns.len();
-    let pairs_of = |column| PairedRuns::of_workload(cells.pairs(column, workload).into_values());
+    let pairs_of = |column| {
+        let pairs = cells.pairs(column, workload).into_iter();
+        PairedRuns::new(pairs.map(|(seed, pair)| (cells.plan.observation_of(seed), vec![pair])))
+    };
     let pairs: Vec<PairedRuns> = columns.clone().map(pairs_of).collect();
     let mut rows: Vec<SummaryRow> =
         columns.map(|column| row(cells, about, (column, workload), &pairs[column])).collect();
@@ -176,15 +182,17 @@ fn row(
     let series = cells.series(column, workload);
     let metrics: Vec<&RunMetrics> = series.finished_runs().map(|(_, metrics)| metrics).collect();
     let times = series.makespans_s();
+    let means = observations(cells, &series);
     let has_any = !times.is_empty();
     let average =
         |of: fn(&RunMetrics) -> u64| mean_of(metrics.iter().map(|metrics| of(metrics) as f64));
-    let per_run: Vec<Vec<f64>> =
-        metrics.iter().map(|metrics| known_slowdowns(metrics, (column, workload), about)).collect();
+    let slowdowns =
+        |(seed, metrics)| known_slowdowns(metrics, (column, workload, plan.draw_of(seed)), about);
+    let per_run: Vec<Vec<f64>> = series.finished_runs().map(slowdowns).collect();
     let of_mean =
-        |indices: &[usize]| mean(&indices.iter().map(|idx| times[*idx]).collect::<Vec<_>>());
+        |indices: &[usize]| mean(&indices.iter().map(|idx| means[*idx]).collect::<Vec<_>>());
     let is_baseline = column == plan.baseline;
-    let is_one_observation = times.windows(2).all(|pair| pair[0] == pair[1]);
+    let is_one_observation = means.windows(2).all(|pair| pair[0] == pair[1]);
     let median_run = series.median();
     SummaryRow {
         column: plan.columns[column].text.clone(),
@@ -197,9 +205,9 @@ fn row(
             .unfinished_runs()
             .filter(|(_, run)| run.status == Completion::Stopped)
             .count() as u64,
-        mean_s: has_any.then(|| mean(&times)),
+        mean_s: has_any.then(|| mean(&means)),
         median_s: has_any.then(|| median(&times)),
-        ci95_s: interval(times.len(), of_mean).filter(|_| !is_one_observation).map(ends),
+        ci95_s: interval(means.len(), of_mean).filter(|_| !is_one_observation).map(ends),
         min_s: times.iter().copied().min_by(f64::total_cmp),
         max_s: times.iter().copied().max_by(f64::total_cmp),
         variation: variation(&times),
@@ -211,7 +219,7 @@ fn row(
             .interval()
             .filter(|_| !is_baseline && !pairs.is_same_as_baseline())
             .map(ends),
-        n_pairs: pairs.n_seeds() as u64,
+        n_pairs: pairs.n_observations() as u64,
         p: pairs.p().filter(|_| !is_baseline),
         p_holm: None,
         verdict: None,
@@ -222,7 +230,7 @@ fn row(
         n_moves: average(|metrics| metrics.n_moves),
         pages_moved_bytes: average(|metrics| metrics.pages_moved_bytes),
         controllers: controllers(&metrics),
-        jobs: jobs(&metrics, (column, workload), about),
+        jobs: jobs(cells, &series, (column, workload), about),
         median_seed: median_run.as_ref().map(|key| key.seed),
         timeline: median_run.and_then(|key| about.timelines.get(&key).cloned()),
     }
@@ -237,36 +245,52 @@ fn oracle_gap(
     let oracle = cells.plan.columns.iter().position(Column::is_oracle)?;
     let objective = oracle::params(&cells.plan.columns[oracle].spec).ok()??.objective;
     let mean = |column: usize| {
-        let value = |metrics: &RunMetrics| {
-            let slowdowns = known_slowdowns(metrics, (column, workload), about);
+        let value = |(seed, metrics): (u64, &RunMetrics)| {
+            let cell = (column, workload, cells.plan.draw_of(seed));
+            let slowdowns = known_slowdowns(metrics, cell, about);
             match objective {
                 Objective::Makespan => Some(seconds(metrics.last_end)),
                 Objective::MeanSlowdown => mean_of(slowdowns),
                 Objective::MaxSlowdown => slowdowns.into_iter().max_by(f64::total_cmp),
             }
         };
-        mean_of(cells.series(column, workload).finished_runs().filter_map(|(_, run)| value(run)))
+        mean_of(cells.series(column, workload).finished_runs().filter_map(value))
     };
     let best = mean(oracle).filter(|best| 0.0 < *best)?;
     mean(column).map(|mean| mean / best - 1.0)
 }
 
+/// Returns the makespan of each observation in seconds: of each finished run, or the mean of the finished runs of each
+/// draw.
+fn observations(cells: &Cells<'_>, series: &RunSeries<&RunMetrics>) -> Vec<f64> {
+    let mut times: BTreeMap<usize, Vec<f64>> = BTreeMap::new();
+    for (seed, run) in series.finished_runs() {
+        times.entry(cells.plan.observation_of(seed)).or_default().push(seconds(run.last_end));
+    }
+    times.into_values().map(|times| mean(&times)).collect()
+}
+
 fn jobs(
-    runs: &[&RunMetrics],
-    cell: (usize, usize),
+    cells: &Cells<'_>,
+    series: &RunSeries<&RunMetrics>,
+    (column, workload): (usize, usize),
     about: &SummaryContext<'_>,
 ) -> Vec<JobSummaryRow> {
-    let jobs = about.jobs[cell.1].iter().enumerate();
+    let jobs = about.jobs[workload].iter().enumerate();
+    let runs: Vec<(u64, &RunMetrics)> = series.finished_runs().collect();
+    let cell = |seed: u64| (column, workload, cells.plan.draw_of(seed));
     let all: Vec<Vec<Option<f64>>> =
-        runs.iter().map(|metrics| slowdowns(metrics, cell, about)).collect();
+        runs.iter().map(|(seed, metrics)| slowdowns(metrics, cell(*seed), about)).collect();
     jobs.map(|(idx, job)| {
         let slowdowns: Vec<f64> = all.iter().filter_map(|of_run| of_run[idx]).collect();
         JobSummaryRow {
             name: job.name.clone(),
             mean_s: mean_of(
-                runs.iter().filter_map(|metrics| metrics.time_of(idx, job)).map(seconds),
+                runs.iter().filter_map(|(_, metrics)| metrics.time_of(idx, job)).map(seconds),
             ),
-            alone_s: about.alone.get(&cell).and_then(|alone| *alone.get(idx)?).map(seconds),
+            alone_s: mean_of((0..cells.plan.n_draws.unwrap_or(1)).filter_map(|draw| {
+                (*about.alone.get(&(column, workload, draw))?.get(idx)?).map(seconds)
+            })),
             slowdown: mean_of(slowdowns.iter().copied()),
             slowdown_min: slowdowns.iter().copied().min_by(f64::total_cmp),
             slowdown_max: slowdowns.iter().copied().max_by(f64::total_cmp),

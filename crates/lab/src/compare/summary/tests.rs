@@ -28,6 +28,7 @@ fn summary_of(lines: &str) -> Comparison {
         baseline: 0,
         workloads: vec!["w".to_owned()],
         seeds: (1..=n_seeds as u64).collect(),
+        n_draws: None,
     };
     let mut done = BTreeMap::new();
     for (column, words) in lines.iter().enumerate() {
@@ -51,7 +52,7 @@ fn summary_of(lines: &str) -> Comparison {
         "[[job]]\nname = \"a\"\ncommand = [\"a\"]\n[[job]]\nname = \"b\"\ncommand = [\"b\"]\n";
     let workload = parse_toml(text, "w.toml".as_ref()).expect("a workload");
     let times = vec![Some(Nanos::from_secs(1)), Some(Nanos::from_secs(2))];
-    let alone = (0..plan.columns.len()).map(|column| ((column, 0), times.clone())).collect();
+    let alone = (0..plan.columns.len()).map(|column| ((column, 0, 0), times.clone())).collect();
     let about = SummaryContext {
         host: "sim",
         machine: &Machine::synthetic("cores=2").expect("a machine"),

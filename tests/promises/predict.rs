@@ -125,7 +125,7 @@ fn missing_values_of_a_machine_file_are_assumed_and_reported() {
             "frequency = { mhz = 4000, source = \"assumed\" }, ",
             "",
             expect![
-                "evenkeel: the machine has no frequency: computed 4.04 GHz from the programs' bandwidths\n"
+                "evenkeel: assumed values that the machine file does not have: 4.04 GHz for the fastest cores, computed from the bandwidths of the programs\n"
             ],
             0.02,
         ),

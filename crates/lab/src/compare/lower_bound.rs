@@ -7,12 +7,11 @@
 //!
 //! | resource | demand of a job | capacity |
 //! | --- | --- | --- |
-//! | CPUs | CPU time on the fastest core, with the largest cache and unloaded memory | number of CPUs |
-//! | cores | core cycles | sum of frequency × throughput with SMT |
+//! | CPUs | CPU time on the fastest core, with the largest cache and unloaded memory | sum of the throughputs with SMT |
+//! | cores | core cycles | sum of cycles per nanosecond × throughput with SMT |
 //! | memory controllers | bytes with the largest cache | sum of their capacities |
 //!
-//! CPUs and cores are two resources, because a CPU also waits for memory, and its SMT siblings execute in this time. The
-//! resources exist for all jobs, and for the jobs that their keys restrict to a set of CPUs or nodes. Jobs that start
+//! CPUs and cores are two resources, because slow cores do not make memory slower. The resources exist for all jobs, and for the jobs that their keys restrict to a set of CPUs or nodes. Jobs that start
 //! later cannot use a resource earlier: each start time gives one bound, for the jobs that start at this time or later.
 //!
 //! From the end of the last of some jobs follow the bounds of slowdowns:
@@ -27,7 +26,7 @@
 use std::collections::BTreeSet;
 
 use base::{CpuSet, Nanos, NodeId, NodeSet};
-use host_sim::hardware::Hardware;
+use host_sim::hardware::{Hardware, HardwareCpu};
 use host_sim::script::Script;
 use program::{Ending, Job, MemoryPolicy};
 
@@ -143,16 +142,22 @@ impl SimBench {
 
 /// Returns the least demand of a script on each kind of resource.
 fn demands(script: &Script, hardware: &Hardware) -> [f64; 3] {
-    let ghz = hardware.cpus.iter().map(|cpu| cpu.ghz).fold(1e-9, f64::max);
     let cache = hardware.caches.iter().map(|cache| cache.bytes).fold(0.0, f64::max);
-    let miss_ns = hardware.nodes.iter().map(|node| node.channel.unloaded_ns);
+    let miss_ns = (0..hardware.nodes.len()).map(|node| hardware.memory(node).unloaded_ns);
     let miss_ns = miss_ns.fold(f64::INFINITY, f64::min);
+    let mut cpus: Vec<&HardwareCpu> = hardware.cpus.iter().collect();
+    cpus.dedup_by_key(|cpu| cpu.speed);
     let mut sums = [0.0; 3];
     for phase in &script.phases {
-        let demand = phase.behaviour.demand(cache);
         let thousands = phase.instructions / 1000.0 * f64::from(script.n_threads);
-        let cycles = demand.core_ns * phase.behaviour.ghz();
-        let each = [cycles / ghz + demand.exposed * miss_ns, cycles, demand.bytes];
+        let on_cpu = |cpu: &&HardwareCpu| {
+            let demand = phase.behaviour.demand_on(&cpu.speed, cache);
+            let cpu_ns = demand.core_ns + demand.exposed * miss_ns;
+            [cpu_ns, demand.core_ns * cpu.instructions_per_ns(), demand.bytes]
+        };
+        let smallest =
+            |one: [f64; 3], other: [f64; 3]| std::array::from_fn(|idx| one[idx].min(other[idx]));
+        let each = cpus.iter().map(on_cpu).reduce(smallest).unwrap_or_default();
         sums.iter_mut().zip(each).for_each(|(sum, each)| *sum += thousands * each);
     }
     sums
@@ -169,7 +174,7 @@ fn allowed_cpus(job: &Job, hardware: &Hardware) -> Vec<bool> {
     let in_nodes = |nodes: &NodeSet, node: usize| {
         hardware.nodes[node].id.is_some_and(|id: NodeId| nodes.contains(id))
     };
-    let is_allowed = |cpu: &host_sim::hardware::HardwareCpu| {
+    let is_allowed = |cpu: &HardwareCpu| {
         job.cpus.as_ref().is_none_or(|cpus| cpus.contains(cpu.id))
             && job.nodes.as_ref().is_none_or(|nodes| in_nodes(nodes, cpu.node))
     };
@@ -188,19 +193,16 @@ fn allowed_nodes(job: &Job, hardware: &Hardware) -> Vec<bool> {
     hardware.nodes.iter().map(|node| is_allowed(node.id)).collect()
 }
 
-/// Returns the throughput of a core in units of one of its CPUs with idle SMT siblings, if all of its CPUs are busy.
-fn smt_throughput(hardware: &Hardware, core: &[usize]) -> f64 {
-    core.iter().map(|&cpu| hardware.cpus[cpu].smt_speed).sum::<f64>().max(1.0)
-}
-
-/// Returns the core cycles per nanosecond of these CPUs. SMT siblings outside the set are idle.
-fn cycles_per_ns(hardware: &Hardware, cpus: &[bool]) -> f64 {
-    let of_core = |core: &Vec<usize>| {
-        let core: Vec<usize> = core.iter().copied().filter(|&cpu| cpus[cpu]).collect();
-        let ghz = core.iter().map(|&cpu| hardware.cpus[cpu].ghz).fold(0.0, f64::max);
-        ghz * smt_throughput(hardware, &core)
+/// Returns the throughput of these CPUs: the sum over all cores of `speed`, multiplied by the largest throughput of the
+/// core with busy SMT siblings. SMT siblings outside the set are idle.
+fn throughput(hardware: &Hardware, cpus: &[bool], speed: fn(&HardwareCpu) -> f64) -> f64 {
+    let of_core = |(core, shares): (&Vec<usize>, &Vec<f64>)| {
+        let busy: Vec<usize> = core.iter().copied().filter(|&cpu| cpus[cpu]).collect();
+        let with_smt = (1..=busy.len()).zip(shares).map(|(n_busy, share)| n_busy as f64 * share);
+        let fastest = busy.iter().map(|&cpu| speed(&hardware.cpus[cpu])).fold(0.0, f64::max);
+        fastest * with_smt.fold(0.0, f64::max)
     };
-    hardware.cores.iter().map(of_core).sum()
+    hardware.cores.iter().zip(&hardware.smt_shares).map(of_core).sum()
 }
 
 /// Returns the resources that jobs use.
@@ -228,13 +230,13 @@ fn resources<'a>(
         let on = || format!("CPUs {ids}");
         resources.push(Resource {
             kind: ResourceKind::Cpus,
-            capacity: set.iter().filter(|is_in| **is_in).count() as f64,
+            capacity: throughput(hardware, &set, |_| 1.0),
             term: name("the CPU time", &jobs, on()),
             jobs: jobs.clone(),
         });
         resources.push(Resource {
             kind: ResourceKind::Cores,
-            capacity: cycles_per_ns(hardware, &set),
+            capacity: throughput(hardware, &set, HardwareCpu::instructions_per_ns),
             term: name("the core cycles", &jobs, on()),
             jobs,
         });
@@ -243,11 +245,11 @@ fn resources<'a>(
     for set in distinct(all, every_node, |work| &work.nodes).into_iter().filter(|_| has_contention)
     {
         let jobs: Vec<&LeastWork> = all.iter().filter(|own| is_within(&own.nodes, &set)).collect();
-        let nodes = hardware.nodes.iter().zip(&set).filter(|(_, is_in)| **is_in);
-        let ids: NodeSet = nodes.clone().filter_map(|(node, _)| node.id).collect();
+        let nodes = (0..hardware.nodes.len()).zip(&set).filter(|(_, is_in)| **is_in);
+        let ids: NodeSet = nodes.clone().filter_map(|(node, _)| hardware.nodes[node].id).collect();
         resources.push(Resource {
             kind: ResourceKind::Controllers,
-            capacity: nodes.map(|(node, _)| node.channel.capacity).sum(),
+            capacity: nodes.map(|(node, _)| hardware.memory(node).capacity).sum(),
             term: name("the memory traffic", &jobs, format!("nodes {ids}")),
             jobs,
         });
@@ -417,7 +419,7 @@ mod tests {
     #[test]
     fn the_throughput_of_smt_siblings_is_that_of_their_core() {
         let jobs = [("povray@0.01", ""); 2];
-        check("cores=1 smt=2", &jobs, [1.02, 1.36, 1.02], "the core cycles of all jobs");
+        check("cores=1 smt=2", &jobs, [1.02, 1.36, 1.02], "the CPU time of all jobs");
     }
 
     #[test]

@@ -64,7 +64,7 @@ impl PackedDomains {
             first.map_or(0, |cpu| hardware.cpus[cpu].node)
         };
         let capacities: Vec<f64> =
-            hardware.nodes.iter().map(|node| node.channel.capacity).collect();
+            (0..hardware.nodes.len()).map(|node| hardware.memory(node).capacity).collect();
         let share = capacities.iter().sum::<f64>() / hardware.cpus.len().max(1) as f64;
         let hungry = |script: &Arc<Script>| {
             Some(bandwidth(script, hardware))

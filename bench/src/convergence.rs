@@ -70,7 +70,8 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     let tool = evenkeel::executable_or_build(args.tool.as_deref())?;
     let each = args.timeout + 2 * args.stay + 60;
     let limit = Duration::from_secs(300 + 2 * each * 4 * u64::from(args.rounds.max(1)));
-    NumaGuest { n_nodes: N_NODES, n_cpus: N_CPUS, memory: "6G", limit, kernel: "" }.run(&tool, None)
+    NumaGuest { n_nodes: N_NODES, n_cpus: N_CPUS, n_threads: 1, memory: "6G", limit, kernel: "" }
+        .run(&tool, None)
 }
 
 /// Result of one run.

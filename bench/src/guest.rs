@@ -27,6 +27,8 @@ pub struct NumaGuest {
     pub n_nodes: u32,
     /// Total number of CPUs.
     pub n_cpus: u32,
+    /// SMT siblings per core.
+    pub n_threads: u32,
     /// Total memory, such as `6G`.
     pub memory: &'static str,
     /// Timeout.
@@ -87,6 +89,7 @@ impl NumaGuest {
         }
         command
             .args(["--nodes", &self.n_nodes.to_string(), "--cpus", &self.n_cpus.to_string()])
+            .args(["--threads", &self.n_threads.to_string()])
             .args(["--mem", self.memory, "--timeout", &self.limit.as_secs().to_string(), "--"])
             .args(["env", &format!("{RESULTS}={}", results.display())])
             .arg(executable)

@@ -72,7 +72,8 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     // The limit is twice the expected time, as a reserve for other load on the host.
     let each_s = 2 * (2 * args.scans * args.interval + warm_up_s(Mechanism::Watch, &args));
     let limit = Duration::from_secs(n_runs * each_s + 300);
-    NumaGuest { n_nodes: 2, n_cpus: 4, memory: "6G", limit, kernel: "" }.run(&tool, None)
+    NumaGuest { n_nodes: 2, n_cpus: 4, n_threads: 1, memory: "6G", limit, kernel: "" }
+        .run(&tool, None)
 }
 
 /// Returns the numbers of sleeping and busy processes of each point.

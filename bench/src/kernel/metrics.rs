@@ -44,7 +44,7 @@ pub struct KernelRun {
     pub machine: Machine,
 }
 
-/// Reads the run in a directory. If jobs are endless, only the time in which all jobs run counts.
+/// Reads the run in a directory. If jobs are endless, only the time in which all jobs of the first kind run counts.
 pub fn read(scenario: &KernelScenario, dir: &Path) -> anyhow::Result<KernelRun> {
     let journal = dir.join("journal.jsonl");
     let mut recording =
@@ -86,7 +86,7 @@ struct RunTotals {
     from_s: f64,
     /// Middle of the counted time.
     half_s: f64,
-    /// Whether an endless job has ended; later samples then do not count.
+    /// Whether an endless job of the first kind has ended; later samples then do not count.
     is_over: bool,
     sampled_at: Nanos,
     tasks: BTreeMap<TaskId, LastSample>,
@@ -119,6 +119,11 @@ struct RunSums {
     lost: f64,
     /// Runnable tasks × time: maximum minus minimum over the nodes.
     imbalance: f64,
+    /// The same over the cores, and over the CPUs.
+    core_imbalance: f64,
+    cpu_imbalance: f64,
+    /// Tasks that share a core × time, while as many cores of the node are idle.
+    crowded: f64,
     /// Migrations within a node and between nodes, in tasks.
     migrations: [f64; 2],
     /// Time of programs with memory in both halves of the run.
@@ -186,7 +191,7 @@ impl RunTotals {
     }
 
     fn ended(&mut self, at: Nanos, job: JobId, exit: &JobExit) {
-        self.is_over |= 0.0 < self.from_s;
+        self.is_over |= 0.0 < self.from_s && self.kinds[job.index()] == self.kinds[0];
         self.starts_s[job.index()] = at.saturating_sub(exit.wall).as_secs_f64();
         if self.kinds[job.index()] == self.kinds[0] && !exit.stopped_by_host {
             let wall_s = exit.wall.as_secs_f64();
@@ -201,6 +206,7 @@ impl RunTotals {
         let counts = self.from_s <= at.as_secs_f64() - passed_s && !self.is_over;
         let (mut ran_s, mut waited_s) = (0.0, 0.0);
         let mut by_node = vec![0.0; self.machine.nodes().len()];
+        let mut by_cpu = BTreeMap::new();
         for task in tasks {
             if task.job == JobId(0) {
                 self.first_cpu = self.first_cpu.or(task.last_cpu);
@@ -210,6 +216,9 @@ impl RunTotals {
             waited_s += waited;
             if counts {
                 self.cpu_s[task.job.index()] += ran;
+            }
+            if let Some(cpu) = task.last_cpu {
+                *by_cpu.entry(cpu).or_insert(0.0) += ran + waited;
             }
             if let Some(node) = task.last_cpu.and_then(|cpu| self.node_of(cpu)) {
                 by_node[node] += ran + waited;
@@ -224,10 +233,31 @@ impl RunTotals {
         let idle = (self.machine.cpus().len() as f64 - ran_s / passed_s).max(0.0);
         let (min, max) = min_and_max(by_node.into_iter());
         self.sums.imbalance += max - min;
+        self.add_cores(&by_cpu, passed_s);
         self.sums.lost += idle.min(waited_s / passed_s) * passed_s;
         self.sums.time += passed_s;
         self.sums.ran += ran_s;
         self.sums.waited += waited_s;
+    }
+
+    /// Adds the runnable tasks × time of each CPU in an interval to the sums over the cores.
+    fn add_cores(&mut self, by_cpu: &BTreeMap<CpuId, f64>, passed_s: f64) {
+        let of_cpu = |cpu: CpuId| by_cpu.get(&cpu).copied().unwrap_or(0.0);
+        let cores = self.machine.cores();
+        let by_core: Vec<f64> =
+            cores.iter().map(|core| core.cpus.iter().map(of_cpu).sum()).collect();
+        let (min, max) = min_and_max(by_core.iter().copied());
+        self.sums.core_imbalance += max - min;
+        let (min, max) = min_and_max(self.machine.cpus().iter().map(|cpu| of_cpu(cpu.id)));
+        self.sums.cpu_imbalance += max - min;
+        for node in self.machine.nodes() {
+            let of_node =
+                cores.iter().zip(&by_core).filter(|(core, _)| core.cpus.intersects(&node.cpus));
+            let (over, idle) = of_node.fold((0.0, 0.0), |(over, idle), (_, tasks_s)| {
+                (over + (tasks_s - passed_s).max(0.0), idle + (passed_s - tasks_s).max(0.0))
+            });
+            self.sums.crowded += f64::min(over, idle);
+        }
     }
 
     /// Processes the memory samples up to `at`.
@@ -332,6 +362,13 @@ impl RunTotals {
             ("migrations/s within a node", ratio(sums.migrations[0], runnable)),
             ("  between nodes", ratio(sums.migrations[1], runnable)),
         ]);
+        if self.machine.cores().iter().any(|core| 1 < core.cpus.iter().count()) {
+            metrics.extend([
+                ("tasks per core, max - min", ratio(sums.core_imbalance, sums.time)),
+                ("tasks per CPU, max - min", ratio(sums.cpu_imbalance, sums.time)),
+                ("tasks beside idle cores", ratio(sums.crowded, sums.time)),
+            ]);
+        }
         if has_memory {
             let with_memory = sums.with_memory.iter().sum();
             metrics.extend([
@@ -408,6 +445,18 @@ mod tests {
             "  between nodes",
         ];
         assert_eq!(values(&totals, &names), [0.5, 1.0, 0.25, 0.0, 0.25]);
+    }
+
+    #[test]
+    fn tasks_that_share_a_core_count_while_a_core_of_the_node_is_idle() {
+        let machine = Machine::synthetic("cores=2 smt=2").expect("a machine");
+        let mut totals = RunTotals::new(machine, vec!["a".to_owned()]);
+        // Two siblings of core 0 are busy for one second; then one task is on core 1 (CPUs 2 and 3).
+        totals.sample(Nanos::from_secs(1), &[task(1, 1000, 0, 0), task(2, 1000, 0, 1)]);
+        totals.sample(Nanos::from_secs(2), &[task(1, 2000, 0, 0), task(2, 2000, 0, 2)]);
+        let names =
+            ["tasks per core, max - min", "tasks per CPU, max - min", "tasks beside idle cores"];
+        assert_eq!(values(&totals, &names), [1.0, 1.0, 0.5]);
     }
 
     #[test]

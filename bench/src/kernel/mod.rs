@@ -11,9 +11,13 @@
 //!
 //! The guest has one host thread per CPU, and these threads share the CPUs of the host. While a host thread waits, CPU
 //! time and clock of the guest advance: a guest CPU then appears stalled to tasks and load balancing. For endless jobs,
-//! only the time in which all jobs run counts. evenkeel itself runs in the guest four times per second, but not in the
-//! simulation.
+//! only the time in which all jobs of the first group run counts. evenkeel itself runs in the guest four times per
+//! second, but not in the simulation. Runs that other load of the host disturbed are repeated ([`host_load`]).
+//!
+//! Scenarios with SMT siblings run in a guest of their own. CPUs of unlike capacity are not compared: an x86 guest has
+//! none.
 
+mod host_load;
 mod metrics;
 pub mod node_pages;
 mod scenarios;
@@ -40,7 +44,7 @@ use scenarios::KernelScenario;
 
 #[derive(Clone, Debug, clap::Args)]
 pub struct Args {
-    /// Set the number of runs of each scenario in the guest
+    /// Set the number of runs of each scenario in the guest; up to as many disturbed runs are repeated
     #[arg(long, default_value_t = 5)]
     rounds: u32,
     /// Set the number of seeds of each scenario in the simulator
@@ -80,21 +84,56 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
     let temporary_dir =
         std::env::temp_dir().join(format!("evenkeel-bench-kernel-{}", std::process::id()));
     let dir = args.keep.clone().unwrap_or_else(|| temporary_dir.clone());
-    if !dir.join(MACHINE).is_file() {
-        fs::create_dir_all(&dir).with_context(|| format!("cannot create {}", dir.display()))?;
-        let dir = fs::canonicalize(&dir)?;
-        // The time includes some seconds of reserve for other load on the host.
-        let each_s =
-            chosen(args)?.iter().map(|scenario| u64::from(scenario.ends_s) + 20).sum::<u64>();
-        let limit = Duration::from_secs(120 + u64::from(args.rounds.max(1)) * each_s);
-        let guest = NumaGuest { n_nodes: 4, n_cpus: 8, memory: "4G", limit, kernel: KERNEL };
-        guest.run(&tool, Some(&dir))?;
-    }
-    let compared = compare(args, &tool, &dir);
+    let compared = [false, true].into_iter().try_for_each(|smt| {
+        let mut scenarios = chosen(args)?;
+        scenarios.retain(|scenario| scenario.smt == smt);
+        let dir = if smt { dir.join("smt") } else { dir.clone() };
+        if scenarios.is_empty() {
+            return Ok(());
+        }
+        run_in_guest(args, &tool, &dir, &scenarios)?;
+        compare(args, &tool, &dir, &scenarios)
+    });
+    println!("\nCPUs of unlike capacity: not run ({})", why_no_unlike_cpus());
     if args.keep.is_none() {
         let _ = fs::remove_dir_all(&temporary_dir);
     }
     compared
+}
+
+/// Runs the scenarios in a guest, unless the directory has their runs.
+fn run_in_guest(
+    args: &Args,
+    tool: &Path,
+    dir: &Path,
+    scenarios: &[KernelScenario],
+) -> anyhow::Result<()> {
+    if dir.join(MACHINE).is_file() {
+        return Ok(());
+    }
+    fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
+    let dir = fs::canonicalize(dir)?;
+    // The time includes some seconds of reserve for other load on the host.
+    let each_s = scenarios.iter().map(|scenario| u64::from(scenario.ends_s) + 20).sum::<u64>();
+    let limit = Duration::from_secs(120 + 2 * u64::from(args.rounds.max(1)) * each_s);
+    let (n_nodes, n_threads) = if scenarios[0].smt { (2, 2) } else { (4, 1) };
+    let guest = NumaGuest { n_nodes, n_cpus: 8, n_threads, memory: "4G", limit, kernel: KERNEL };
+    guest.run(tool, Some(&dir))
+}
+
+/// Returns the reason why no guest with CPUs of unlike capacity runs. On x86, `cpu_capacity` of a guest is always 1024.
+/// A device tree for Arm can contain unlike capacities (`capacity-dmips-mhz`).
+fn why_no_unlike_cpus() -> &'static str {
+    let has_qemu = Command::new("qemu-system-aarch64")
+        .arg("--version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok();
+    match has_qemu {
+        true => "scripts/numa-vm boots only x86 kernels",
+        false => "qemu-system-aarch64 is not installed",
+    }
 }
 
 /// Returns the selected scenarios.
@@ -110,7 +149,7 @@ fn chosen(args: &Args) -> anyhow::Result<Vec<KernelScenario>> {
     Ok(all)
 }
 
-/// Runs all scenarios `rounds` times, alternating. Called in the guest.
+/// Runs all scenarios of this guest `rounds` times, alternating, and repeats disturbed runs. Called in the guest.
 fn run_scenarios(args: &Args) -> anyhow::Result<()> {
     let tool = args.tool.as_deref().context("--inside needs --tool")?;
     fs::copy(tool, PROGRAM).with_context(|| format!("cannot copy {}", tool.display()))?;
@@ -119,18 +158,31 @@ fn run_scenarios(args: &Args) -> anyhow::Result<()> {
     let balanced_before = fs::read_to_string(NUMA_BALANCING)?;
     let machine = Command::new(tool).args(["machine", "--toml"]).output()?.stdout;
     let text = String::from_utf8(machine)?;
-    let per_ns = per_ns(&topology::file::parse_toml(&text, MACHINE)?)?;
-    for round in 0..args.rounds.max(1) {
-        for scenario in &chosen(args)? {
+    let machine = topology::file::parse_toml(&text, MACHINE)?;
+    let per_ns = per_ns(&machine)?;
+    let has_smt = machine.cores().iter().any(|core| 1 < core.cpus.iter().count());
+    let mut scenarios = chosen(args)?;
+    scenarios.retain(|scenario| scenario.smt == has_smt);
+    let rounds = args.rounds.max(1);
+    for round in 0..2 * rounds {
+        for scenario in &scenarios {
             let place = dir.join(&scenario.name);
             scenario.write(&place, per_ns, &[])?;
-            if place.join(format!("guest-{round}/report.json")).is_file() {
+            let n_kept = dirs(&place)?
+                .iter()
+                .filter(|run| run.join(MIGRATED).is_file())
+                .filter(|run| !host_load::is_disturbed(host_load::read(run)))
+                .count();
+            if n_kept == rounds as usize
+                || place.join(format!("guest-{round}/{MIGRATED}")).is_file()
+            {
                 continue; // The run was completed before a failure of the guest.
             }
             println!("guest: {} {}", scenario.name, round + 1);
             fs::write(NUMA_BALANCING, if scenario.balances { "1" } else { "0" })?;
             let moved = pages_of_vmstat("numa_pages_migrated")?;
             let (out, seed) = (format!("guest-{round}"), (round + 1).to_string());
+            let slowdown = host_load::measure();
             let started = start(tool, scenario, &place, &out, &["--seed", &seed])?;
             let (status, samples) = node_pages::sample_until_exit(started)?;
             check(&place, status)?;
@@ -138,6 +190,8 @@ fn run_scenarios(args: &Args) -> anyhow::Result<()> {
                 fs::write(place.join(&out).join(node_pages::FILE), samples)?;
             }
             let moved = (pages_of_vmstat("numa_pages_migrated")? - moved).to_string();
+            host_load::write(&place.join(&out), slowdown.max(host_load::measure()))?;
+            // This file is written last and marks the run as complete.
             fs::write(place.join(out).join(MIGRATED), moved)?;
         }
     }
@@ -181,14 +235,22 @@ fn per_ns(machine: &Machine) -> anyhow::Result<scenarios::PerNs> {
 }
 
 /// Simulates each scenario with and without random variation, and prints the results beside those of the guest.
-fn compare(args: &Args, tool: &Path, dir: &Path) -> anyhow::Result<()> {
+fn compare(
+    args: &Args,
+    tool: &Path,
+    dir: &Path,
+    scenarios: &[KernelScenario],
+) -> anyhow::Result<()> {
     let file = dir.join(MACHINE);
     let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
     let per_ns = per_ns(&topology::file::parse_toml(&text, MACHINE)?)?;
     println!("median (lowest to highest); * marks differences with disjoint ranges");
-    for scenario in &chosen(args)? {
+    println!("the range of n runs contains the true median with a probability of 1 - 2^(1-n)");
+    for scenario in scenarios {
         let place = fs::canonicalize(dir)?.join(&scenario.name);
-        let real = runs(scenario, &place)?;
+        let (kept, disturbed) = host_load::kept(dirs(&place)?);
+        let real: Vec<KernelRun> =
+            kept.iter().map(|dir| metrics::read(scenario, dir)).collect::<anyhow::Result<_>>()?;
         let Some(first) = real.first() else {
             println!("\n{}: no run in the guest", scenario.name);
             continue;
@@ -205,8 +267,9 @@ fn compare(args: &Args, tool: &Path, dir: &Path) -> anyhow::Result<()> {
         let guest: Vec<Metrics> = real.iter().map(|run| run.metrics.clone()).collect();
         print(scenario, &guest, &simulated, &plain);
         print_start_variation(scenario, &real);
+        println!("  guest: {disturbed}");
         if scenario.balances {
-            println!("  guest: numa_pages_migrated grew by {:.0} MiB", migrated_mib(&place)?);
+            println!("  guest: numa_pages_migrated grew by {:.0} MiB", migrated_mib(&kept)?);
         }
     }
     Ok(())
@@ -221,13 +284,13 @@ fn with_free_memory(machine: &Machine) -> anyhow::Result<String> {
     Ok(topology::file::to_toml(&Machine::try_from(file)?))
 }
 
-/// Returns the MiB migrated by NUMA balancing in the guest's runs of a scenario.
-fn migrated_mib(place: &Path) -> anyhow::Result<MedianRange> {
+/// Returns the MiB migrated by NUMA balancing in these runs of the guest.
+fn migrated_mib(runs: &[PathBuf]) -> anyhow::Result<MedianRange> {
     let of = |run: &PathBuf| -> anyhow::Result<f64> {
         let pages: u64 = fs::read_to_string(run.join(MIGRATED))?.trim().parse()?;
         Ok(pages as f64 * 4096.0 / 1_048_576.0)
     };
-    Ok(MedianRange::of(dirs(place)?.iter().map(of).collect::<anyhow::Result<_>>()?))
+    Ok(MedianRange::of(runs.iter().map(of).collect::<anyhow::Result<_>>()?))
 }
 
 fn simulate(
@@ -249,11 +312,6 @@ fn simulate(
         fs::remove_dir_all(place.join(out))?;
     }
     Ok(all)
-}
-
-/// Reads the guest's runs of a scenario.
-fn runs(scenario: &KernelScenario, place: &Path) -> anyhow::Result<Vec<KernelRun>> {
-    dirs(place)?.iter().map(|dir| metrics::read(scenario, dir)).collect()
 }
 
 /// Lists the directories of the guest's runs of a scenario.

@@ -41,6 +41,9 @@ pub struct KernelScenario {
     /// Seconds after which endless jobs are stopped.
     #[serde(default = "ends_s")]
     pub ends_s: u32,
+    /// Whether the machine has two SMT siblings per core, on two nodes of two cores.
+    #[serde(default)]
+    pub smt: bool,
 }
 
 /// A group of identical jobs.
@@ -59,6 +62,8 @@ struct JobGroup {
     nodes: Option<String>,
     /// NUMA memory policy.
     memory: Option<String>,
+    /// Seconds after which endless jobs of the group are stopped, if not those of the scenario.
+    ends_s: Option<u32>,
 }
 
 /// Behaviour of a program.
@@ -133,7 +138,7 @@ impl KernelScenario {
         let mut starts_s = if starts_s.is_empty() { due_s.iter() } else { starts_s.iter() };
         for jobs in &self.jobs {
             for (copy, start_s) in (0..jobs.n).zip(&mut starts_s) {
-                text += &jobs.text(copy, *start_s, self.ends_s);
+                text += &jobs.text(copy, *start_s, jobs.ends_s.unwrap_or(self.ends_s));
             }
             profiles.insert(jobs.program.profile_name(), jobs.program.profile(per_ns));
         }

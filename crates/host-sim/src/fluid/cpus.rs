@@ -319,8 +319,10 @@ impl Fluid {
         if !self.cpus[cpu].tasks.is_empty() || !self.kernel.online[cpu] {
             return;
         }
-        let has_movable = |from: usize| self.last_movable(from, cpu, false).is_some();
-        if let Some(pull) = self.kernel.pull_idle(cpu, &has_movable) {
+        let waiting = |from: usize| self.last_movable(from, cpu, false).is_some();
+        let running = |from: usize| self.last_movable(from, cpu, true).is_some();
+        let pull = self.kernel.pull_idle(cpu, &waiting);
+        if let Some(pull) = pull.or_else(|| self.kernel.pull_to_larger(cpu, &running)) {
             self.pull(pull);
         }
     }
@@ -346,8 +348,7 @@ impl Fluid {
 
     /// Handles a balancing attempt between all CPUs.
     pub(super) fn balance(&mut self) {
-        self.balance_left = self.balance_left.saturating_sub(1);
-        let left = self.balance_left;
+        let mut left = self.balance_left.saturating_sub(1);
         let before = (self.n_changes, self.kernel.n_failed_changes());
         // If the last attempt migrated no task and nothing has changed since then, this attempt is skipped.
         if self.balanced_at != Some(before) {
@@ -358,6 +359,9 @@ impl Fluid {
             };
             let after = (self.n_changes, self.kernel.n_failed_changes());
             self.balanced_at = Some(after).filter(|_| before == after);
+            if before.0 != after.0 {
+                left = BALANCE_TRIES; // A migration of one level may unbalance another level.
+            }
         }
         self.balance_left = left;
         if 0 < left {

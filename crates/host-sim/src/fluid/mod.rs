@@ -20,6 +20,8 @@ mod invariants;
 mod job_map;
 mod jobs;
 mod numa;
+#[cfg(test)]
+mod numa_tests;
 mod pages;
 mod rates;
 mod tasks;

@@ -2,24 +2,30 @@
 //! tasks, and tasks to the nodes of their pages.
 //!
 //! ```text
-//!   scan of all memory           in chunks of 256 MiB; the first scan takes a second, later scans more
+//!   pass over all mappings       by scans of up to 256 MiB; the first scan is after two seconds of CPU time
 //!     │  a task uses memory on another node
 //!     ├─ the previous scan recorded the same node, or the job is young ─► pages migrate to the task
 //!     └─ otherwise, if most memory of the job is on that node           ─► the task migrates there, or
 //!                                                                          is swapped with another task
 //! ```
 //!
-//! The rules are those of `task_numa_work`, `should_numa_migrate_memory`, `task_numa_placement`, `task_numa_migrate` and
-//! `update_task_scan_period` in `kernel/sched/fair.c`:
+//! The rules are those of `task_numa_work`, `vma_is_accessed`, `should_numa_migrate_memory`, `task_numa_placement`,
+//! `task_numa_migrate` and `update_task_scan_period` in `kernel/sched/fair.c`:
 //!
+//! - After a delay of a second of CPU time (`node_stamp`), the kernel sets the time of the first scan of a program, a
+//!   second later (`numa_next_scan`, which `execve` clears). So the first scan is at two seconds.
+//! - Old kernels scan all mappings in one pass. Since Linux 6.7, only the first two passes do so. Later, a mapping is
+//!   scanned if the task had hinting faults in it within about eight seconds; if all remaining mappings of the pass
+//!   are unused, one of them is scanned (`vma_pids_forced`). A scan takes place once per period, so a pass takes as
+//!   many periods as there are unused mappings. The memory of a job is then scanned once per eleven periods.
 //! - A page without a recorded access migrates at its first NUMA hinting fault. Since Linux 4.20, every page migrates
-//!   at its first fault in the first four scans of a job. In later scans, a page migrates after two consecutive
-//!   accesses from the same node.
-//! - The time between scans is CPU time of the job. Every scan increases the period by three tenths, because the memory
-//!   is private to one task (in Linux 4.2, the change depends on the local share and may be negative). The period
-//!   doubles if all memory was remote, or if pages did not fit on their target node. When a task leaves the node of its
-//!   memory, the period is reset to the minimum (since Linux 4.20). Every chunk delays the next chunk by 32 times its
-//!   own duration.
+//!   at its first fault in the first four passes of a job. Later, a page migrates after two consecutive accesses from
+//!   the same node.
+//! - The time between scans is CPU time of the job. The first fault after a pass adapts the period to the faults
+//!   counted before: three tenths more, because the memory is private to one task (in Linux 4.2, the change depends on
+//!   the local share and may be negative); twice the period without a local fault, as at the first pass, or if pages
+//!   did not fit on their target node. When a task leaves the node of its memory, the period is reset to the minimum
+//!   (since Linux 4.20). Every scan delays the next scan by 32 times its own duration.
 //! - Jobs with a memory policy are excluded, because such policies do not enable NUMA balancing (`vma_policy_mof`).
 //!   The option of Linux 5.12 that enables it for a memory policy is not modelled.
 //!
@@ -31,17 +37,23 @@ use super::pages::MemoryPlacement;
 use super::{Fluid, TaskState};
 use crate::kernel::KernelVersion;
 
-/// Minimum duration of a scan in nanoseconds, and delay of the first scan (`numa_balancing_scan_period_min_ms`,
-/// `scan_delay_ms`).
+/// Minimum time in which all memory is scanned, and delay before the time of the first scan is set, in nanoseconds
+/// (`numa_balancing_scan_period_min_ms`, `scan_delay_ms`).
 pub(super) const SCAN_NS_MIN: u64 = 1_000_000_000;
-/// Maximum duration of a scan in nanoseconds (`scan_period_max_ms`).
+/// Maximum time in which all memory is scanned, in nanoseconds (`scan_period_max_ms`).
 const SCAN_NS_MAX: u64 = 60_000_000_000;
 /// Bytes per chunk (`scan_size_mb`).
 const SCAN_BYTES: u64 = 256 << 20;
 /// Minimum time between two chunks in nanoseconds (`MAX_SCAN_WINDOW`: 2,560 MiB per second).
 const CHUNK_NS_MIN: u64 = 100_000_000;
-/// Number of scans in which every page migrates at its first NUMA hinting fault.
-const YOUNG_SCANS: u32 = 4;
+/// Number of passes in which every page migrates at its first NUMA hinting fault.
+const YOUNG_PASSES: u32 = 4;
+/// Number of passes that scan all mappings, also unused ones.
+const FULL_PASSES: u32 = 2;
+/// Number of unused mappings of a program. Measured: `evenkeel load hog` has 10 (heap, stack, vDSO, and data of
+/// libraries), counted in the guest with the trace event `sched_skip_vma_numa`. Other programs have others: `sleep`, a
+/// small C program, has 9 mappings that can be scanned.
+const UNUSED_MAPPINGS: u64 = 10;
 /// Tenths of private or local memory above which the period increases in proportion to the excess
 /// (`NUMA_PERIOD_THRESHOLD`).
 const SLOWER_FROM_TENTHS: i64 = 7;
@@ -58,29 +70,40 @@ const SWAP_GAIN_MIN: f64 = 0.03;
 /// State of NUMA balancing for the memory of one job.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct NumaScanState {
-    /// CPU time between two chunks in nanoseconds.
+    /// CPU time between two scans in nanoseconds.
     every_ns: u64,
-    /// Number of completed scans.
-    n_scans: u32,
-    /// Number of remaining chunks of the current scan.
+    /// Number of completed passes (`numa_scan_seq`).
+    n_passes: u32,
+    /// Number of passes at the last adaptation of the period.
+    n_adapted: u32,
+    /// Number of remaining scans of the memory, and of unused mappings, in the current pass.
     n_left: u64,
-    /// CPU time of the thread with the most CPU time at the last chunk, in nanoseconds.
+    n_unused_left: u64,
+    /// CPU time of the thread with the most CPU time at the last scan, in nanoseconds.
     ran_ns: f64,
-    /// Bytes migrated in the current scan.
+    /// Bytes migrated since the memory was first scanned in this pass.
     moved: u64,
+    /// Bytes of the memory, and bytes used from another node, when the memory was last scanned.
+    used: Option<[u64; 2]>,
     /// Whether some pages did not fit on their target node.
     target_was_full: bool,
+    /// Whether the job ran on the node of its memory at the last scan.
+    was_home: bool,
 }
 
 impl Default for NumaScanState {
     fn default() -> Self {
         NumaScanState {
             every_ns: SCAN_NS_MIN,
-            n_scans: 0,
+            n_passes: 0,
+            n_adapted: 0,
             n_left: 0,
-            ran_ns: 0.0,
+            n_unused_left: 0,
+            ran_ns: SCAN_NS_MIN as f64,
             moved: 0,
+            used: None,
             target_was_full: false,
+            was_home: false,
         }
     }
 }
@@ -117,8 +140,10 @@ impl Fluid {
         let next = match self.until_next_chunk(job, &running, &mut scan) {
             Some(more) => more,
             None => {
-                self.scan_chunk(job, &running, &mut scan);
-                scan.every_ns
+                self.note_node(job, &running, &mut scan);
+                let every_ns = scan.every_ns;
+                self.scan_some(job, &running, &mut scan);
+                every_ns
             }
         };
         if let Some(state) = self.jobs.get_mut(job) {
@@ -127,7 +152,7 @@ impl Fluid {
         self.events.add(self.now + next, FluidEvent::NumaScan(job, generation));
     }
 
-    /// Returns the CPU time in nanoseconds until the next chunk is due; `None` if it is due now.
+    /// Returns the CPU time in nanoseconds until the next scan is due; `None` if it is due now.
     fn until_next_chunk(
         &mut self,
         job: usize,
@@ -145,12 +170,42 @@ impl Fluid {
         None
     }
 
-    /// Scans one chunk.
-    fn scan_chunk(&mut self, job: usize, running: &[usize], scan: &mut NumaScanState) {
-        let total = self.pages.total(job);
-        if scan.n_left == 0 {
-            scan.n_left = total.div_ceil(SCAN_BYTES).max(1);
+    /// Scans a part of the memory or an unused mapping.
+    fn scan_some(&mut self, job: usize, running: &[usize], scan: &mut NumaScanState) {
+        let is_new = self.settings.kernel == KernelVersion::V6_18;
+        if scan.n_left + scan.n_unused_left == 0 {
+            scan.n_left = self.pages.total(job).div_ceil(SCAN_BYTES).max(1);
+            let skips_unused = is_new && FULL_PASSES <= scan.n_passes;
+            scan.n_unused_left = if skips_unused { UNUSED_MAPPINGS } else { 0 };
         }
+        let is_memory = 0 < scan.n_left;
+        match is_memory {
+            true => scan.n_left -= 1,
+            false => scan.n_unused_left -= 1,
+        }
+        scan.n_passes += u32::from(scan.n_left + scan.n_unused_left == 0);
+        if is_memory {
+            self.scan_chunk(job, running, scan);
+        }
+    }
+
+    /// Resets the period if a thread has left the node of the job's memory.
+    fn note_node(&self, job: usize, running: &[usize], scan: &mut NumaScanState) {
+        let home = self.home(job);
+        let is_home = self.nodes_of(running).into_iter().all(|node| Some(node) == home);
+        let was_home = std::mem::replace(&mut scan.was_home, is_home);
+        if self.settings.kernel == KernelVersion::V6_18 && was_home && !is_home {
+            scan.every_ns = period_bounds(self.pages.total(job)).0;
+        }
+    }
+
+    /// Scans one chunk of the memory.
+    fn scan_chunk(&mut self, job: usize, running: &[usize], scan: &mut NumaScanState) {
+        if scan.n_adapted != scan.n_passes {
+            scan.n_adapted = scan.n_passes;
+            self.adapt_period(job, scan);
+        }
+        let total = self.pages.total(job);
         let pages = total.min(SCAN_BYTES) as f64 / PAGE;
         let each_ns = pages * (FAULT_NS + SCAN_PAGE_NS) / running.len().max(1) as f64;
         running.iter().for_each(|&idx| self.charge_kernel_time(idx, each_ns));
@@ -160,39 +215,31 @@ impl Fluid {
         if moved == 0 {
             self.migrate_to_memory(job, running);
         }
-        scan.n_left -= 1;
         if scan.n_left == 0 {
-            self.end_scan(job, running, scan);
+            let remote = (scan.moved + self.remote_bytes(job, running)).min(total);
+            (scan.used, scan.moved) = (Some([total, remote]), 0);
+            for &idx in running {
+                self.tasks[idx].used_from = Some(self.hardware.cpus[self.tasks[idx].cpu].node);
+            }
         }
     }
 
-    /// Ends a scan: records the node of each task for the next scan, and adapts the period.
-    fn end_scan(&mut self, job: usize, running: &[usize], scan: &mut NumaScanState) {
+    /// Adapts the period to the faults since the last adaptation.
+    fn adapt_period(&self, job: usize, scan: &mut NumaScanState) {
         let (period_min, period_max) = period_bounds(self.pages.total(job));
-        let home = self.home(job);
-        let mut has_left = false;
-        for &idx in running {
-            let node = self.hardware.cpus[self.tasks[idx].cpu].node;
-            let before = self.tasks[idx].used_from.replace(node);
-            has_left |= before.is_some_and(|before| before != node) && Some(node) != home;
-        }
-        let is_new = self.settings.kernel == KernelVersion::V6_18;
-        let before = if has_left && is_new { period_min } else { scan.every_ns };
-        let total = self.pages.total(job).max(1);
-        let remote = (scan.moved + self.remote_bytes(job, running)).min(total);
-        let tenths = match is_new {
-            true => 10,
-            false => ((total - remote) as u128 * 10 / total as u128) as i64,
-        };
-        let is_all_remote = remote == total;
-        let after = if is_all_remote || scan.target_was_full {
-            2 * before
-        } else {
-            next_period(before, tenths)
-        };
+        let after =
+            match scan.used.filter(|[total, remote]| remote < total && !scan.target_was_full) {
+                None => 2 * scan.every_ns,
+                Some([total, remote]) => {
+                    let tenths = match self.settings.kernel {
+                        KernelVersion::V6_18 => 10,
+                        _ => (u128::from(total - remote) * 10 / u128::from(total)) as i64,
+                    };
+                    next_period(scan.every_ns, tenths)
+                }
+            };
         scan.every_ns = after.clamp(period_min, period_max);
-        scan.n_scans += 1;
-        (scan.moved, scan.target_was_full) = (0, false);
+        scan.target_was_full = false;
     }
 
     /// Returns the bytes of a job that its threads use from other nodes.
@@ -276,7 +323,8 @@ impl Fluid {
 
     /// Migrates pages to the nodes that use them. Returns the number of bytes.
     fn migrate_memory(&mut self, job: usize, running: &[usize], scan: &mut NumaScanState) -> u64 {
-        let is_young = self.settings.kernel == KernelVersion::V6_18 && scan.n_scans < YOUNG_SCANS;
+        let is_young =
+            self.settings.kernel == KernelVersion::V6_18 && scan.n_passes <= YOUNG_PASSES;
         let nodes = self.nodes_of(running);
         let accessed_twice = running.iter().zip(&nodes).filter(|&(&idx, node)| {
             is_young || self.tasks[idx].used_from.is_none_or(|before| before == *node)
@@ -286,7 +334,7 @@ impl Fluid {
         let total = self.pages.total(job);
         let target_bytes = |node: usize| part_of(total, &shares, node);
         let remote_bytes = self.remote_bytes(job, running);
-        let mut budget = remote_bytes.div_ceil(scan.n_left);
+        let mut budget = remote_bytes.div_ceil(scan.n_left + 1);
         let mut all = 0;
         for (node, _) in shares.iter().filter(|(node, _)| fetching.contains(node)) {
             loop {

@@ -10,7 +10,7 @@ use crate::variation::Variation;
 const MIB: u64 = 1 << 20;
 
 /// Returns a machine with simple values: 1 GHz, 100 ns, 10 GB/s, 8 MiB of cache.
-fn machine(text: &str) -> Fluid {
+pub(super) fn machine(text: &str) -> Fluid {
     let machine = Machine::synthetic(text).expect("a machine");
     let mut hardware = Hardware::new(&machine);
     for cpu in &mut hardware.cpus {
@@ -25,7 +25,7 @@ fn machine(text: &str) -> Fluid {
 }
 
 /// Returns a script with 1 ns per instruction and `misses` misses per 1000 instructions.
-fn script(fluid: &Fluid, instructions: f64, misses: f64, mib: u64) -> Arc<Script> {
+pub(super) fn script(fluid: &Fluid, instructions: f64, misses: f64, mib: u64) -> Arc<Script> {
     let row = MissPoint::of_demand;
     let rows = vec![row(1048576.0, misses), row(8.0 * 1048576.0, misses / 4.0)];
     let character = MissCurve::new(rows, row(0.0, 4.0 * misses)).expect("a valid curve");
@@ -48,7 +48,7 @@ fn script(fluid: &Fluid, instructions: f64, misses: f64, mib: u64) -> Arc<Script
     Arc::new(Script { phases: vec![phase], n_threads: 1 })
 }
 
-fn start(fluid: &mut Fluid, job: usize, script: &Arc<Script>, cpu: Option<usize>) {
+pub(super) fn start(fluid: &mut Fluid, job: usize, script: &Arc<Script>, cpu: Option<usize>) {
     let allowed = cpu.map(|cpu| mask_of(fluid, &[cpu]));
     fluid.start(JobStart { allowed, ..JobStart::new(job, script.clone()) });
 }
@@ -57,7 +57,7 @@ pub(super) fn mask_of(fluid: &Fluid, cpus: &[usize]) -> Arc<Vec<bool>> {
     Arc::new((0..fluid.hardware().cpus.len()).map(|cpu| cpus.contains(&cpu)).collect())
 }
 
-fn bind(fluid: &mut Fluid, job: usize, cpu: usize) {
+pub(super) fn bind(fluid: &mut Fluid, job: usize, cpu: usize) {
     let only = mask_of(fluid, &[cpu]);
     fluid.bind(job, Some(only));
 }
@@ -493,92 +493,6 @@ fn without_contention_additional_updates_change_nothing() {
     assert!(97 <= n_same, "{n_same} of 100");
 }
 
-/// Returns two nodes of two CPUs with NUMA balancing, and a long-running program of 64 MiB that started on CPU 0.
-fn balanced(memory: MemoryPlacement) -> Fluid {
-    let mut fluid = machine("nodes=2 cores=2 mem=256M");
-    fluid.settings.numa_balancing = true;
-    let script = script(&fluid, 1e12, 0.0, 64);
-    let allowed = Some(mask_of(&fluid, &[0]));
-    fluid.start(JobStart { allowed, memory, ..JobStart::new(0, script) });
-    fluid
-}
-
-/// Returns the seconds until most memory of the job is on node 1, and the node of the task at that time.
-fn migrates(fluid: &mut Fluid) -> (f64, usize) {
-    let begin = fluid.now();
-    for _ in 0..400 {
-        fluid.advance(fluid.now() + 100_000_000);
-        fluid.check_pages().expect("all memory is accounted for");
-        if fluid.memory_of(0)[0] < fluid.memory_of(0)[1] {
-            break;
-        }
-    }
-    let cpu = fluid.tasks_of(0).next().expect("it runs").cpu;
-    ((fluid.now() - begin) as f64 / 1e9, fluid.hardware().cpus[cpu].node)
-}
-
-#[test]
-fn memory_of_a_young_job_migrates_in_the_first_scan_and_memory_of_an_old_job_after_two_scans() {
-    let mut young = balanced(MemoryPlacement::FirstTouch);
-    young.advance(500_000_000);
-    bind(&mut young, 0, 2);
-    let (young_s, node) = migrates(&mut young);
-    assert_eq!(node, 1);
-    assert!((0.4..0.7).contains(&young_s), "migrated in the first scan, at one second: {young_s}");
-
-    // The scans are at 1, 2.3, 3.99, 6.187, 9.043 and 12.756 s of CPU time. The cost of each scan delays the next
-    // scan slightly.
-    let mut old = balanced(MemoryPlacement::FirstTouch);
-    old.advance(10_000_000_000);
-    bind(&mut old, 0, 2);
-    let (old_s, _) = migrates(&mut old);
-    assert!(
-        (4.7..5.2).contains(&old_s),
-        "recorded by one scan, migrated by the next, two seconds later: {old_s}"
-    );
-}
-
-#[test]
-fn an_old_job_migrates_back_to_its_memory() {
-    let mut fluid = balanced(MemoryPlacement::FirstTouch);
-    fluid.advance(10_000_000_000);
-    bind(&mut fluid, 0, 2);
-    fluid.advance(10_100_000_000);
-    fluid.bind(0, None);
-    fluid.advance(14_000_000_000);
-    let cpu = fluid.tasks_of(0).next().expect("it runs").cpu;
-    assert_eq!(fluid.hardware().cpus[cpu].node, 0);
-    assert_eq!(fluid.counts().pages_moved_bytes, 0);
-}
-
-#[test]
-fn two_old_jobs_are_swapped_if_no_cpu_is_idle() {
-    let mut fluid = balanced(MemoryPlacement::FirstTouch);
-    let work = script(&fluid, 1e12, 0.0, 64);
-    (1..4).for_each(|job| start(&mut fluid, job, &work, Some(job)));
-    fluid.advance(10_000_000_000);
-    // Job 0 runs on the node of job 2's memory and job 2 on the node of job 0's memory. All CPUs are busy.
-    [(0, 2), (2, 0)].into_iter().for_each(|(job, cpu)| bind(&mut fluid, job, cpu));
-    for job in 0..4 {
-        fluid.bind(job, None);
-    }
-    fluid.advance(16_000_000_000);
-    let node_of = |job| fluid.hardware().cpus[fluid.tasks_of(job).next().expect("runs").cpu].node;
-    assert_eq!([0, 1, 2, 3].map(node_of), [0, 0, 1, 1]);
-    assert_eq!(fluid.counts().pages_moved_bytes, 0);
-}
-
-#[test]
-fn a_job_with_a_memory_policy_is_not_balanced() {
-    for memory in [MemoryPlacement::Preferred(vec![0]), MemoryPlacement::Interleave(vec![0, 1])] {
-        let mut fluid = balanced(memory);
-        fluid.advance(500_000_000);
-        bind(&mut fluid, 0, 2);
-        fluid.advance(60_000_000_000);
-        assert_eq!(fluid.counts().pages_moved_bytes, 0);
-    }
-}
-
 #[test]
 fn memory_of_the_kernel_and_page_cache_is_reclaimed_if_no_node_has_free_memory() {
     let settings = MachineSettings::default();
@@ -615,5 +529,127 @@ fn the_done_share_of_a_job_is_its_executed_share_of_all_phases_and_threads() {
         fluid.update_all();
         let done = fluid.done_share(0).expect("a running job");
         assert!((done - expected).abs() < 1e-6, "{done} after {secs} s");
+    }
+}
+
+/// A random machine: SMT 1, 2 or 4, one or more LLC domains, one to four nodes. With `is_unlike`, every second core of
+/// each LLC domain has a lower capacity.
+fn random_machine(rng: &mut base::Rng, is_unlike: bool) -> (String, Fluid) {
+    let one_of = |rng: &mut base::Rng, of: &[u64]| of[rng.below(of.len() as u64) as usize];
+    let text = format!(
+        "nodes={} llcs={} cores={} smt={} mem=1G",
+        one_of(rng, &[1, 1, 2, 4]),
+        one_of(rng, &[1, 1, 2, 3]),
+        1 + rng.below(5),
+        one_of(rng, &[1, 2, 2, 4])
+    );
+    let mut hardware = Hardware::new(&Machine::synthetic(&text).expect("a machine"));
+    for cpu in &mut hardware.cpus {
+        cpu.speed.ghz = 1.0;
+        cpu.capacity = if is_unlike && cpu.core % 2 == 1 { 500 } else { 1024 };
+    }
+    let settings = MachineSettings { contention: false, ..MachineSettings::default() };
+    (text, Fluid::new(Arc::new(hardware), settings, Variation::OFF.streams(0)))
+}
+
+/// Returns the number of busy siblings of each core.
+fn busy_siblings(fluid: &Fluid) -> Vec<usize> {
+    let is_busy = |cpu: &&usize| !fluid.cpus[**cpu].tasks.is_empty();
+    fluid.hardware().cores.iter().map(|cpus| cpus.iter().filter(is_busy).count()).collect()
+}
+
+/// Starts endless jobs with random affinities on a random machine, some of which end, and balances until no task moves
+/// for a second, for at most a minute: tasks on shared CPUs rotate. `check` gets the machine and its text.
+fn on_settled_machines(is_unlike: bool, is_bound: bool, check: impl Fn(&str, &Fluid)) {
+    for seed in 0..300 {
+        let mut rng = base::Rng::new(seed);
+        let (text, mut fluid) = random_machine(&mut rng, is_unlike);
+        let text = format!("seed {seed}: {text}");
+        let (endless, short) = (script(&fluid, 1e15, 0.0, 0), script(&fluid, 1e8, 0.0, 0));
+        let n_cpus = fluid.hardware().cpus.len() as u64;
+        for job in 0..1 + rng.below(2 * n_cpus) as usize {
+            let work = if rng.below(3) == 0 { &short } else { &endless };
+            let allowed = (is_bound && rng.below(3) == 0).then(|| {
+                let chosen: Vec<usize> = (0..3).map(|_| rng.below(n_cpus) as usize).collect();
+                mask_of(&fluid, &chosen)
+            });
+            fluid.start(JobStart { allowed, ..JobStart::new(job, work.clone()) });
+        }
+        let mut quiet_since = (0, 0);
+        while fluid.now() - quiet_since.0 < 1_000_000_000 && fluid.now() < 60_000_000_000 {
+            fluid.advance(fluid.now() + 10_000_000);
+            fluid.take_notices();
+            let n_migrations = fluid.counts().migrations;
+            if n_migrations != quiet_since.1 {
+                quiet_since = (fluid.now(), n_migrations);
+            }
+        }
+        fluid.check_affinities().expect("all affinities hold");
+        assert_eq!(fluid.find_task_next_to_idle(), None, "{text}");
+        check(&text, &fluid);
+    }
+}
+
+#[test]
+fn no_core_has_two_busy_siblings_while_a_core_of_its_node_is_idle() {
+    on_settled_machines(false, false, |text, fluid| {
+        let busy = busy_siblings(fluid);
+        let node_of = |core: usize| fluid.hardware().cpus[fluid.hardware().cores[core][0]].node;
+        for (core, _) in busy.iter().enumerate().filter(|(_, n_busy)| 1 < **n_busy) {
+            let idle = (0..busy.len()).find(|&i| busy[i] == 0 && node_of(i) == node_of(core));
+            assert_eq!(idle, None, "{text}: core {core} of {busy:?}");
+        }
+    });
+}
+
+#[test]
+fn no_task_shares_a_core_while_another_core_of_its_cache_that_it_may_use_is_idle() {
+    on_settled_machines(false, true, |text, fluid| {
+        let busy = busy_siblings(fluid);
+        let hardware = fluid.hardware();
+        for task in fluid.tasks.iter().filter(|task| task.state == TaskState::Runnable) {
+            let own = &hardware.cpus[task.cpu];
+            let is_better = |cpu: &usize| {
+                let other = &hardware.cpus[*cpu];
+                task.allowed.as_ref().is_none_or(|allowed| allowed[*cpu])
+                    && other.cache == own.cache
+                    && busy[other.core] == 0
+            };
+            let better = (0..hardware.cpus.len()).find(is_better);
+            let is_alone = busy[own.core] == 1;
+            assert!(is_alone || better.is_none(), "{text}: {} of {busy:?}", task.cpu);
+        }
+    });
+}
+
+#[test]
+fn no_large_core_of_a_node_is_idle_while_a_small_core_runs_a_task() {
+    on_settled_machines(true, false, |text, fluid| {
+        let busy = busy_siblings(fluid);
+        let cpu_of = |core: usize| &fluid.hardware().cpus[fluid.hardware().cores[core][0]];
+        for small in (0..busy.len()).filter(|&core| cpu_of(core).capacity < 1024 && busy[core] != 0)
+        {
+            let is_idle_large = |&core: &usize| {
+                let large = cpu_of(core);
+                busy[core] == 0 && large.capacity == 1024 && large.node == cpu_of(small).node
+            };
+            assert_eq!((0..busy.len()).find(is_idle_large), None, "{text}: {busy:?}");
+        }
+    });
+}
+
+#[test]
+fn as_many_equal_tasks_as_equal_cpus_get_equal_cpu_time() {
+    for seed in 0..100 {
+        let mut rng = base::Rng::new(seed);
+        let (text, mut fluid) = random_machine(&mut rng, false);
+        let endless = script(&fluid, 1e15, 0.0, 0);
+        let n_cpus = fluid.hardware().cpus.len();
+        (0..n_cpus).for_each(|job| start(&mut fluid, job, &endless, None));
+        fluid.advance(2_000_000_000);
+        fluid.update_all();
+        let times: Vec<f64> = fluid.tasks.iter().map(|task| task.cpu_ns).collect();
+        // A task may wait for the first balancing attempts, which take 64 ms each on a large machine.
+        assert!(times.iter().all(|ns| 1.8e9 < *ns), "seed {seed}: {text}: {times:?}");
     }
 }

@@ -18,8 +18,8 @@
 //! Out of scope: cache-hot tasks (`sched_migration_cost`), and overlapping groups on machines with several node
 //! distances.
 
-use super::{Allowed, KernelModel, KernelVersion, TaskPull};
-use crate::hardware::Hardware;
+use super::{Allowed, KernelModel, KernelVersion, TaskPull, UnlikeCpus};
+use crate::hardware::{CAPACITY_MAX, Hardware};
 
 /// A scheduling domain and its groups.
 #[derive(Clone, Debug)]
@@ -41,6 +41,8 @@ const BUSIER_PERCENT: u64 = 117;
 const BUSIER_PERCENT_BEFORE_5_5: u64 = 125;
 /// Load of a task (`NICE_0_LOAD`).
 const TASK_LOAD: u64 = 1024;
+/// Capacity of a CPU if all CPUs are equal.
+const CAPACITY: u64 = CAPACITY_MAX as u64;
 
 /// Returns the domains: CPUs of each cache, caches of each node, nodes of the machine.
 pub(super) fn domains(hardware: &Hardware) -> Vec<BusyDomain> {
@@ -81,13 +83,15 @@ pub(super) fn domains_by_cpu(domains: &[BusyDomain], n_cpus: usize) -> Vec<Vec<u
 struct BusyGroup {
     n_runnable: u64,
     n_cpus: u64,
+    /// Sum of the capacities of the CPUs.
+    capacity: u64,
     has_idle: bool,
 }
 
 impl BusyGroup {
-    /// Returns the load per CPU.
+    /// Returns the load per capacity of a CPU.
     fn load(self) -> u64 {
-        TASK_LOAD * self.n_runnable / self.n_cpus.max(1)
+        TASK_LOAD * CAPACITY * self.n_runnable / self.capacity.max(1)
     }
 
     fn is_overloaded(self) -> bool {
@@ -150,6 +154,7 @@ impl KernelModel {
         let mut group = BusyGroup::default();
         for &cpu in cpus.iter().filter(|&&cpu| self.may_run(Allowed::None, cpu)) {
             group.n_cpus += 1;
+            group.capacity += self.capacity(cpu);
             group.n_runnable += u64::from(self.load.n_runnable[cpu]);
             group.has_idle |= self.load.n_runnable[cpu] == 0;
         }
@@ -166,10 +171,12 @@ impl KernelModel {
             (0..groups.len()).filter(|&idx| idx != group_idx && groups[idx].is_overloaded());
         let busiest = others.max_by_key(|&idx| (groups[idx].load(), std::cmp::Reverse(idx)))?;
         let busy = groups[busiest];
-        let (n_runnable, n_cpus) = groups
-            .iter()
-            .fold((0, 0), |sum, group| (sum.0 + group.n_runnable, sum.1 + group.n_cpus));
-        let average = TASK_LOAD * n_runnable / n_cpus.max(1);
+        let all = groups.iter().fold(BusyGroup::default(), |all, group| BusyGroup {
+            n_runnable: all.n_runnable + group.n_runnable,
+            capacity: all.capacity + group.capacity,
+            ..all
+        });
+        let average = all.load();
         let is_even = match self.version {
             KernelVersion::V6_18 => {
                 own.is_overloaded() && 100 * busy.load() <= BUSIER_PERCENT * own.load()
@@ -181,12 +188,20 @@ impl KernelModel {
         if busy.load() <= own.load() || average <= own.load() || is_even {
             return None;
         }
-        let over = (busy.load().saturating_sub(average)) * busy.n_cpus;
-        let under = (average - own.load()) * own.n_cpus;
+        let over = (busy.load().saturating_sub(average)) * busy.capacity / CAPACITY;
+        let under = (average - own.load()) * own.capacity / CAPACITY;
         Some((busiest, over.min(under)))
     }
 
-    /// Returns a pull from a CPU with a waiting task to the CPU with the fewest tasks.
+    /// Returns the capacity of a CPU in the sums of load balancing.
+    fn capacity(&self, cpu: usize) -> u64 {
+        match self.unlike {
+            UnlikeCpus::Capacity => u64::from(self.hardware.cpus[cpu].capacity),
+            UnlikeCpus::Equal | UnlikeCpus::Packing => CAPACITY,
+        }
+    }
+
+    /// Returns a pull from a CPU with a waiting task to the CPU with the lowest load.
     fn pull_between(
         &self,
         domain: usize,
@@ -196,14 +211,12 @@ impl KernelModel {
         let groups = &self.domains[domain].groups;
         let candidates =
             groups[group_idx].iter().copied().filter(|&cpu| self.may_run(Allowed::None, cpu));
-        let to = candidates.min_by_key(|&cpu| (self.load.n_runnable[cpu], cpu))?;
+        let load_of = |cpu: usize| self.group(&[cpu]).load();
+        let to = candidates.min_by_key(|&cpu| (load_of(cpu), cpu))?;
         let shared_cpus = groups[busiest].iter().copied().filter(|&cpu| {
-            self.load.n_runnable[to] < self.load.n_runnable[cpu]
-                && 1 < self.load.n_runnable[cpu]
-                && takes(cpu, to)
+            load_of(to) < load_of(cpu) && 1 < self.load.n_runnable[cpu] && takes(cpu, to)
         });
-        let from =
-            shared_cpus.max_by_key(|&cpu| (self.load.n_runnable[cpu], std::cmp::Reverse(cpu)))?;
+        let from = shared_cpus.max_by_key(|&cpu| (load_of(cpu), std::cmp::Reverse(cpu)))?;
         Some(TaskPull { from, to, running_too: false })
     }
 }

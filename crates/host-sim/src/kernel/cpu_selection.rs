@@ -9,8 +9,8 @@
 //! The rules for NUMA balancing are those of `task_numa_find_cpu`, `task_numa_compare` and `load_too_imbalanced` in
 //! `kernel/sched/fair.c`.
 
-use super::{Allowed, DomainCounts, KernelModel, KernelVersion, TieBreaker, least};
-use crate::hardware::Hardware;
+use super::{Allowed, DomainCounts, KernelModel, KernelVersion, TieBreaker, UnlikeCpus, least};
+use crate::hardware::{CAPACITY_MAX, Hardware};
 
 /// Share of a node that may be busy while small imbalances between nodes are ignored: an eighth, since Linux 6.0
 /// (`imb_numa_nr` in `kernel/sched/topology.c` for a node with one LLC domain). On a node with several LLC domains,
@@ -140,10 +140,18 @@ impl KernelModel {
         Some(if stays { local } else { best })
     }
 
-    /// Returns the least busy CPU of `open`. Of equally busy CPUs, CPUs of an idle core are preferred.
+    /// Returns the least busy CPU of `open`. Of equally busy CPUs, the core decides (`find_idlest_group` between the
+    /// cores of an LLC domain): in Linux 6.18 the core with the most idle siblings, in old kernels the core with the
+    /// lowest load.
     fn idlest_cpu(&self, open: &[usize], tie_breaker: &mut TieBreaker) -> Option<usize> {
-        let busy_core = |cpu: usize| !self.load.is_core_idle(self.hardware.cpus[cpu].core);
-        least(tie_breaker, open.iter().copied(), |cpu| (self.load.n_runnable[cpu], busy_core(cpu)))
+        let (load, hardware) = (&self.load, &self.hardware);
+        let is_new = self.version == KernelVersion::V6_18;
+        least(tie_breaker, open.iter().copied(), |cpu| {
+            let core = load.cores[hardware.cpus[cpu].core];
+            let (n_busy, n_idle) = (i64::from(core.n_busy()), i64::from(core.n_idle));
+            let by_core = if is_new { (-n_idle, n_busy) } else { (n_busy, -n_idle) };
+            (load.n_runnable[cpu], by_core)
+        })
     }
 
     /// Selects the CPU of a task that wakes up. Its previous CPU is `before`.
@@ -154,18 +162,18 @@ impl KernelModel {
         tie_breaker: &mut TieBreaker,
     ) -> Option<usize> {
         let may_stay = self.may_run(allowed, before);
-        if may_stay && (self.load.n_runnable[before] == 0 || self.version == KernelVersion::V2_6_27)
-        {
+        let by_capacity = self.unlike == UnlikeCpus::Capacity;
+        if may_stay && self.load.n_runnable[before] == 0 && !by_capacity {
             return Some(before);
         }
         let cache_cpus = &self.hardware.caches[self.hardware.cpus[before].cache].cpus;
-        let idle: Vec<usize> = cache_cpus
-            .iter()
-            .copied()
-            .filter(|&cpu| self.may_run(allowed, cpu) && self.load.n_runnable[cpu] == 0)
-            .collect();
-        if !idle.is_empty() {
-            return self.idlest_cpu(&idle, tie_breaker);
+        let candidates = if by_capacity { self.unlike_span(before) } else { cache_cpus };
+        let is_idle = |cpu: usize| self.may_run(allowed, cpu) && self.load.n_runnable[cpu] == 0;
+        let ranked = candidates.iter().copied().filter(|&cpu| is_idle(cpu));
+        let ranked = ranked.filter_map(|cpu| Some((self.wake_rank(before, cpu)?, cpu)));
+        let ranked: Vec<(u32, usize)> = ranked.collect();
+        if let Some(best) = least(tie_breaker, 0..ranked.len(), |idx| ranked[idx].0) {
+            return Some(ranked[best].1);
         }
         if may_stay {
             return Some(before);
@@ -173,6 +181,33 @@ impl KernelModel {
         let allowed_cpus: Vec<usize> =
             (0..self.hardware.cpus.len()).filter(|&cpu| self.may_run(allowed, cpu)).collect();
         self.idlest_cpu(&allowed_cpus, tie_breaker)
+    }
+
+    /// Returns the rank of an idle CPU for a task that wakes up on CPU `before`, lowest first; `None` if the kernel
+    /// does not consider the CPU.
+    ///
+    /// With asymmetric capacity, the CPU of the highest capacity is the first, and the previous CPU is the first of
+    /// equal CPUs. Otherwise, the previous CPU is busy here.
+    ///
+    /// All versions but the oldest prefer an idle core of the LLC domain, then an idle sibling of the previous CPU.
+    /// Linux 6.18 then takes any idle CPU (`select_idle_cpu`), Linux 4.2 does not search further
+    /// (`select_idle_sibling`). Linux 2.6.27 considers only siblings, and only if no task waits on the previous CPU
+    /// (`wake_idle`).
+    fn wake_rank(&self, before: usize, cpu: usize) -> Option<u32> {
+        if self.unlike == UnlikeCpus::Capacity {
+            let below = CAPACITY_MAX.saturating_sub(self.hardware.cpus[cpu].capacity);
+            return Some(2 * below + u32::from(cpu != before));
+        }
+        let is_sibling = self.hardware.cpus[cpu].core == self.hardware.cpus[before].core;
+        match self.version {
+            KernelVersion::V2_6_27 => {
+                (is_sibling && self.load.n_runnable[before] <= 1).then_some(0)
+            }
+            _ if self.is_core_idle(cpu) => Some(0),
+            _ if is_sibling => Some(1),
+            KernelVersion::V6_18 => Some(2),
+            KernelVersion::V4_2 => None,
+        }
     }
 
     /// Selects a CPU of node `home` for a task on CPU `from`. Returns `None` if the imbalance would grow, or if the
@@ -194,7 +229,9 @@ impl KernelModel {
         };
         let candidates = self.hardware.nodes[home].cpus.iter().copied();
         let candidates = candidates.filter(|&cpu| self.may_run(allowed, cpu));
-        candidates.min_by_key(|&cpu| (self.load.n_runnable[cpu], cpu)).filter(|_| may_move)
+        candidates
+            .min_by_key(|&cpu| (self.load.n_runnable[cpu], !self.is_core_idle(cpu), cpu))
+            .filter(|_| may_move)
     }
 }
 

@@ -1,12 +1,21 @@
-//! Load balancing between nodes, LLC domains and CPUs.
+//! Load balancing between nodes, LLC domains, cores and CPUs.
 //!
 //! ```text
-//!   machine: nodes ── node: caches ── cache: CPUs
+//!   machine: nodes ── node: caches ── cache: cores ── core: CPUs
 //!        an attempt balances all levels, widest first; a newly idle CPU balances immediately, nearest level first
 //! ```
+//!
+//! Sibling groups are the LLC domains of a node, and the cores of an LLC domain with SMT. A group with an idle CPU
+//! pulls a task from a sibling group with at least two more tasks, also a running task after failed attempts. So two
+//! busy siblings do not share a core while another core of the LLC domain is idle. The versions reach this by
+//! different rules: Linux 6.18 by `SD_PREFER_SIBLING` and `group_smt_balance`, Linux 4.2 by `SD_PREFER_SIBLING`, which
+//! lowers the capacity of a group with several tasks, and Linux 2.6.27 by the power of one CPU that each core has.
+//! Not modelled: in Linux 4.2 (`fix_small_imbalance`), a running task may also move to a core with one task less, so
+//! that three tasks rotate on two cores.
 
 use super::cpu_selection::{numa_imbalance, numa_imbalance_limit};
-use super::{Allowed, KernelModel, KernelVersion};
+use super::{Allowed, DomainCounts, KernelModel, KernelVersion, TaskPull, UnlikeCpus};
+use crate::hardware::Hardware;
 
 /// Number of failed attempts of a domain after which a running task may be moved (`cache_nice_tries` + 2 in
 /// `need_active_balance`).
@@ -14,15 +23,59 @@ const FAILED_MAX: u32 = 3;
 /// Nodes are balanced if the load of the busiest node is above this percentage of the local load (`imbalance_pct`).
 const TOLERATED: u32 = 125;
 
-/// A migration from one run queue to another.
+/// A level of groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TaskPull {
-    /// The source CPU.
-    pub from: usize,
-    /// The target CPU.
-    pub to: usize,
-    /// Whether a running task may be moved if the queue has no waiting task.
-    pub running_too: bool,
+pub(super) enum Level {
+    Node,
+    Cache,
+    Core,
+}
+
+/// Groups between which tasks are spread evenly.
+#[derive(Clone, Debug)]
+pub(super) struct SiblingDomain {
+    level: Level,
+    /// Number and number of cores of each group.
+    groups: Vec<(usize, u32)>,
+}
+
+/// Returns the LLC domains of each node, and the cores of each LLC domain with SMT.
+pub(super) fn sibling_domains(hardware: &Hardware) -> Vec<SiblingDomain> {
+    let cores_of = |cpus: &[usize]| {
+        let mut cores: Vec<usize> = cpus.iter().map(|&cpu| hardware.cpus[cpu].core).collect();
+        cores.sort_unstable();
+        cores.dedup();
+        cores
+    };
+    let caches = hardware.nodes.iter().map(|node| {
+        let is_first = |cache: &usize| node.cpus.contains(&hardware.caches[*cache].cpus[0]);
+        let caches = node.caches.iter().copied().filter(is_first);
+        let n_cores = |cache: usize| cores_of(&hardware.caches[cache].cpus).len() as u32;
+        let groups = caches.map(|cache| (cache, n_cores(cache))).collect();
+        SiblingDomain { level: Level::Cache, groups }
+    });
+    let with_smt = hardware
+        .caches
+        .iter()
+        .map(|cache| cores_of(&cache.cpus))
+        .filter(|cores| cores.iter().any(|&core| 1 < hardware.cores[core].len()));
+    let cores = with_smt.map(|cores| {
+        let groups = cores.into_iter().map(|core| (core, 1)).collect();
+        SiblingDomain { level: Level::Core, groups }
+    });
+    caches.chain(cores).filter(|domain| 1 < domain.groups.len()).collect()
+}
+
+/// Returns the difference in tasks per core between two groups with these numbers of cores, in tasks
+/// (`sibling_imbalance`).
+pub(super) fn sibling_imbalance(busy: (DomainCounts, u32), own: (DomainCounts, u32)) -> u32 {
+    let (n_busy, n_own) = (busy.0.n_runnable, own.0.n_runnable);
+    if busy.1 == own.1 {
+        return n_busy.saturating_sub(n_own);
+    }
+    let n_cores = busy.1 + own.1;
+    let imbalance = (2 * (own.1 * n_busy).saturating_sub(busy.1 * n_own) + n_cores) / n_cores;
+    if n_own == 0 && 1 < n_busy { imbalance.max(2) } else { imbalance }
 }
 
 impl KernelModel {
@@ -58,8 +111,8 @@ impl KernelModel {
                 return Some(pull);
             }
         }
-        for cache in 0..self.hardware.caches.len() {
-            if let Some(pull) = self.pull_between_caches(cache, takes) {
+        for domain in 0..self.sibling_domains.len() {
+            if let Some(pull) = self.pull_between_siblings(domain, takes) {
                 return Some(pull);
             }
         }
@@ -67,6 +120,9 @@ impl KernelModel {
             if let Some(pull) = self.pull_busiest(&cache.cpus, &cache.cpus, takes, false) {
                 return Some(pull);
             }
+        }
+        if let Some(pull) = self.pull_any_to_larger(takes) {
+            return Some(pull);
         }
         // The loads are balanced, but a task may wait because of its affinity (`sgc->imbalance`).
         let idle = (0..self.hardware.cpus.len())
@@ -106,61 +162,104 @@ impl KernelModel {
             }
         };
         if imbalance == 0 {
-            self.set_failed(self.hardware.nodes[node].cpus[0], 0);
+            self.set_failed((Level::Node, node), 0);
             return None;
         }
         let hardware = self.hardware.clone();
-        self.move_one(&hardware.nodes[busiest].cpus, &hardware.nodes[node].cpus, takes)
+        self.move_one((Level::Node, node), &[&hardware.nodes[busiest].cpus], takes)
     }
 
-    /// Returns a pull to a cache from the busiest other cache of the node.
-    fn pull_between_caches(
+    /// Returns a pull to a group of a domain from a sibling group with at least two more tasks.
+    fn pull_between_siblings(
         &mut self,
-        cache: usize,
+        domain: usize,
         takes: &dyn Fn(usize, usize, bool) -> bool,
     ) -> Option<TaskPull> {
-        let node_of = |cache: usize| self.hardware.cpus[self.hardware.caches[cache].cpus[0]].node;
-        let caches = &self.load.caches;
-        let others =
-            (0..caches.len()).filter(|&other| other != cache && node_of(other) == node_of(cache));
-        let others = others.filter(|&other| 0 < caches[other].n_cpus);
-        let busiest = others.max_by_key(|&other| {
-            let per_cpu =
-                u64::from(caches[other].n_runnable) * 1000 / u64::from(caches[other].n_cpus);
-            (per_cpu, std::cmp::Reverse(other))
-        })?;
-        let (busy, own) = (caches[busiest], caches[cache]);
-        // With `SD_PREFER_SIBLING`, the kernel migrates half of the difference in running tasks to the sibling domain.
-        if own.n_idle == 0 || busy.n_runnable.saturating_sub(own.n_runnable) / 2 == 0 {
-            return None;
-        }
+        let domains = self.sibling_domains.clone();
+        let SiblingDomain { level, groups } = &domains[domain];
+        let counts = self.counts(*level);
+        let most = groups.iter().map(|&(idx, _)| counts[idx].n_runnable).max()?;
         let hardware = self.hardware.clone();
-        self.move_one(&hardware.caches[busiest].cpus, &hardware.caches[cache].cpus, takes)
+        groups.iter().find_map(|&(own, n_cores)| {
+            let counts = self.counts(*level);
+            let own_counts = counts[own];
+            // In most calls, no core has two tasks more than another, or no CPU is idle.
+            let is_even = *level == Level::Core && most < own_counts.n_runnable + 2;
+            if is_even || own_counts.n_idle == 0 {
+                self.set_failed((*level, own), 0);
+                return None;
+            }
+            let imbalance = |&(idx, n): &(usize, u32)| {
+                sibling_imbalance((counts[idx], n), (own_counts, n_cores))
+            };
+            let others = groups.iter().filter(|&&(idx, _)| idx != own && 0 < counts[idx].n_cpus);
+            let busier = others.map(|group| (imbalance(group), group.0)).filter(|(n, _)| 1 < *n);
+            let mut busier: Vec<(u32, usize)> = busier.collect();
+            busier.sort_unstable_by_key(|&(n, idx)| (std::cmp::Reverse(n), idx));
+            if busier.is_empty() {
+                self.set_failed((*level, own), 0);
+                return None;
+            }
+            let sources: Vec<&[usize]> =
+                busier.iter().map(|&(_, idx)| cpus_of(&hardware, *level, idx)).collect();
+            self.move_one((*level, own), &sources, takes)
+        })
     }
 
-    /// Returns a pull of a waiting task. After several failed attempts, returns a pull of a running task.
+    fn counts(&self, level: Level) -> &[DomainCounts] {
+        match level {
+            Level::Node => &self.load.nodes,
+            Level::Cache => &self.load.caches,
+            Level::Core => &self.load.cores,
+        }
+    }
+
+    /// Returns a pull of a waiting task to a group from the first possible source group. After several failed
+    /// attempts, returns a pull of a running task.
     fn move_one(
         &mut self,
-        from: &[usize],
-        to: &[usize],
+        group: (Level, usize),
+        sources: &[&[usize]],
         takes: &dyn Fn(usize, usize, bool) -> bool,
     ) -> Option<TaskPull> {
-        let key = to[0];
-        if let Some(pull) = self.pull_busiest(from, to, takes, false) {
-            self.set_failed(key, 0);
+        let hardware = self.hardware.clone();
+        let to = cpus_of(&hardware, group.0, group.1);
+        let pull_one = |kernel: &Self, running_too: bool| {
+            sources.iter().find_map(|from| kernel.pull_busiest(from, to, takes, running_too))
+        };
+        if let Some(pull) = pull_one(self, false) {
+            self.set_failed(group, 0);
             return Some(pull);
         }
-        self.set_failed(key, self.failed[key] + 1);
-        if FAILED_MAX < self.failed[key] {
-            self.set_failed(key, 0);
-            return self.pull_busiest(from, to, takes, true);
+        let n_failed = self.failed[self.failed_index(group)] + 1;
+        if FAILED_MAX < n_failed || self.helps_at_once(group) {
+            self.set_failed(group, 0);
+            return pull_one(self, true);
         }
+        self.set_failed(group, n_failed);
         None
     }
 
-    fn set_failed(&mut self, key: usize, n_failed: u32) {
-        self.n_failed_changes += u64::from(self.failed[key] != n_failed);
-        self.failed[key] = n_failed;
+    /// Returns whether the group is an idle core that takes a running task without failed attempts, which is the case
+    /// with asymmetric packing (`asym_active_balance`).
+    fn helps_at_once(&self, (level, idx): (Level, usize)) -> bool {
+        self.unlike == UnlikeCpus::Packing && level == Level::Core && self.load.is_core_idle(idx)
+    }
+
+    /// Returns the index of a group in the failure counters.
+    fn failed_index(&self, (level, idx): (Level, usize)) -> usize {
+        let (n_nodes, n_caches) = (self.load.nodes.len(), self.load.caches.len());
+        match level {
+            Level::Node => idx,
+            Level::Cache => n_nodes + idx,
+            Level::Core => n_nodes + n_caches + idx,
+        }
+    }
+
+    fn set_failed(&mut self, group: (Level, usize), n_failed: u32) {
+        let idx = self.failed_index(group);
+        self.n_failed_changes += u64::from(self.failed[idx] != n_failed);
+        self.failed[idx] = n_failed;
     }
 
     /// Returns the number of changes of the failure counters. If neither these counters nor the run queues have
@@ -190,16 +289,29 @@ impl KernelModel {
                 self.may_run(Allowed::None, cpu) && self.load.n_runnable[cpu] + more <= n_tasks_max
             })
             .collect();
-        targets.sort_unstable_by_key(|&cpu| (self.load.n_runnable[cpu], cpu));
-        // The least busy CPU is tried first. If no task may run on this CPU, the next CPU is tried.
+        targets
+            .sort_unstable_by_key(|&cpu| (self.load.n_runnable[cpu], !self.is_core_idle(cpu), cpu));
+        // The least busy CPU is tried first, idle cores before idle siblings (`should_we_balance`). If no task may run on this CPU, the next CPU is tried.
         targets.into_iter().find_map(|target| {
             let n_tasks_min = self.load.n_runnable[target] + more;
             let sources =
                 from.iter().copied().filter(|&cpu| n_tasks_min <= self.load.n_runnable[cpu]);
-            let sources = sources.filter(|&cpu| takes(cpu, target, running_too));
+            let sources = sources.filter(|&cpu| {
+                (1 < self.load.n_runnable[cpu] || self.may_move_running(cpu, target))
+                    && takes(cpu, target, running_too)
+            });
             let from =
                 sources.max_by_key(|&cpu| (self.load.n_runnable[cpu], std::cmp::Reverse(cpu)))?;
             Some(TaskPull { from, to: target, running_too })
         })
+    }
+}
+
+/// Returns the CPUs of a group.
+fn cpus_of(hardware: &Hardware, level: Level, idx: usize) -> &[usize] {
+    match level {
+        Level::Node => &hardware.nodes[idx].cpus,
+        Level::Cache => &hardware.caches[idx].cpus,
+        Level::Core => &hardware.cores[idx],
     }
 }

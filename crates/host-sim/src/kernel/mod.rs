@@ -14,12 +14,15 @@
 //! | | `linux-6.18` | `linux-4.2` | `linux-2.6.27` |
 //! | --- | --- | --- | --- |
 //! | fork between nodes | local node while at most an eighth of its CPUs is busy; a difference of two idle CPUs is tolerated | local node if its load is less than 12 % above the lowest load; else the node with the lowest load | as `linux-4.2` |
-//! | wake-up | the previous CPU if idle, else an idle core, then an idle SMT sibling in the LLC domain | as `linux-6.18` | the previous CPU |
+//! | fork within an LLC domain | the core with the most idle siblings | the core with the lowest load | as `linux-4.2` |
+//! | wake-up | the previous CPU if idle; else an idle core of the LLC domain, else an idle sibling of the previous CPU, else any idle CPU | as `linux-6.18`, but not any idle CPU | the previous CPU if idle; else an idle sibling unless a task waits |
+//! | cores of an LLC domain | an idle core takes a task, also a running one, from a core with two | as `linux-6.18` | as `linux-6.18` |
+//! | CPUs of unlike capacity | asymmetric packing or capacity ([`unlike_cpus`]) | all CPUs are equal | as `linux-4.2` |
 //! | balanced value | idle CPUs, with a tolerated imbalance between nodes | number of tasks | number of tasks |
 //! | NUMA balancing | yes | yes | no |
 //!
 //! The rules are those of `kernel/sched/fair.c` in these versions (`find_idlest_group`, `select_idle_sibling`,
-//! `find_busiest_group`, `calculate_imbalance`, `adjust_numa_imbalance`). Out of scope: load tracking over time (all
+//! `find_busiest_group`, `sibling_imbalance`, `calculate_imbalance`, `adjust_numa_imbalance`). Out of scope: load tracking over time (all
 //! tasks have equal loads), deadline and real-time tasks.
 
 mod busy_balance;
@@ -27,6 +30,7 @@ mod cpu_selection;
 mod load_balance;
 #[cfg(test)]
 mod tests;
+mod unlike_cpus;
 
 use std::sync::Arc;
 
@@ -34,7 +38,7 @@ use base::Rng;
 
 use crate::hardware::{Hardware, HardwareCpu};
 
-pub use load_balance::TaskPull;
+use unlike_cpus::UnlikeCpus;
 
 /// The modelled kernel version.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -78,7 +82,7 @@ impl KernelVersion {
 pub struct RunnableCounts {
     /// Number of runnable tasks on each CPU.
     pub n_runnable: Vec<u32>,
-    cores_busy: Vec<u32>,
+    cores: Vec<DomainCounts>,
     caches: Vec<DomainCounts>,
     nodes: Vec<DomainCounts>,
 }
@@ -91,6 +95,12 @@ struct DomainCounts {
     n_cpus: u32,
 }
 
+impl DomainCounts {
+    fn n_busy(self) -> u32 {
+        self.n_cpus - self.n_idle
+    }
+}
+
 impl RunnableCounts {
     /// Returns the counts of empty run queues.
     fn new(hardware: &Hardware) -> Self {
@@ -98,7 +108,7 @@ impl RunnableCounts {
             |cpus: usize| DomainCounts { n_runnable: 0, n_idle: cpus as u32, n_cpus: cpus as u32 };
         RunnableCounts {
             n_runnable: vec![0; hardware.cpus.len()],
-            cores_busy: vec![0; hardware.cores.len()],
+            cores: hardware.cores.iter().map(|core| sum(core.len())).collect(),
             caches: hardware.caches.iter().map(|cache| sum(cache.cpus.len())).collect(),
             nodes: hardware.nodes.iter().map(|node| sum(node.cpus.len())).collect(),
         }
@@ -106,8 +116,19 @@ impl RunnableCounts {
 
     /// Returns whether no task runs on any CPU of a core.
     fn is_core_idle(&self, core: usize) -> bool {
-        self.cores_busy[core] == 0
+        self.cores[core].n_busy() == 0
     }
+}
+
+/// A migration from one run queue to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskPull {
+    /// The source CPU.
+    pub from: usize,
+    /// The target CPU.
+    pub to: usize,
+    /// Whether a running task may be moved if the queue has no waiting task.
+    pub running_too: bool,
 }
 
 /// An affinity mask by CPU index; `None`: all online CPUs.
@@ -127,10 +148,16 @@ pub struct KernelModel {
     /// Runnable tasks of the run queues.
     pub load: RunnableCounts,
     hardware: Arc<Hardware>,
-    /// Number of consecutive failed balancing attempts of each domain. Such an attempt finds only running tasks.
+    /// Number of consecutive failed balancing attempts of each node, LLC domain and core. Such an attempt finds only
+    /// running tasks.
     failed: Vec<u32>,
     /// Number of changes of `failed`.
     n_failed_changes: u64,
+    unlike: UnlikeCpus,
+    /// Whether each node has CPUs of all capacities.
+    has_all_capacities: Vec<bool>,
+    all_cpus: Vec<usize>,
+    sibling_domains: Arc<[load_balance::SiblingDomain]>,
     domains: Vec<busy_balance::BusyDomain>,
     domains_of_cpu: Vec<Vec<usize>>,
     /// Buffer of candidate CPUs, which is reused.
@@ -141,11 +168,16 @@ impl KernelModel {
     /// Returns the state of a kernel after boot.
     pub fn new(version: KernelVersion, hardware: Arc<Hardware>) -> Self {
         let domains = busy_balance::domains(&hardware);
+        let n_groups = hardware.nodes.len() + hardware.caches.len() + hardware.cores.len();
         KernelModel {
             version,
             online: vec![true; hardware.cpus.len()],
             load: RunnableCounts::new(&hardware),
-            failed: vec![0; hardware.cpus.len()],
+            failed: vec![0; n_groups],
+            unlike: UnlikeCpus::new(version, &hardware),
+            has_all_capacities: unlike_cpus::nodes_with_all_capacities(&hardware),
+            all_cpus: (0..hardware.cpus.len()).collect(),
+            sibling_domains: load_balance::sibling_domains(&hardware).into(),
             n_failed_changes: 0,
             domains_of_cpu: busy_balance::domains_by_cpu(&domains, hardware.cpus.len()),
             domains,
@@ -158,7 +190,6 @@ impl KernelModel {
     pub fn add_task(&mut self, cpu: usize) {
         self.load.n_runnable[cpu] += 1;
         let became_busy = u32::from(self.load.n_runnable[cpu] == 1);
-        self.load.cores_busy[self.hardware.cpus[cpu].core] += became_busy;
         for sum in self.sums_of(cpu) {
             sum.n_runnable += 1;
             sum.n_idle -= became_busy;
@@ -169,7 +200,6 @@ impl KernelModel {
     pub fn remove_task(&mut self, cpu: usize) {
         self.load.n_runnable[cpu] -= 1;
         let became_idle = u32::from(self.load.n_runnable[cpu] == 0);
-        self.load.cores_busy[self.hardware.cpus[cpu].core] -= became_idle;
         for sum in self.sums_of(cpu) {
             sum.n_runnable -= 1;
             sum.n_idle += became_idle;
@@ -185,10 +215,15 @@ impl KernelModel {
         }
     }
 
-    /// Returns the sums of the cache and of the node of a CPU.
-    fn sums_of(&mut self, cpu: usize) -> [&mut DomainCounts; 2] {
-        let HardwareCpu { cache, node, .. } = self.hardware.cpus[cpu];
-        [&mut self.load.caches[cache], &mut self.load.nodes[node]]
+    /// Returns the sums of the core, of the cache and of the node of a CPU.
+    fn sums_of(&mut self, cpu: usize) -> [&mut DomainCounts; 3] {
+        let HardwareCpu { core, cache, node, .. } = self.hardware.cpus[cpu];
+        [&mut self.load.cores[core], &mut self.load.caches[cache], &mut self.load.nodes[node]]
+    }
+
+    /// Returns whether no task runs on any sibling of a CPU.
+    fn is_core_idle(&self, cpu: usize) -> bool {
+        self.load.is_core_idle(self.hardware.cpus[cpu].core)
     }
 
     fn may_run(&self, allowed: Allowed<'_>, cpu: usize) -> bool {

@@ -77,6 +77,31 @@ fn an_idle_core_comes_before_an_idle_sibling() {
 }
 
 #[test]
+fn new_tasks_are_spread_over_cores_with_four_siblings() {
+    for version in KernelVersion::ALL {
+        assert_eq!(forked(version, "cores=2 smt=4", 6), [0, 4, 1, 5, 2, 6], "{version:?}");
+    }
+}
+
+/// Returns the CPU on which a task wakes up that was on CPU 0, with tasks on these CPUs.
+fn woken(version: KernelVersion, busy: &[usize]) -> Option<usize> {
+    let mut kernel = booted(version, "cores=3 smt=2");
+    busy.iter().for_each(|&cpu| kernel.add_task(cpu));
+    kernel.wake(0, None, &mut None)
+}
+
+#[test]
+fn a_task_wakes_up_on_an_idle_core_before_an_idle_sibling() {
+    let all = |busy: &[usize]| KernelVersion::ALL.map(|version| woken(version, busy));
+    // In the order of the versions: 6.18, 4.2, 2.6.27.
+    assert_eq!(all(&[2]), [Some(0); 3], "the previous CPU is idle");
+    assert_eq!(all(&[0, 2]), [Some(4), Some(4), Some(1)], "core 2 is idle");
+    assert_eq!(all(&[0, 2, 4]), [Some(1); 3], "no core is idle: the sibling");
+    assert_eq!(all(&[0, 0, 2, 4]), [Some(1), Some(1), Some(0)]);
+    assert_eq!(all(&[0, 1, 2, 4]), [Some(3), Some(0), Some(0)], "siblings of other cores");
+}
+
+#[test]
 fn a_task_wakes_up_on_its_previous_cpu_or_in_its_llc_domain() {
     let mut kernel = booted(KernelVersion::V6_18, "nodes=2 cores=2");
     assert_eq!(kernel.wake(2, None, &mut None), Some(2));
@@ -127,4 +152,200 @@ fn a_task_migrates_to_its_memory_if_the_imbalance_does_not_grow() {
         "four and four tasks would become three and five"
     );
     assert_eq!(numa_cpu_for(KernelVersion::V4_2, &[0, 4, 5]), None);
+}
+
+/// Balances until an attempt moves no task several times in a row, and returns the number of tasks of each CPU.
+fn settled(kernel: &mut KernelModel) -> Vec<u32> {
+    let mut n_quiet = 0;
+    for _ in 0..200 {
+        match kernel.balance(&|_, _, _| true) {
+            Some(pull) => {
+                n_quiet = 0;
+                kernel.remove_task(pull.from);
+                kernel.add_task(pull.to);
+            }
+            None => n_quiet += 1,
+        }
+        if 6 < n_quiet {
+            return kernel.load.n_runnable.clone();
+        }
+    }
+    panic!("the balancing does not settle: {:?}", kernel.load.n_runnable);
+}
+
+/// Returns the number of tasks of each CPU after load balancing, with tasks on these CPUs at the start.
+fn balanced(version: KernelVersion, machine: &str, busy: &[usize]) -> Vec<u32> {
+    let mut kernel = booted(version, machine);
+    busy.iter().for_each(|&cpu| kernel.add_task(cpu));
+    settled(&mut kernel)
+}
+
+#[test]
+fn a_running_task_leaves_a_core_with_two_busy_siblings_for_an_idle_core() {
+    for version in KernelVersion::ALL {
+        assert_eq!(balanced(version, "cores=2 smt=2", &[0, 1]), [0, 1, 1, 0], "{version:?}");
+        let four = balanced(version, "cores=2 smt=4", &[0, 1, 2, 3]);
+        assert_eq!(four, [0, 0, 1, 1, 1, 1, 0, 0], "{version:?}");
+    }
+}
+
+#[test]
+fn a_core_is_not_relieved_by_a_core_with_one_task_less() {
+    for version in KernelVersion::ALL {
+        assert_eq!(balanced(version, "cores=2 smt=2", &[0, 1, 2]), [1, 1, 1, 0], "{version:?}");
+    }
+}
+
+#[test]
+fn a_running_task_is_moved_to_an_idle_core_only_after_failed_attempts() {
+    let mut kernel = booted(KernelVersion::V6_18, "cores=2 smt=2");
+    [0, 1].into_iter().for_each(|cpu| kernel.add_task(cpu));
+    let pulls: Vec<bool> = (0..4).map(|_| kernel.balance(&|_, _, _| true).is_some()).collect();
+    assert_eq!(pulls, [false, false, false, true]);
+}
+
+#[test]
+fn failed_attempts_of_an_llc_domain_do_not_depend_on_its_node() {
+    // Node 0 is balanced with node 1, and LLC domain 0 of node 0 is idle.
+    let tasks = [2, 3, 4, 6];
+    let after = balanced(KernelVersion::V6_18, "nodes=2 llcs=2 cores=2", &tasks);
+    let sums: Vec<u32> = after.chunks(2).map(|pair| pair.iter().sum()).collect();
+    assert_eq!(sums, [1, 1, 1, 1]);
+}
+
+/// Returns the hardware of a machine whose CPUs have these capacities.
+fn unlike(machine: &str, capacities: &[u32]) -> Hardware {
+    let mut hardware = Hardware::new(&Machine::synthetic(machine).expect("a machine"));
+    assert_eq!(hardware.cpus.len(), capacities.len());
+    for (cpu, &capacity) in hardware.cpus.iter_mut().zip(capacities) {
+        cpu.capacity = capacity;
+    }
+    hardware
+}
+
+/// Returns the number of tasks of each CPU of a machine with unlike CPUs, after load balancing.
+fn unlike_balanced(
+    version: KernelVersion,
+    (machine, capacities): (&str, &[u32]),
+    busy: &[usize],
+) -> Vec<u32> {
+    let mut kernel = KernelModel::new(version, Arc::new(unlike(machine, capacities)));
+    busy.iter().for_each(|&cpu| kernel.add_task(cpu));
+    settled(&mut kernel)
+}
+
+/// Four CPUs without SMT, two of them small.
+const ARM: (&str, &[u32]) = ("cores=4", &[1024, 1024, 512, 512]);
+/// Four cores with two siblings, two of them small.
+const HYBRID: (&str, &[u32]) = ("cores=4 smt=2", &[1024, 1024, 1024, 1024, 600, 600, 600, 600]);
+
+#[test]
+fn a_running_task_leaves_a_small_cpu_for_an_idle_large_cpu() {
+    let v6_18 = KernelVersion::V6_18;
+    assert_eq!(unlike_balanced(v6_18, ARM, &[2]), [1, 0, 0, 0]);
+    assert_eq!(unlike_balanced(v6_18, ARM, &[0, 2, 3]), [1, 1, 0, 1]);
+    assert_eq!(unlike_balanced(v6_18, HYBRID, &[4, 6]), [1, 0, 1, 0, 0, 0, 0, 0]);
+    // The small cores are used before the second siblings of the large cores.
+    assert_eq!(unlike_balanced(v6_18, HYBRID, &[0, 1, 2, 3]), [0, 1, 0, 1, 1, 0, 1, 0]);
+    // Capacities that differ by less than 5 % are equal, but priorities are not.
+    assert_eq!(unlike_balanced(v6_18, ("cores=2", &[1024, 1000]), &[1]), [0, 1]);
+    let preferred = ("cores=2 smt=2", &[1024, 1024, 1000, 1000][..]);
+    assert_eq!(unlike_balanced(v6_18, preferred, &[2]), [1, 0, 0, 0]);
+}
+
+#[test]
+fn old_kernels_treat_unlike_cpus_as_equal() {
+    for version in [KernelVersion::V4_2, KernelVersion::V2_6_27] {
+        assert_eq!(unlike_balanced(version, ARM, &[2]), [0, 0, 1, 0], "{version:?}");
+        let hybrid = unlike_balanced(version, HYBRID, &[4, 6]);
+        assert_eq!(hybrid, [0, 0, 0, 0, 1, 0, 1, 0], "{version:?}");
+    }
+}
+
+#[test]
+fn a_newly_idle_large_cpu_pulls_the_task_of_the_smallest_cpu() {
+    let three = ("cores=3", &[1024, 700, 300][..]);
+    let hardware = Arc::new(unlike(three.0, three.1));
+    let mut kernel = KernelModel::new(KernelVersion::V6_18, hardware);
+    [1, 2].into_iter().for_each(|cpu| kernel.add_task(cpu));
+    assert_eq!(kernel.pull_to_larger(0, &|_| true).map(|pull| pull.from), Some(2));
+    assert_eq!(kernel.pull_to_larger(0, &|from| from != 2).map(|pull| pull.from), Some(1));
+}
+
+#[test]
+fn a_task_wakes_up_on_the_largest_idle_cpu() {
+    let hardware = Arc::new(unlike(ARM.0, ARM.1));
+    let woken = |version: KernelVersion, busy: &[usize]| {
+        let mut kernel = KernelModel::new(version, hardware.clone());
+        busy.iter().for_each(|&cpu| kernel.add_task(cpu));
+        kernel.wake(3, None, &mut None)
+    };
+    assert_eq!(woken(KernelVersion::V6_18, &[0]), Some(1));
+    assert_eq!(woken(KernelVersion::V6_18, &[0, 1]), Some(3), "the previous CPU");
+    assert_eq!(woken(KernelVersion::V4_2, &[0]), Some(3));
+}
+
+#[test]
+fn busy_cpus_balance_in_proportion_to_their_capacity() {
+    let load = |tasks: &[usize]| {
+        let hardware = Arc::new(unlike("cores=2", &[1024, 512]));
+        let mut kernel = KernelModel::new(KernelVersion::V6_18, hardware);
+        tasks.iter().for_each(|&cpu| kernel.add_task(cpu));
+        (0..9).find_map(|_| kernel.balance_busy((0, 0), &|_, _| true)).map(|pull| pull.from)
+    };
+    assert_eq!(load(&[0, 0, 1]), None, "two tasks on the large CPU, one on the small CPU");
+    assert_eq!(load(&[0, 0, 1, 1]), Some(1));
+}
+
+#[test]
+fn load_balancing_moves_no_running_task_to_a_smaller_cpu() {
+    let v6_18 = KernelVersion::V6_18;
+    let nodes = ("nodes=2 cores=3", &[1024, 1024, 1024, 500, 500, 500][..]);
+    assert_eq!(unlike_balanced(v6_18, nodes, &[0, 1, 2]), [1, 1, 1, 0, 0, 0]);
+    assert_eq!(unlike_balanced(v6_18, nodes, &[3, 4]), [1, 1, 0, 0, 0, 0], "across nodes");
+    let caches = ("llcs=2 cores=2 smt=2", &[1024, 1024, 1024, 1024, 600, 600, 600, 600][..]);
+    assert_eq!(unlike_balanced(v6_18, caches, &[0, 2]), [1, 0, 1, 0, 0, 0, 0, 0]);
+}
+
+#[test]
+fn with_asymmetric_packing_an_idle_core_helps_a_core_with_two_tasks_at_once() {
+    let hardware = Arc::new(unlike(HYBRID.0, HYBRID.1));
+    let mut kernel = KernelModel::new(KernelVersion::V6_18, hardware);
+    [0, 1, 2, 4].into_iter().for_each(|cpu| kernel.add_task(cpu));
+    let pull = kernel.balance(&|_, _, _| true).expect("core 3 is idle");
+    assert_eq!((pull.from, pull.to, pull.running_too), (0, 6, true));
+}
+
+#[test]
+fn a_task_that_leaves_its_llc_domain_gets_an_idle_core() {
+    let mut kernel = booted(KernelVersion::V6_18, "llcs=2 cores=2 smt=2");
+    [0, 4, 5, 6, 7].into_iter().for_each(|cpu| kernel.add_task(cpu));
+    let pull = (0..4).find_map(|_| kernel.balance(&|_, _, _| true)).expect("three tasks more");
+    assert_eq!(pull.to, 2);
+}
+
+#[test]
+fn groups_with_unlike_numbers_of_cores_are_compared_by_tasks_per_core() {
+    let imbalance = |busy: (u32, u32), own: (u32, u32)| {
+        let counts = |n_runnable| DomainCounts { n_runnable, ..DomainCounts::default() };
+        load_balance::sibling_imbalance((counts(busy.0), busy.1), (counts(own.0), own.1))
+    };
+    assert_eq!(imbalance((8, 8), (2, 2)), 1, "a task per core: nothing is moved");
+    assert_eq!(imbalance((8, 8), (0, 2)), 4);
+    assert_eq!(imbalance((2, 8), (0, 2)), 2, "an empty group takes one of two tasks");
+    assert_eq!(imbalance((3, 2), (1, 2)), 2);
+}
+
+#[test]
+fn the_core_of_a_new_task_is_that_with_the_most_idle_siblings_or_the_lowest_load() {
+    let forked = KernelVersion::ALL.map(|version| {
+        let mut kernel = booted(version, "cores=2 smt=4");
+        kernel.add_task(0);
+        for cpu in 5..8 {
+            kernel.online[cpu] = false;
+            kernel.count_cpu(cpu, false);
+        }
+        kernel.fork(0, None, &mut None)
+    });
+    assert_eq!(forked, [Some(1), Some(4), Some(4)]);
 }

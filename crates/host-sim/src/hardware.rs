@@ -14,12 +14,16 @@
 //! A machine file may omit values. [`Hardware::assumed`] describes the values that are assumed instead, so that
 //! reports can print them. CPUs, cores, caches and nodes are identified by their index.
 
+mod core_speeds;
+
 use std::collections::BTreeMap;
 
-use base::{Bytes, CoreId, CpuId, CpuSet, LlcId, NodeId};
+use base::{Bytes, CpuId, CpuSet, LlcId, NodeId};
 use topology::{AttributeSource, Machine, SourcedValue};
 
 use crate::physics::{Channel, CoreSpeed, LoadCurve};
+
+use core_speeds::{CoreSpeeds, frequency_assumption};
 
 /// Frequency of a core if the machine file has none, in GHz. Guessed: a typical value of servers under load.
 const GHZ: f64 = 2.4;
@@ -189,6 +193,30 @@ impl Hardware {
     /// Returns the path from the node of a CPU to the node of the memory.
     pub fn path_between(&self, from: usize, to: usize) -> &NodePath {
         &self.paths[from * self.nodes.len() + to]
+    }
+
+    /// Calls `visit` with each channel of the misses of a task, and with the share of its misses there: the memory of its
+    /// pages, the links on the path, and the link between the cache and memory.
+    pub fn for_each_path(
+        &self,
+        (node, cache): (usize, usize),
+        parts: &[(usize, f64)],
+        mut visit: impl FnMut(usize, f64),
+    ) {
+        let local = [(node, 1.0)];
+        for &(to, share) in if parts.is_empty() { &local[..] } else { parts } {
+            visit(to, share);
+            let links = self.path_between(node, to).links;
+            links.into_iter().flatten().for_each(|link| visit(link, share));
+        }
+        if let Some(link) = self.caches[cache].memory_link {
+            visit(link, 1.0);
+        }
+    }
+
+    /// Returns the additional latency of the paths to the memory of a task, in nanoseconds.
+    pub fn path_ns(&self, node: usize, parts: &[(usize, f64)]) -> f64 {
+        parts.iter().map(|&(to, share)| share * self.path_between(node, to).extra_ns).sum()
     }
 
     /// Returns the memory channel of a node.
@@ -498,81 +526,6 @@ impl Cache {
 /// Returns a value without its source.
 fn known(value: Option<SourcedValue>) -> Option<f64> {
     value.map(|value| value.value as f64)
-}
-
-/// Speeds of the cores of a machine.
-///
-/// Capacity is throughput: frequency over core cycles per instruction. With a frequency and without `core_cycles`, the
-/// core cycles follow from frequency and capacity, relative to the core with the largest capacity. Without a frequency,
-/// it follows from the capacity.
-struct CoreSpeeds<'m> {
-    machine: &'m Machine,
-    assumed_ghz: Option<f64>,
-    /// Capacity, frequency and relative core cycles of the core with the largest capacity.
-    fastest: (f64, f64, f64),
-}
-
-impl<'m> CoreSpeeds<'m> {
-    fn new(machine: &'m Machine, assumed_ghz: Option<f64>) -> Self {
-        let mut speeds = CoreSpeeds { machine, assumed_ghz, fastest: (1024.0, GHZ, 1.0) };
-        let values = machine.cores().iter().filter_map(|core| {
-            let cycles = speeds.cycles_of(core).unwrap_or(1.0);
-            Some((f64::from(core.capacity), speeds.ghz_of(core)?, cycles))
-        });
-        let fastest = values.reduce(
-            |best, next| {
-                if (best.0, best.1) < (next.0, next.1) { next } else { best }
-            },
-        );
-        speeds.fastest = fastest.unwrap_or(speeds.fastest);
-        speeds
-    }
-
-    fn kind_of(&self, core: &topology::Core) -> Option<&topology::CoreKindAttributes> {
-        self.machine.perf_attributes().kinds.get(&core.kind)
-    }
-
-    fn ghz_of(&self, core: &topology::Core) -> Option<f64> {
-        let own = |id: CoreId| self.machine.perf_attributes().core_mhz.get(&id).copied();
-        let of_kind = || self.kind_of(core).and_then(|kind| kind.frequency_mhz);
-        known(own(core.id).or_else(of_kind)).map(|mhz| mhz / 1000.0)
-    }
-
-    fn cycles_of(&self, core: &topology::Core) -> Option<f64> {
-        known(self.kind_of(core)?.core_cycles_permille).map(|permille| permille / 1000.0)
-    }
-
-    /// Returns the speed of a core, and reports assumptions.
-    fn of(&self, core: &topology::Core, mut assume: impl FnMut(String)) -> CoreSpeed {
-        let capacity = f64::from(core.capacity);
-        let kind = self.kind_of(core);
-        let ghz = self.ghz_of(core);
-        if ghz.is_none() {
-            assume(frequency_assumption(self.assumed_ghz));
-        }
-        let outstanding = kind.and_then(|kind| known(kind.max_outstanding_misses));
-        if outstanding.is_none() {
-            assume(format!("{} outstanding misses per core", CoreSpeed::OUTSTANDING));
-        }
-        let (capacity_max, ghz_max, cycles_max) = self.fastest;
-        let derived = |ghz: f64| cycles_max * (ghz / ghz_max) * (capacity_max / capacity);
-        CoreSpeed {
-            relative_cycles: self.cycles_of(core).or(ghz.map(derived)).unwrap_or(1.0),
-            outstanding_max: outstanding.unwrap_or(CoreSpeed::OUTSTANDING),
-            has_prefetcher: kind.and_then(|kind| kind.has_prefetcher).unwrap_or(true),
-            ..CoreSpeed::new(ghz.unwrap_or(self.assumed_ghz.unwrap_or(GHZ) * capacity / 1024.0))
-        }
-    }
-}
-
-/// Returns the assumption about the frequency of a machine without one.
-fn frequency_assumption(ghz: Option<f64>) -> String {
-    match ghz {
-        Some(ghz) => format!(
-            "{ghz:.2} GHz for the fastest cores, computed from the bandwidths of the programs"
-        ),
-        None => format!("{GHZ} GHz for the fastest cores"),
-    }
 }
 
 #[cfg(test)]

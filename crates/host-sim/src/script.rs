@@ -6,8 +6,8 @@
 
 use std::sync::Arc;
 
-use crate::hardware::Hardware;
-use crate::physics::{CoreSpeed, CpiModel, FillTable};
+use crate::hardware::{Hardware, HardwareCpu};
+use crate::physics::{CpiModel, Demand, FillTable};
 
 /// Work of one job.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +37,35 @@ pub struct ScriptPhase {
     pub l1_misses: f64,
 }
 
+/// The least demand of a job on the resources of a machine.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LeastDemand {
+    /// CPU time on the fastest core in nanoseconds.
+    pub cpu_ns: f64,
+    /// Core cycles of a core with the relative core cycles 1.
+    pub cycles: f64,
+    /// Bytes of memory traffic.
+    pub bytes: f64,
+}
+
+impl LeastDemand {
+    fn least(self, other: Self) -> Self {
+        LeastDemand {
+            cpu_ns: self.cpu_ns.min(other.cpu_ns),
+            cycles: self.cycles.min(other.cycles),
+            bytes: self.bytes.min(other.bytes),
+        }
+    }
+
+    fn plus(self, other: Self) -> Self {
+        LeastDemand {
+            cpu_ns: self.cpu_ns + other.cpu_ns,
+            cycles: self.cycles + other.cycles,
+            bytes: self.bytes + other.bytes,
+        }
+    }
+}
+
 impl Script {
     /// Returns the largest memory footprint of any phase, in bytes.
     pub fn footprint_max(&self) -> u64 {
@@ -48,21 +77,40 @@ impl Script {
         self.phases.first().map_or(1.0, |phase| ns_alone(phase, hardware))
     }
 
-    /// Returns a lower bound of the run time in nanoseconds for any placement: fastest core, complete largest cache,
-    /// unloaded memory.
+    /// Returns a lower bound of the run time in nanoseconds for any placement.
     pub fn lower_bound_ns(&self, hardware: &Hardware) -> f64 {
+        self.least_demand(hardware).cpu_ns / f64::from(self.n_threads) + self.sum_ns(|_| 0.0)
+    }
+
+    /// Returns the least demand of all threads for any placement: fastest core, complete largest cache, unloaded memory.
+    pub fn least_demand(&self, hardware: &Hardware) -> LeastDemand {
         let cache = hardware.caches.iter().map(|cache| cache.bytes).fold(0.0, f64::max);
         let miss_ns = (0..hardware.nodes.len()).map(|node| hardware.memory(node).unloaded_ns);
         let miss_ns = miss_ns.fold(f64::INFINITY, f64::min);
-        let mut speeds: Vec<CoreSpeed> = hardware.cpus.iter().map(|cpu| cpu.speed).collect();
-        speeds.dedup();
-        self.sum_ns(|phase| {
-            let on_core = |speed: &CoreSpeed| {
-                let demand = phase.behaviour.demand_on(speed, cache);
-                demand.core_ns + demand.exposed * miss_ns
-            };
-            speeds.iter().map(on_core).fold(f64::INFINITY, f64::min)
-        })
+        let mut cpus: Vec<&HardwareCpu> = hardware.cpus.iter().collect();
+        cpus.dedup_by_key(|cpu| cpu.speed);
+        let on_cpu = |demand: Demand, cpu: &HardwareCpu, thousands: f64| LeastDemand {
+            cpu_ns: thousands * (demand.core_ns + demand.exposed * miss_ns),
+            cycles: thousands * demand.core_ns * cpu.instructions_per_ns(),
+            bytes: thousands * demand.bytes,
+        };
+        let mut sum = LeastDemand::default();
+        let mut touched = 0;
+        for phase in &self.phases {
+            let thousands = phase.instructions / 1000.0 * f64::from(self.n_threads);
+            let growth = phase.footprint.saturating_sub(touched) as f64 / 1000.0;
+            touched = phase.footprint;
+            let executes = cpus
+                .iter()
+                .map(|cpu| on_cpu(phase.behaviour.demand_on(&cpu.speed, cache), cpu, thousands));
+            let touches = cpus.iter().map(|cpu| on_cpu(cpu.speed.touch_demand(), cpu, growth));
+            let of_phase = [
+                executes.reduce(LeastDemand::least).unwrap_or_default(),
+                touches.reduce(LeastDemand::least).unwrap_or_default(),
+            ];
+            sum = of_phase.into_iter().fold(sum, LeastDemand::plus);
+        }
+        sum
     }
 
     /// Returns the run time in nanoseconds on the fastest core of an idle machine with local memory.

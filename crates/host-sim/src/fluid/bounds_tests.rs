@@ -314,7 +314,7 @@ fn a_sleeping_program_loses_its_cache_beside_a_streaming_neighbour() {
 }
 
 #[test]
-fn equal_programs_that_start_a_little_apart_end_nearly_alike() {
+fn equal_programs_that_start_a_little_apart_end_nearly_together() {
     for program in [SENSITIVE, STREAM] {
         for delay in [1_000, 100_000, 1_000_000] {
             let mut fluid = PLAIN.fluid(PRECISION);

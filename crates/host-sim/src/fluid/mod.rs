@@ -14,6 +14,7 @@
 
 #[cfg(test)]
 mod bounds_tests;
+mod cache_contents;
 mod cpus;
 mod events;
 mod invariants;
@@ -24,6 +25,7 @@ mod numa;
 mod numa_tests;
 mod pages;
 mod rates;
+mod solver;
 mod tasks;
 #[cfg(test)]
 mod tests;
@@ -45,7 +47,7 @@ use events::EventQueue;
 use job_map::JobMap;
 use jobs::FluidJob;
 use pages::{FailedAllocation, MemoryState};
-use rates::Solver;
+use solver::Solver;
 
 /// Settings of the simulated machine that are not in the machine file.
 #[derive(Clone, Copy, Debug, PartialEq)]

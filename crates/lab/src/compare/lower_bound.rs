@@ -21,13 +21,13 @@
 //!   demand ÷ weight first, with the weight 1 ÷ time alone (W. E. Smith, "Various optimizers for single-stage
 //!   production", Naval Research Logistics Quarterly 3, 1956; on one resource preemption does not help).
 //!
-//! Out of scope: first touch, cold caches and page migration, which only add demand; links between nodes.
+//! Out of scope: cold caches and page migration, which only add demand; links between nodes.
 
 use std::collections::BTreeSet;
 
 use base::{CpuSet, Nanos, NodeId, NodeSet};
 use host_sim::hardware::{Hardware, HardwareCpu};
-use host_sim::script::Script;
+use host_sim::script::{LeastDemand, Script};
 use program::{Ending, Job, MemoryPolicy};
 
 use super::{MachineVariant, SimBench};
@@ -142,25 +142,8 @@ impl SimBench {
 
 /// Returns the least demand of a script on each kind of resource.
 fn demands(script: &Script, hardware: &Hardware) -> [f64; 3] {
-    let cache = hardware.caches.iter().map(|cache| cache.bytes).fold(0.0, f64::max);
-    let miss_ns = (0..hardware.nodes.len()).map(|node| hardware.memory(node).unloaded_ns);
-    let miss_ns = miss_ns.fold(f64::INFINITY, f64::min);
-    let mut cpus: Vec<&HardwareCpu> = hardware.cpus.iter().collect();
-    cpus.dedup_by_key(|cpu| cpu.speed);
-    let mut sums = [0.0; 3];
-    for phase in &script.phases {
-        let thousands = phase.instructions / 1000.0 * f64::from(script.n_threads);
-        let on_cpu = |cpu: &&HardwareCpu| {
-            let demand = phase.behaviour.demand_on(&cpu.speed, cache);
-            let cpu_ns = demand.core_ns + demand.exposed * miss_ns;
-            [cpu_ns, demand.core_ns * cpu.instructions_per_ns(), demand.bytes]
-        };
-        let smallest =
-            |one: [f64; 3], other: [f64; 3]| std::array::from_fn(|idx| one[idx].min(other[idx]));
-        let each = cpus.iter().map(on_cpu).reduce(smallest).unwrap_or_default();
-        sums.iter_mut().zip(each).for_each(|(sum, each)| *sum += thousands * each);
-    }
-    sums
+    let LeastDemand { cpu_ns, cycles, bytes } = script.least_demand(hardware);
+    [cpu_ns, cycles, bytes]
 }
 
 /// Returns the bandwidth of a job alone in bytes per nanosecond, on the fastest core, with the largest cache and unloaded
@@ -388,7 +371,7 @@ mod tests {
     }
 
     /// Checks that `linux` is near the bound of each objective (by these factors), and what the bound follows from. The
-    /// bound contains no first touch, which takes 1 to 2 % of the time.
+    /// bound contains no cold caches.
     fn check(machine: &str, jobs: &[(&str, &str)], factors: [f64; 3], term: &str) {
         let machine = match shipped::machine(machine) {
             Ok(shipped) => shipped,

@@ -15,12 +15,9 @@ use base::{Bytes, Nanos};
 use program::profile::{CurvePoint, MissRatioCurve, Phase, ProfileValue, ValueSource};
 use program::{Class, Profile};
 
-use super::program_values::{CORE_CYCLES_MIN, MissSource, ProfileDraw, ProgramValues};
+use super::program_values::{CACHE, CORE_CYCLES_MIN, MissSource, ProfileDraw, ProgramValues};
 use host_sim::copy_scaling::{CACHE_MIB, CLOCK, mpki_with_cache};
 
-/// Last-level cache of the machine on which the published values were measured; guessed. Cycles per instruction, class
-/// and bandwidth of every profile are values with this cache.
-pub(super) const CACHE: Bytes = Bytes(20 << 20);
 /// Points of a curve below [`CACHE`]: two for each doubling, down to 20 KiB.
 const N_POINTS: i32 = 20;
 /// Private cache whose misses are the counted accesses: the second-level cache of server cores until 2017.

@@ -6,11 +6,10 @@
 //! The ranges of a program are drawn jointly: a draw in which the stalls of the misses take more cycles than the program
 //! has is repeated. Speed, misses and memory-level parallelism are independent ranges, but not every combination exists.
 
-use base::Rng;
+use base::{Bytes, Rng};
 use host_sim::copy_scaling::{CLOCK, MEMORY_CYCLES, SoloCounters};
 use program::Profile;
 
-use super::build_profile::CACHE;
 use super::tables::{self, Range, measured, range};
 
 /// Name of the synthetic program whose accesses are uniformly distributed over a buffer larger than any cache.
@@ -27,6 +26,9 @@ pub enum ProfileDraw {
     Seed(u64),
 }
 
+/// Last-level cache of the machine on which the published values were measured; guessed. Cycles per instruction, class
+/// and bandwidth of every profile are values with this cache.
+pub(super) const CACHE: Bytes = Bytes(20 << 20);
 /// Step in which the middle moves until the combination exists, as a share of the ranges.
 const MIDDLE_STEP: f64 = 0.01;
 /// Maximum number of repetitions of a draw. The least likely program needs four on average.

@@ -1,0 +1,178 @@
+//! Contents of caches: the occupancy of each task as a state.
+//!
+//! The occupancy of the tasks in a cache tends to the equilibrium of their insertion rates
+//! ([`crate::physics::occupancies`]). A task whose occupancy grows reads the missing lines: a refill, with its own
+//! demand on memory. Until its end, the occupancy is between both values. The occupancy of a task that sleeps or
+//! migrates falls to zero during the next turnover, which is the time in which all insertions replace the contents of
+//! the cache once. If the occupancy of a running task falls, the difference is a surplus, which is lost in one turnover
+//! too and is subtracted from the next refill.
+
+use super::Fluid;
+use super::solver::{CacheMember, CacheState};
+use super::tasks::CacheContents;
+use crate::hardware::{Hardware, HardwareCpu};
+use crate::physics::{FillTable, compute_occupancies};
+
+/// Maximum number of iterations between occupancies and speeds.
+const N_ROUNDS: usize = 24;
+/// Relaxation factor, which is used when the iteration oscillates.
+const DAMPING: f64 = 0.5;
+/// Refills of fewer lines are ignored: their time is below a tenth of a microsecond.
+const REFILL_LINES_MIN: f64 = 1.0;
+/// Returns the share of lines that are not yet replaced after a number of turnovers. In an LRU cache, the ages of lines
+/// are evenly distributed up to one turnover.
+fn remaining_share(turnovers: f64) -> f64 {
+    (1.0 - turnovers).max(0.0)
+}
+
+impl Fluid {
+    /// Prepares a task for the solution of its cache: counts its progress, and computes its occupancy now.
+    pub(super) fn enter_cache(
+        &mut self,
+        idx: usize,
+        (cpu, cache): (usize, usize),
+        smt_share: f64,
+    ) -> CacheMember {
+        self.flush_counts(idx);
+        let turnovers = self.solver.turnovers(cache, self.now);
+        let task = &mut self.tasks[idx];
+        let bytes = match task.cached.cache {
+            Some(at) if at == cache => task.occupancy(),
+            _ => 0.0,
+        };
+        let surplus = match task.cached.cache {
+            Some(at) if at == cache => {
+                task.cached.surplus_lines * remaining_share(turnovers - task.cached.turnovers)
+            }
+            _ => 0.0,
+        };
+        task.left.refill_instructions = 0.0;
+        task.cached = CacheContents {
+            cache: Some(cache),
+            bytes,
+            refill_from: bytes,
+            surplus_lines: surplus,
+            turnovers,
+            ..CacheContents::default()
+        };
+        task.activity = task.left.activity();
+        let duty = task.weight / self.cpus[cpu].weight;
+        let HardwareCpu { node, .. } = self.hardware.cpus[cpu];
+        let (job, mut miss_ns, mut overload) = (self.tasks[idx].job, 0.0, 1.0f64);
+        self.hardware.for_each_path((node, cache), self.pages.parts(job), |channel, share| {
+            let state = &self.solver.channels[channel];
+            miss_ns += share * state.latency;
+            overload = overload.max(state.overload);
+        });
+        let fixed_ns = self.hardware.path_ns(node, self.pages.parts(job));
+        let port = self.hardware.caches[cache].port.map(|port| &self.solver.channels[port]);
+        let port_ns = port.map_or(0.0, |port| port.latency);
+        overload = overload.max(port.map_or(1.0, |port| port.overload));
+        let miss_ns = miss_ns + fixed_ns;
+        CacheMember { task: idx, cpu, duty, smt_share, miss_ns, port_ns, overload, bytes, ns: 0.0 }
+    }
+
+    /// Records the occupancy of a task that sleeps or migrates.
+    pub(super) fn leave_cache(&mut self, idx: usize) {
+        self.flush_counts(idx);
+        let bytes = self.tasks[idx].occupancy();
+        if let Some(cache) = self.tasks[idx].cached.cache {
+            let turnovers = self.solver.turnovers(cache, self.now);
+            let task = &mut self.tasks[idx];
+            task.left.refill_instructions = 0.0;
+            task.cached = CacheContents {
+                cache: Some(cache),
+                bytes,
+                refill_from: bytes,
+                turnovers,
+                ..CacheContents::default()
+            };
+        }
+    }
+
+    /// Computes the remaining occupancy of a task that becomes runnable.
+    pub(super) fn return_to_cache(&mut self, idx: usize, cache: usize) {
+        let turnovers = self.solver.turnovers(cache, self.now);
+        let cached = &mut self.tasks[idx].cached;
+        if cached.cache == Some(cache) {
+            cached.bytes *= remaining_share(turnovers - cached.turnovers);
+            cached.refill_from = cached.bytes;
+        } else {
+            *cached = CacheContents { cache: Some(cache), turnovers, ..CacheContents::default() };
+        }
+    }
+
+    /// Iterates occupancies and speeds at the current latencies, from the current occupancies.
+    pub(super) fn solve_occupancies(
+        &mut self,
+        hardware: &Hardware,
+        cache: usize,
+        members: &mut [CacheMember],
+    ) {
+        let bytes = hardware.caches[cache].bytes;
+        let kind = hardware.cache_size_index(cache);
+        let mut occupancies = std::mem::take(&mut self.solver.occupancies);
+        let speed = |member: &CacheMember, occupancy: f64| {
+            let model = &self.phase_of(member.task).behaviour;
+            member.ns_with(model, &hardware.cpus[member.cpu].speed, occupancy)
+        };
+        occupancies.clear();
+        occupancies.resize(members.len(), 0.0);
+        let precision = self.settings.precision / 10.0;
+        let (mut relaxation, mut previous_change) = (1.0, f64::INFINITY);
+        for member in members.iter_mut() {
+            member.ns = speed(member, member.bytes);
+        }
+        let mut turnover_ns = self.solver.caches[cache].turnover_ns;
+        for _ in 0..N_ROUNDS {
+            let filling = members
+                .iter()
+                .map(|member| (&self.phase_of(member.task).fills[kind], member.ns / member.duty));
+            let filling: Vec<(&FillTable, f64)> = filling.collect();
+            turnover_ns = compute_occupancies(&filling, bytes, turnover_ns, &mut occupancies);
+            let mut change = 0.0f64;
+            for (member, fit) in members.iter_mut().zip(&occupancies) {
+                member.bytes += relaxation * (fit - member.bytes);
+                let ns = speed(member, member.bytes);
+                change = change.max(libm::fabs(ns / member.ns - 1.0));
+                member.ns = ns;
+            }
+            if change < precision || members.len() < 2 {
+                break;
+            }
+            if previous_change < 2.0 * change {
+                relaxation = DAMPING;
+            }
+            previous_change = change;
+        }
+        self.solver.occupancies = occupancies;
+        let turnovers = self.solver.turnovers(cache, self.now);
+        let ratios = self.solver.caches[cache].ratios;
+        self.solver.caches[cache] = CacheState { turnover_ns, turnovers, at: self.now, ratios };
+    }
+
+    /// Sets the new occupancy of a task: a refill or a surplus covers the difference to its current occupancy.
+    pub(super) fn settle_occupancy(&mut self, member: &CacheMember, kind: usize) {
+        let now = self.tasks[member.task].cached.bytes;
+        let fills = &self.phase_of(member.task).fills[kind];
+        let refill = fills.refill(now.min(member.bytes), now.max(member.bytes));
+        let task = &mut self.tasks[member.task];
+        task.cached.bytes = member.bytes;
+        if member.bytes <= now {
+            task.cached.refill_from = member.bytes;
+            task.cached.surplus_lines += refill.lines;
+        } else {
+            let lines = (refill.lines - task.cached.surplus_lines).max(0.0);
+            task.cached.surplus_lines = (task.cached.surplus_lines - refill.lines).max(0.0);
+            task.cached.refill_from = if lines < REFILL_LINES_MIN { member.bytes } else { now };
+            if REFILL_LINES_MIN <= lines {
+                // The surplus shortens the refill.
+                let thousands = refill.thousands * lines / refill.lines;
+                task.left.refill_instructions = 1000.0 * thousands;
+                task.cached.refill_instructions = 1000.0 * thousands;
+                task.cached.refill_misses = refill.lines / refill.thousands;
+            }
+        }
+        task.activity = task.left.activity();
+    }
+}

@@ -1,0 +1,203 @@
+//! State of the solver of [`super::rates`]: channels and caches, and their checks.
+
+use super::Task;
+use super::tasks::ChannelUse;
+use super::virtual_time::SoloSpeed;
+use crate::hardware::Hardware;
+use crate::physics::{Channel, ChannelDemand, CoreSpeed, CpiModel};
+
+/// Relative tolerance of the checks.
+const CHECKED: f64 = 2e-3;
+/// Bytes that a channel may be ahead of its capacity: the rounding of events to whole nanoseconds.
+const CHECKED_BYTES: f64 = 4096.0;
+/// State of the solver.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Solver {
+    pub touched: Vec<bool>,
+    pub queue: Vec<usize>,
+    /// Whether any demand has changed since the last solution.
+    pub is_dirty: bool,
+    pub channels: Vec<ChannelState>,
+    pub caches: Vec<CacheState>,
+    /// CPUs to reschedule.
+    pub stale_cpus: Vec<usize>,
+    /// Caches with changed tasks during the solution of a channel.
+    pub changed_caches: Vec<usize>,
+    pub members: Vec<CacheMember>,
+    pub occupancies: Vec<f64>,
+    pub demands: Vec<ChannelDemand>,
+    pub uses: Vec<ChannelUse>,
+    /// Only without contention: tasks that arrived on a CPU or started an activity.
+    pub unsolved: Vec<usize>,
+    /// Recent solutions for programs that run alone on a CPU.
+    pub solo_speeds: Vec<SoloSpeed>,
+    /// Only without contention: CPUs with SMT siblings that may have become busy or idle.
+    pub touched_cpus: Vec<usize>,
+}
+
+/// State of a channel.
+#[derive(Clone, Debug)]
+pub(super) struct ChannelState {
+    pub channel: Channel,
+    /// Latency in nanoseconds.
+    pub latency: f64,
+    /// Demand divided by capacity, at least 1. The ratio also slows down programs that never stall on memory.
+    pub overload: f64,
+    /// Bandwidth of page migration in bytes per nanosecond.
+    pub migrating: f64,
+    /// Current demand of all users in bytes per nanosecond.
+    pub used: f64,
+    /// Demand for which the latency was solved, in bytes per nanosecond.
+    pub solved_for: f64,
+    /// Tasks that use the channel.
+    pub users: Vec<usize>,
+    /// Bytes transferred since the start.
+    pub transferred: f64,
+}
+
+/// Turnover of a cache.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CacheState {
+    /// Nanoseconds of one turnover at the current insertion rates; infinite if the cache has free space.
+    pub turnover_ns: f64,
+    /// Number of turnovers up to the time `at`.
+    pub turnovers: f64,
+    pub at: u64,
+    /// Smallest and largest factor by which tasks are slower than at the last solution of the cache.
+    pub ratios: (f64, f64),
+}
+
+/// Factors of a cache without a changed task.
+pub(super) const NO_RATIOS: (f64, f64) = (f64::INFINITY, 0.0);
+
+/// A task in a cache that is being solved.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CacheMember {
+    pub task: usize,
+    pub cpu: usize,
+    pub duty: f64,
+    /// Speed of the CPU relative to its speed with idle siblings.
+    pub smt_share: f64,
+    /// Average latency of a miss, latency of the port of the cache, and overload at the current latencies.
+    pub miss_ns: f64,
+    pub port_ns: f64,
+    pub overload: f64,
+    /// Occupancy in bytes, and nanoseconds per 1000 instructions.
+    pub bytes: f64,
+    pub ns: f64,
+}
+
+impl ChannelState {
+    fn new(channel: &Channel) -> Self {
+        let latency = channel.latency_ns(0.0);
+        let users = Vec::new();
+        ChannelState {
+            channel: *channel,
+            latency,
+            overload: 1.0,
+            migrating: 0.0,
+            used: 0.0,
+            solved_for: 0.0,
+            users,
+            transferred: 0.0,
+        }
+    }
+
+    /// Returns whether the latency is inconsistent with the current demand.
+    pub fn is_inconsistent(&self, precision: f64) -> bool {
+        let latency = |used: f64| self.channel.latency_ns(used / self.channel.capacity);
+        let differs = libm::fabs(latency(self.used) - latency(self.solved_for));
+        let is_full = self.channel.capacity * (1.0 - precision) <= self.solved_for.max(self.used);
+        let shifts = libm::fabs(self.used - self.solved_for);
+        precision * self.latency < differs || (is_full && precision * self.solved_for < shifts)
+    }
+}
+
+impl Solver {
+    pub fn new(hardware: &Hardware) -> Self {
+        let empty =
+            CacheState { turnover_ns: f64::INFINITY, turnovers: 0.0, at: 0, ratios: NO_RATIOS };
+        Solver {
+            touched: vec![false; hardware.caches.len()],
+            channels: hardware.channels.iter().map(ChannelState::new).collect(),
+            caches: vec![empty; hardware.caches.len()],
+            ..Solver::default()
+        }
+    }
+
+    /// Records how much slower a task of a cache is than at the last solution of the cache.
+    pub fn note_ratio(&mut self, cache: usize, ratio: f64) {
+        let (low, high) = &mut self.caches[cache].ratios;
+        if *high < *low {
+            self.changed_caches.push(cache);
+        }
+        (*low, *high) = (low.min(ratio), high.max(ratio));
+    }
+
+    /// Adds traffic of page migration.
+    pub fn transfer(&mut self, channel: usize, bytes: f64) {
+        self.channels[channel].transferred += bytes;
+    }
+
+    /// Checks that no channel has transferred more than its capacity since the start, that the demand of each channel
+    /// is the sum over its users, and that its latency is the latency at this demand.
+    ///
+    /// # Errors
+    /// Returns the problem.
+    pub fn check(&self, now: u64, precision: f64, tasks: &[Task]) -> Result<(), String> {
+        for (channel_idx, state) in self.channels.iter().enumerate() {
+            let ChannelState { channel, latency, used, transferred, .. } = state;
+            let possible = channel.capacity * now as f64;
+            if possible * (1.0 + CHECKED) + CHECKED_BYTES < *transferred {
+                return Err(format!(
+                    "channel {channel_idx} has transferred {transferred} bytes, its capacity is {possible}"
+                ));
+            }
+            let bandwidth = |idx: &usize| {
+                let uses = tasks[*idx].demand.uses.iter().filter(|of| of.channel == channel_idx);
+                uses.map(|of| of.bandwidth).sum::<f64>()
+            };
+            let sum = state.users.iter().map(bandwidth).sum::<f64>() + state.migrating;
+            if CHECKED * channel.capacity < libm::fabs(sum - used) {
+                return Err(format!(
+                    "the demand on channel {channel_idx} is {used}, its users have {sum}"
+                ));
+            }
+            // The demand may differ from the solved demand by a few times the precision.
+            let at = |share: f64| channel.latency_ns(used * share / channel.capacity);
+            let share = 4.0 * precision;
+            let expected = at(1.0 - share) * (1.0 - share)..=at(1.0 + share) * (1.0 + share);
+            let is_saturated = channel.capacity * (1.0 - share) <= *used;
+            if !is_saturated && !self.is_dirty && !expected.contains(latency) {
+                return Err(format!(
+                    "the latency of channel {channel_idx} is {latency} ns, {} ns at its demand",
+                    at(1.0)
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    pub fn touch(&mut self, cache: usize) {
+        if !std::mem::replace(&mut self.touched[cache], true) {
+            self.queue.push(cache);
+            self.is_dirty = true;
+        }
+    }
+
+    /// Returns the number of turnovers of a cache up to now.
+    pub fn turnovers(&self, cache: usize, now: u64) -> f64 {
+        let CacheState { turnover_ns, turnovers, at, .. } = self.caches[cache];
+        turnovers + (now - at) as f64 / turnover_ns
+    }
+}
+
+impl CacheMember {
+    /// Returns the nanoseconds per 1000 instructions with an occupancy.
+    pub fn ns_with(&self, model: &CpiModel, core: &CoreSpeed, occupancy: f64) -> f64 {
+        let (demand, events) = model.solve_on(core, occupancy);
+        let port_stalls = events.accesses / model.overlap_on(core) * self.port_ns;
+        let ns = demand.core_ns + demand.exposed * self.miss_ns + port_stalls;
+        (ns / self.smt_share * self.overload).max(1e-6)
+    }
+}

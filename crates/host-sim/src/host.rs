@@ -136,6 +136,8 @@ pub(crate) struct SimJob {
     pub script: Arc<Script>,
     pub n_runs: u32,
     pub state: SimJobState,
+    /// Owner of the random numbers of all runs of the job.
+    pub key: RandomKey,
 }
 
 /// State of a job in the simulation.
@@ -155,13 +157,13 @@ pub(crate) struct SimJobRun {
 }
 
 impl SimJob {
-    pub fn new(job: Job, script: Arc<Script>) -> Self {
-        SimJob { job, script, n_runs: 0, state: SimJobState::Waiting }
+    pub fn new(job: Job, script: Arc<Script>, key: RandomKey) -> Self {
+        SimJob { job, script, n_runs: 0, state: SimJobState::Waiting, key }
     }
 
     /// Returns the owner of the random numbers of the current or next run of the job.
     fn random_key(&self) -> RandomKey {
-        RandomKey::of_job(&self.job.name).part(u64::from(self.n_runs))
+        self.key.part(u64::from(self.n_runs))
     }
 
     /// Returns whether the job ends with its program or at its maximum run time. After the last of these jobs, the
@@ -206,7 +208,8 @@ impl SimHost {
         let settings = settings(machine, &options)?;
         build_scripts::check_lengths(jobs, &scripts, &hardware, options.time_limit)?;
         let variation_streams = options.variation.streams(options.seed);
-        let slots = jobs.iter().zip(scripts).map(|(job, script)| SimJob::new(job.clone(), script));
+        let slots = jobs.iter().zip(scripts).zip(RandomKey::of_jobs(jobs));
+        let slots = slots.map(|((job, script), key)| SimJob::new(job.clone(), script, key));
         let slots: Vec<SimJob> = slots.collect();
         let due = |slot: &SimJob| {
             let delay = variation_streams.start_delay(slot.random_key());

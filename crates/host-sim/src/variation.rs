@@ -22,7 +22,10 @@
 //! because a job that is inserted before others changes their numbers. The value `off` (or 0) disables the variation
 //! of a key.
 
+use std::collections::BTreeMap;
+
 use base::{KeyValue, KeyValueError, Nanos, Rng, key_values};
+use program::Job;
 
 /// Amount of each variation. The table of the module describes the values.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -130,6 +133,19 @@ impl RandomKey {
     /// Returns the key of a job with this name.
     pub fn of_job(name: &str) -> Self {
         RandomKey(name.bytes().fold(name.len() as u64, |key, byte| mix(key, u64::from(byte))))
+    }
+
+    /// Returns the key of each job. Files have unique names; of jobs with equal names each occurrence has its own key.
+    pub(crate) fn of_jobs(jobs: &[Job]) -> Vec<Self> {
+        let mut n_of_name: BTreeMap<&str, u64> = BTreeMap::new();
+        let mut keys = Vec::with_capacity(jobs.len());
+        for job in jobs {
+            let n = n_of_name.entry(&job.name).or_default();
+            let first = RandomKey::of_job(&job.name);
+            keys.push(if *n == 0 { first } else { first.part(*n) });
+            *n += 1;
+        }
+        keys
     }
 
     /// Returns the key of a part of this owner: a run of a job, or a thread of a run.
@@ -289,6 +305,20 @@ mod tests {
         assert_eq!(numbers(7, "a"), numbers(7, "a"));
         assert_ne!(numbers(7, "a"), numbers(7, "b"));
         assert_ne!(numbers(7, "a"), numbers(8, "a"));
+    }
+
+    #[test]
+    fn jobs_of_equal_name_have_their_own_numbers() {
+        let command = || program::Command::Shell(String::new());
+        let job = |(id, name): (u32, &&str)| Job::new(base::JobId(id), *name, command());
+        let keys = |names: &[&str]| -> Vec<RandomKey> {
+            RandomKey::of_jobs(&(0..).zip(names).map(job).collect::<Vec<_>>())
+        };
+        let found = keys(&["a", "b", "a", "a"]);
+        assert_eq!(found[..2], [RandomKey::of_job("a"), RandomKey::of_job("b")]);
+        let distinct: std::collections::BTreeSet<&RandomKey> = found.iter().collect();
+        assert_eq!(distinct.len(), 4);
+        assert_eq!(keys(&["c", "a", "a"])[1..], [found[0], found[2]]);
     }
 
     /// 10,000 sleeps: every thread, every run and every sleep has its own number.

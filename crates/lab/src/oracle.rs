@@ -47,7 +47,7 @@ reasons! {
         "the oracle simulated this run {n_runs} times before it began (every policy with its defaults, and {searched} of jobs for the whole run): {candidate} had the smallest {objective}, {reached}[, {above} above the lower bound of all placements, which follows from {term}]";
 }
 
-/// What the oracle minimizes.
+/// The value that the oracle minimizes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Objective {
     /// Time from the start of the run to the end of its last job.
@@ -87,7 +87,7 @@ impl ParamValue for Objective {
 pub struct OracleParams {
     /// Maximum number of simulated placements of whole runs.
     pub n_runs_max: usize,
-    /// What the oracle minimizes.
+    /// The minimized value.
     pub objective: Objective,
 }
 

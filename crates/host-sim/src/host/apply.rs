@@ -13,7 +13,6 @@ use super::{ScheduledAction, SimHost, SimJobRun, SimJobState, stopped_by};
 use crate::build_scripts::may_use;
 use crate::faults::FaultKind;
 use crate::fluid::{JobPageMigration, JobStart, MemoryPlacement};
-use crate::variation::RandomKey;
 
 impl SimHost {
     /// Starts every due job with its placement in the plan.
@@ -140,7 +139,7 @@ impl SimHost {
                 return OutcomeResult::InProgress;
             }
         };
-        let kind = FaultKind::RequestsRejected(RandomKey::of_job(&self.slots[idx].job.name));
+        let kind = FaultKind::RequestsRejected(self.slots[idx].key);
         if self.fault_injector.occurs(kind, self.fault_injector.faults.requests_rejected) {
             return reject(RejectCause::Unsupported, "injected fault of this run");
         }

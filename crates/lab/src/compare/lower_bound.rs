@@ -38,7 +38,7 @@ use crate::oracle::Objective;
 pub struct LowerBound {
     /// The bound: nanoseconds of a makespan, or a slowdown.
     pub value: f64,
-    /// What the bound is computed from, as the end of "above the lower bound of".
+    /// The jobs or the demand from which the bound follows: `the CPU time of all jobs`.
     pub term: String,
 }
 

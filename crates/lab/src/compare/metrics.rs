@@ -52,9 +52,13 @@ pub struct OracleSearch {
     pub is_all: bool,
     /// Objective divided by its lower bound, minus 1; `None` without a bound.
     pub above_bound: Option<f64>,
-    /// What the lower bound follows from; `None` without a bound.
+    /// The jobs or the demand from which the lower bound follows; `None` without a bound.
     pub bound_term: Option<String>,
 }
+
+/// Time of each job alone, by the indexes of column, workload and draw of the profiles. Columns differ in the settings of
+/// the machine. Without draws the index is 0.
+pub type SoloTimes = BTreeMap<(usize, usize, usize), Vec<Option<Nanos>>>;
 
 /// Completion status of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]

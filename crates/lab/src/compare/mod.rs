@@ -33,11 +33,11 @@ mod timeline;
 
 pub use column::{Column, ColumnError, MachineVariant, columns, command_columns};
 pub use metrics::{
-    Completion, ControllerTraffic, JobTimes, MetricsRecorder, OracleSearch, RunMetrics,
+    Completion, ControllerTraffic, JobTimes, MetricsRecorder, OracleSearch, RunMetrics, SoloTimes,
 };
 pub use plan::{ComparePlan, PlanError, RunKey, seeds};
 pub use runner::{RunEvent, run_all};
 pub use series::RunSeries;
 pub use simulate::{PreparedWorkload, SimBench, SimRunError, SimSetting, jobs_without_ranges};
 pub use store::{Identity, RUNS_FILE, RunStore, RunStoreError};
-pub use summary::{SoloTimes, SummaryContext, median_runs, summarize};
+pub use summary::{SummaryContext, median_runs, summarize};

@@ -6,7 +6,7 @@
 //! ```
 //!
 //! At saturation, more memory-hungry jobs at a time do not transfer more bytes, but they occupy the shared cache and
-//! increase the latency of all. If they take turns on few CPUs, the other jobs keep their cache. While the controller
+//! increase the latency of all. If they share few CPUs, the other jobs keep their cache. While the controller
 //! is not saturated, all jobs of the domain use all of its CPUs.
 //!
 //! A job is memory-hungry if its bandwidth alone is above the share of one CPU in the bandwidth of its node.

@@ -19,7 +19,6 @@ mod tests;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::Nanos;
 use program::Job;
 use report::comparison::{
     Compared, Comparison, ComparisonVerdict, FORMAT, OptionRow, PolicyRow, Setting, SummaryRow,
@@ -28,15 +27,11 @@ use report::format::fixed;
 use topology::Machine;
 
 use super::{
-    Column, ComparePlan, Completion, OracleSearch, RunKey, RunMetrics, RunSeries,
+    Column, ComparePlan, Completion, OracleSearch, RunKey, RunMetrics, RunSeries, SoloTimes,
     jobs_without_ranges,
 };
 use crate::stats::{holm, mean_of, pairs_needed};
 use pairs::{PairedRuns, RunPair};
-
-/// Time of each job alone, by the indexes of column, workload and draw of the profiles. Columns differ in the settings of
-/// the machine. Without draws the index is 0.
-pub type SoloTimes = BTreeMap<(usize, usize, usize), Vec<Option<Nanos>>>;
 
 /// Context of the runs of a comparison.
 #[derive(Clone, Debug)]

@@ -325,8 +325,7 @@ impl Testbed {
             job.found = Some(Arc::clone(profile));
         }
         if let (Some(each), Some(template)) = (self.overhead, jobs.first()) {
-            // The scheduler is the last job, because draws depend on the job number: the draws of all other jobs stay
-            // unchanged.
+            // The scheduler is the last job, so that the numbers of all other jobs stay unchanged.
             let id = JobId(jobs.len() as u32);
             jobs.push(Job { id, ..scheduler_job(each, template, &hardware)? });
         }

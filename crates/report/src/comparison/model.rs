@@ -147,7 +147,6 @@ record! {
         command: Option<String>, "Command", Plain, "The command; absent in a comparison of policies, whose workloads contain the commands.";
         workload: String, "Workload", Plain, "The workload.";
         seed: u64, "Seed", Plain, "Seed of all random choices.";
-        profile_draw: Option<u64>, "Profile draw", Plain, "Number of the draw of the profiles, from 1; absent if the profiles are not drawn.";
         status: RunCompletion, "Status", Plain, "Completion status of the run.";
         error: Option<String>, "Error", Plain, "The error of a failed run.";
         makespan_s: Option<f64>, "Makespan", Seconds, "Time from the start of the run to the end of its last job; absent unless the status is `finished`.";
@@ -159,6 +158,7 @@ record! {
         n_moves: u64, "Moves", Count, "Number of moves by the policy.";
         pages_moved_bytes: u64, "Memory migrated", Bytes, "Memory migrated to another node by the policy or the kernel.";
         controllers: Vec<ControllerRow>, "Controllers", Plain, "Traffic of the memory controllers of each node; empty if it is not counted.";
+        profile_draw: Option<u64>, "Profile draw", Plain, "Number of the draw of the profiles, from 1; absent if the profiles are not drawn.";
         oracle: Option<OracleRow>, "Oracle", Plain, "The search of the policy oracle; absent for other policies.";
         jobs: Vec<RunJobRow>, "Jobs", Plain, "All jobs of the workload.";
         report: Option<String>, "Report", Plain, "Path of the report of this run, relative to this file; absent if no report was written.";
@@ -191,7 +191,7 @@ record! {
         n_placements: u64, "Placements", Count, "Number of simulated placements for the whole run, in addition to every policy with its defaults, the best placement at each instant, and placements with memory-hungry jobs on few CPUs.";
         is_exhaustive: bool, "Exhaustive", Plain, "Whether all possible placements were simulated; otherwise the search selected some placements.";
         above_bound: Option<f64>, "Above the bound", Share, "Excess of the objective over a lower bound that no placement can go below. Absent if no job ends on its own.";
-        bound_term: Option<String>, "Bound", Plain, "What the lower bound follows from: the longest job alone, or the CPU time, core cycles or memory traffic of jobs over the capacity for them.";
+        bound_term: Option<String>, "Bound", Plain, "Origin of the lower bound: the longest job alone, or the CPU time, core cycles or memory traffic of jobs over the capacity for them.";
     }
 }
 

@@ -55,24 +55,21 @@ impl RunPair {
 
     /// Returns the mean pair. If runs did not finish, the side with more of them did not finish.
     fn mean(pairs: &[RunPair]) -> RunPair {
-        let failed = |side: fn(&RunPair) -> Makespan| -> Vec<Completion> {
-            pairs.iter().filter_map(|pair| side(pair).err()).collect()
-        };
-        let mean_of = |side: fn(&RunPair) -> Makespan| -> Makespan {
-            let times: Vec<f64> = pairs.iter().filter_map(|pair| side(pair).ok()).collect();
-            let first = || pairs.iter().find_map(|pair| side(pair).err());
-            mean_of(times).ok_or_else(|| first().unwrap_or_default())
-        };
-        let (own, base): (fn(&RunPair) -> Makespan, fn(&RunPair) -> Makespan) =
-            (|pair| pair.own, |pair| pair.base);
-        let (own_failed, base_failed) = (failed(own), failed(base));
-        let side = |side, own: &[Completion], other: &[Completion]| match own.first() {
-            Some(status) if other.len() <= own.len() => Err(*status),
-            _ => mean_of(side),
+        type Side = fn(&RunPair) -> Makespan;
+        let own: Side = |pair| pair.own;
+        let base: Side = |pair| pair.base;
+        let n_failed = |side: Side| pairs.iter().filter(|pair| side(pair).is_err()).count();
+        let mean_of_side = |side: Side, other: Side| -> Makespan {
+            let failed = pairs.iter().find_map(|pair| side(pair).err());
+            let times = pairs.iter().filter_map(|pair| side(pair).ok());
+            match failed {
+                Some(status) if n_failed(other) <= n_failed(side) => Err(status),
+                _ => mean_of(times).ok_or_else(|| failed.unwrap_or_default()),
+            }
         };
         RunPair {
-            own: side(own, &own_failed, &base_failed),
-            base: side(base, &base_failed, &own_failed),
+            own: mean_of_side(own, base),
+            base: mean_of_side(base, own),
             is_same: pairs.iter().all(|pair| pair.is_same),
         }
     }

@@ -1,5 +1,6 @@
 //! Statistics of synthetic runs.
 
+use base::Nanos;
 use expect_test::{Expect, expect};
 use program::parse_toml;
 use report::comparison::ComparisonVerdict;

@@ -17,6 +17,10 @@ use crate::physics::{FillTable, compute_occupancies};
 const N_ROUNDS: usize = 24;
 /// Relaxation factor, which is used when the iteration oscillates.
 const DAMPING: f64 = 0.5;
+/// Relative change of speeds at which the iteration has converged, in units of the precision.
+const CONVERGED: f64 = 0.5;
+/// Largest relative change of its speed with which a steady task keeps its demand, in units of the precision.
+const STEADY_CHANGE_MAX: f64 = 0.5;
 /// Refills of fewer lines are ignored: their time is below a tenth of a microsecond.
 const REFILL_LINES_MIN: f64 = 1.0;
 /// Returns the share of lines that are not yet replaced after a number of turnovers. In an LRU cache, the ages of lines
@@ -26,37 +30,18 @@ fn remaining_share(turnovers: f64) -> f64 {
 }
 
 impl Fluid {
-    /// Prepares a task for the solution of its cache: counts its progress, and computes its occupancy now.
+    /// Returns a task as a member of its cache. A steady task keeps its state until its speed changes.
     pub(super) fn enter_cache(
         &mut self,
         idx: usize,
         (cpu, cache): (usize, usize),
         smt_share: f64,
     ) -> CacheMember {
-        self.flush_counts(idx);
-        let turnovers = self.solver.turnovers(cache, self.now);
-        let task = &mut self.tasks[idx];
-        let bytes = match task.cached.cache {
-            Some(at) if at == cache => task.occupancy(),
-            _ => 0.0,
-        };
-        let surplus = match task.cached.cache {
-            Some(at) if at == cache => {
-                task.cached.surplus_lines * remaining_share(turnovers - task.cached.turnovers)
-            }
-            _ => 0.0,
-        };
-        task.left.refill_instructions = 0.0;
-        task.cached = CacheContents {
-            cache: Some(cache),
-            bytes,
-            refill_from: bytes,
-            surplus_lines: surplus,
-            turnovers,
-            ..CacheContents::default()
-        };
-        task.activity = task.left.activity();
-        let duty = task.weight / self.cpus[cpu].weight;
+        let duty = self.tasks[idx].weight / self.cpus[cpu].weight;
+        let is_steady = self.tasks[idx].is_steady_in(cache, (duty, smt_share));
+        if !is_steady {
+            self.refresh_contents(idx, (cpu, cache));
+        }
         let HardwareCpu { node, .. } = self.hardware.cpus[cpu];
         let (job, mut miss_ns, mut overload) = (self.tasks[idx].job, 0.0, 1.0f64);
         self.hardware.for_each_path((node, cache), self.pages.parts(job), |channel, share| {
@@ -69,7 +54,43 @@ impl Fluid {
         let port_ns = port.map_or(0.0, |port| port.latency);
         overload = overload.max(port.map_or(1.0, |port| port.overload));
         let miss_ns = miss_ns + fixed_ns;
-        CacheMember { task: idx, cpu, duty, smt_share, miss_ns, port_ns, overload, bytes, ns: 0.0 }
+        let bytes = self.tasks[idx].cached.bytes;
+        let ns = if is_steady { self.ns_at_latencies(idx) } else { 0.0 };
+        CacheMember {
+            task: idx,
+            cpu,
+            is_steady,
+            duty,
+            smt_share,
+            miss_ns,
+            port_ns,
+            overload,
+            bytes,
+            ns,
+            ns_before: ns,
+        }
+    }
+
+    /// Counts the progress of a task, and makes its current occupancy the beginning of a new solution.
+    fn refresh_contents(&mut self, idx: usize, (cpu, cache): (usize, usize)) {
+        self.update_cpu(cpu);
+        self.flush_counts(idx);
+        let turnovers = self.solver.turnovers(cache, self.now);
+        let task = &mut self.tasks[idx];
+        let is_here = task.cached.cache == Some(cache);
+        let bytes = if is_here { task.occupancy() } else { 0.0 };
+        let left = remaining_share(turnovers - task.cached.turnovers);
+        let surplus_lines = if is_here { task.cached.surplus_lines * left } else { 0.0 };
+        task.left.refill_instructions = 0.0;
+        task.cached = CacheContents {
+            cache: Some(cache),
+            bytes,
+            refill_from: bytes,
+            surplus_lines,
+            turnovers,
+            ..CacheContents::default()
+        };
+        task.activity = task.left.activity();
     }
 
     /// Records the occupancy of a task that sleeps or migrates.
@@ -118,9 +139,9 @@ impl Fluid {
         };
         occupancies.clear();
         occupancies.resize(members.len(), 0.0);
-        let precision = self.settings.precision / 10.0;
+        let precision = self.settings.precision * CONVERGED;
         let (mut relaxation, mut previous_change) = (1.0, f64::INFINITY);
-        for member in members.iter_mut() {
+        for member in members.iter_mut().filter(|member| !member.is_steady) {
             member.ns = speed(member, member.bytes);
         }
         let mut turnover_ns = self.solver.caches[cache].turnover_ns;
@@ -151,8 +172,20 @@ impl Fluid {
         self.solver.caches[cache] = CacheState { turnover_ns, turnovers, at: self.now, ratios };
     }
 
-    /// Sets the new occupancy of a task: a refill or a surplus covers the difference to its current occupancy.
-    pub(super) fn settle_occupancy(&mut self, member: &CacheMember, kind: usize) {
+    /// Sets the new occupancy of a task: a refill or a surplus covers the difference to its current occupancy. Returns
+    /// whether the demand of the task changes.
+    pub(super) fn settle_occupancy(&mut self, member: &CacheMember, cache: usize) -> bool {
+        if member.is_steady {
+            let change = libm::fabs(member.ns / member.ns_before - 1.0);
+            if change <= STEADY_CHANGE_MAX * self.settings.precision {
+                // The speed is that of nearly the same number of misses.
+                let cached = &mut self.tasks[member.task].cached;
+                (cached.bytes, cached.refill_from) = (member.bytes, member.bytes);
+                return false;
+            }
+            self.refresh_contents(member.task, (member.cpu, cache));
+        }
+        let kind = self.hardware.cache_size_index(cache);
         let now = self.tasks[member.task].cached.bytes;
         let fills = &self.phase_of(member.task).fills[kind];
         let refill = fills.refill(now.min(member.bytes), now.max(member.bytes));
@@ -174,5 +207,7 @@ impl Fluid {
             }
         }
         task.activity = task.left.activity();
+        task.is_changed = false;
+        true
     }
 }

@@ -211,9 +211,7 @@ impl Fluid {
 
     /// Computes the time at which the first segment on a CPU ends.
     pub(super) fn reschedule(&mut self, cpu: usize) {
-        if !self.settings.contention {
-            self.update_cpu(cpu);
-        }
+        self.update_cpu(cpu);
         self.queue_running(cpu);
         let state = &self.cpus[cpu];
         let updated = state.tasks_updated_with_cpu(self.settings.contention);
@@ -259,6 +257,7 @@ impl Fluid {
 
     /// Marks a task to be solved again after a change of its work.
     pub(super) fn mark_task_changed(&mut self, idx: usize) {
+        self.tasks[idx].is_changed = true;
         let cpu = self.tasks[idx].cpu;
         if !self.settings.contention {
             self.solver.unsolved.push(idx);

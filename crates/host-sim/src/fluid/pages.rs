@@ -500,10 +500,10 @@ impl Fluid {
 
     /// Marks the caches of a job's tasks to be solved again after its memory moved.
     fn mark_job_changed(&mut self, job: usize) {
-        let cpus: Vec<usize> = self.tasks_of(job).map(|task| task.cpu).collect();
-        for cpu in cpus {
-            let cache = self.hardware.cpus[cpu].cache;
-            self.solver.touch(cache);
+        let Some(state) = self.jobs.get(job) else { return };
+        for &idx in &state.tasks {
+            self.tasks[idx].is_changed = true;
+            self.solver.touch(self.hardware.cpus[self.tasks[idx].cpu].cache);
         }
     }
 }

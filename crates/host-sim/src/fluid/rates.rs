@@ -88,8 +88,8 @@ impl Fluid {
         let hardware = self.hardware.clone();
         let mut members = std::mem::take(&mut self.solver.members);
         for &cpu in &hardware.caches[cache].cpus {
-            self.update_cpu(cpu);
             if self.cpus[cpu].is_stale {
+                self.update_cpu(cpu);
                 self.solver.stale_cpus.push(cpu);
             }
             let smt_share = self.smt_share(cpu);
@@ -100,7 +100,10 @@ impl Fluid {
         }
         self.solve_occupancies(&hardware, cache, &mut members);
         for member in &members {
-            self.settle_occupancy(member, hardware.cache_size_index(cache));
+            if !self.settle_occupancy(member, cache) {
+                self.tasks[member.task].demand.ns_shared = member.ns_before;
+                continue;
+            }
             self.set_demand(member.task, member.smt_share);
             let ns = self.ns_at_latencies(member.task);
             self.tasks[member.task].demand.ns_shared = ns;
@@ -175,6 +178,7 @@ impl Fluid {
         let task = &mut self.tasks[idx];
         task.events = events;
         task.demand.duty = task.weight / self.cpus[cpu].weight;
+        task.demand.smt_share = smt_share;
         task.demand.exposed = exposed * slower;
         task.demand.core_ns = core_ns * slower;
         task.demand.path_ns = exposed * slower * fixed_ns;
@@ -216,7 +220,7 @@ impl Fluid {
     }
 
     /// Returns the nanoseconds per 1000 units of the task's activity at the current latencies.
-    fn ns_at_latencies(&self, idx: usize) -> f64 {
+    pub(super) fn ns_at_latencies(&self, idx: usize) -> f64 {
         let demand = &self.tasks[idx].demand;
         let (mut ns, mut overload) = (demand.core_ns + demand.path_ns, 1.0f64);
         for of in &demand.uses {

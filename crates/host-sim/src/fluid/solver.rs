@@ -75,6 +75,8 @@ pub(super) const NO_RATIOS: (f64, f64) = (f64::INFINITY, 0.0);
 pub(super) struct CacheMember {
     pub task: usize,
     pub cpu: usize,
+    /// Whether the task executes without refill, and nothing but the contents of the cache can have changed.
+    pub is_steady: bool,
     pub duty: f64,
     /// Speed of the CPU relative to its speed with idle siblings.
     pub smt_share: f64,
@@ -85,6 +87,8 @@ pub(super) struct CacheMember {
     /// Occupancy in bytes, and nanoseconds per 1000 instructions.
     pub bytes: f64,
     pub ns: f64,
+    /// For a steady task: nanoseconds per 1000 instructions before the solution.
+    pub ns_before: f64,
 }
 
 impl ChannelState {

@@ -51,6 +51,8 @@ pub struct Task {
     pub(super) phase: usize,
     /// Remaining work of the current phase.
     pub(super) left: WorkLeft,
+    /// Whether the phase, the work or the memory of the task has changed since its demand was computed.
+    pub(super) is_changed: bool,
     /// The activity for which the speed was computed.
     pub(super) activity: TaskActivity,
     /// Units of the activity per nanosecond of CPU time.
@@ -132,6 +134,8 @@ pub(super) struct TaskDemand {
     pub path_ns: f64,
     /// Share of time in which the task runs, 0 to 1.
     pub duty: f64,
+    /// Speed of the CPU relative to its speed with idle SMT siblings.
+    pub smt_share: f64,
     /// Demand on each channel.
     pub uses: Vec<ChannelUse>,
     /// Nanoseconds with stalls.
@@ -287,6 +291,19 @@ impl Task {
         if self.activity == TaskActivity::Touching { units } else { 0.0 }
     }
 
+    /// Returns whether the task executes without refill in a cache, with the same demand as at its last solution except
+    /// for its occupancy.
+    pub(super) fn is_steady_in(&self, cache: usize, (duty, smt_share): (f64, f64)) -> bool {
+        let TaskDemand { is_on_channels, duty: duty_before, smt_share: share_before, .. } =
+            self.demand;
+        is_on_channels
+            && !self.is_changed
+            && self.cached.cache == Some(cache)
+            && self.activity == TaskActivity::Running
+            && self.left.activity() == TaskActivity::Running
+            && (duty, smt_share) == (duty_before, share_before)
+    }
+
     /// Returns the current occupancy in bytes. It grows with the refill.
     pub(super) fn occupancy(&self) -> f64 {
         let CacheContents { bytes, refill_from, refill_instructions, .. } = self.cached;
@@ -324,9 +341,15 @@ pub struct TaskCounts {
 /// Entries of the queue between a core and its shared cache. No data sheet confirms this value.
 const QUEUE: u32 = 16;
 
+/// Outstanding requests below which less than 1e-18 of the requests find the queue full.
+const RARELY_FULL: f64 = 0.5;
+
 /// Returns the share of requests that find the queue full if `occupancy` requests are outstanding on average (Erlang
 /// B formula).
 pub fn queue_full(occupancy: f64) -> f64 {
+    if occupancy < RARELY_FULL {
+        return 0.0;
+    }
     (1..=QUEUE).fold(1.0, |lost, n| occupancy * lost / (f64::from(n) + occupancy * lost))
 }
 

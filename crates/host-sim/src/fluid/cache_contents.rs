@@ -18,7 +18,7 @@ const N_ROUNDS: usize = 24;
 /// Relaxation factor, which is used when the iteration oscillates.
 const DAMPING: f64 = 0.5;
 /// Relative change of speeds at which the iteration has converged, in units of the precision.
-const CONVERGED: f64 = 0.5;
+const CONVERGED: f64 = 0.25;
 /// Largest relative change of its speed with which a steady task keeps its demand, in units of the precision.
 const STEADY_CHANGE_MAX: f64 = 0.5;
 /// Refills of fewer lines are ignored: their time is below a tenth of a microsecond.

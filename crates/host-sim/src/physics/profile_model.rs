@@ -28,11 +28,21 @@ pub enum ProfileError {
     #[error("it has no curve of misses by cache size; set curve")]
     NoCurve,
     #[error(
-        "its stalls on memory exceed its cycles: {misses} misses per 1000 instructions x {REFERENCE_CYCLES} cycles / overlap {overlap} are {stalls} cycles per instruction, cycles_per_instruction is {cycles}; correct one of them"
+        "its stalls on memory exceed its cycles: {} misses per 1000 instructions x {REFERENCE_CYCLES} cycles / overlap {} are {} cycles per instruction, cycles_per_instruction is {}; correct one of them", .0.misses, .0.overlap, .0.stalls, .0.cycles
     )]
-    Stalls { misses: String, overlap: String, stalls: String, cycles: String },
+    Stalls(Box<StallCycles>),
     #[error(transparent)]
     Character(#[from] MissCurveError),
+}
+
+/// Values of a profile with more stall cycles than cycles, as text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "the message is the documentation")]
+pub struct StallCycles {
+    pub misses: String,
+    pub overlap: String,
+    pub stalls: String,
+    pub cycles: String,
 }
 
 /// Returns the model of a complete program, which is the average of its phases, weighted by instructions.
@@ -109,7 +119,7 @@ fn check_stalls(
     }
     let [misses, overlap, stalls, cycles] =
         [misses, overlap, stalls, cycles].map(|value| format!("{value:.3}"));
-    Err(ProfileError::Stalls { misses, overlap, stalls, cycles })
+    Err(ProfileError::Stalls(Box::new(StallCycles { misses, overlap, stalls, cycles })))
 }
 
 fn check_cycles(key: &'static str, cycles: Option<f64>) -> Result<(), ProfileError> {

@@ -81,15 +81,12 @@ impl Fluid {
         let bytes = if is_here { task.occupancy() } else { 0.0 };
         let left = remaining_share(turnovers - task.cached.turnovers);
         let surplus_lines = if is_here { task.cached.surplus_lines * left } else { 0.0 };
-        task.left.refill_instructions = 0.0;
-        task.cached = CacheContents {
-            cache: Some(cache),
-            bytes,
-            refill_from: bytes,
-            surplus_lines,
-            turnovers,
-            ..CacheContents::default()
-        };
+        let before = task.cached;
+        task.cached =
+            CacheContents { cache: Some(cache), bytes, surplus_lines, turnovers, ..before };
+        if !is_here || task.left.refill_instructions <= 0.0 {
+            task.end_refill();
+        }
         task.activity = task.left.activity();
     }
 
@@ -145,11 +142,12 @@ impl Fluid {
             member.ns = speed(member, member.bytes);
         }
         let mut turnover_ns = self.solver.caches[cache].turnover_ns;
+        let fills = |member: &CacheMember| (&self.phase_of(member.task).fills[kind], 0.0);
+        let mut filling: Vec<(&FillTable, f64)> = members.iter().map(fills).collect();
         for _ in 0..N_ROUNDS {
-            let filling = members
-                .iter()
-                .map(|member| (&self.phase_of(member.task).fills[kind], member.ns / member.duty));
-            let filling: Vec<(&FillTable, f64)> = filling.collect();
+            for ((_, takes), member) in filling.iter_mut().zip(members.iter()) {
+                *takes = member.ns / member.duty;
+            }
             turnover_ns = compute_occupancies(&filling, bytes, turnover_ns, &mut occupancies);
             let mut change = 0.0f64;
             for (member, fit) in members.iter_mut().zip(&occupancies) {
@@ -188,22 +186,27 @@ impl Fluid {
         let kind = self.hardware.cache_size_index(cache);
         let now = self.tasks[member.task].cached.bytes;
         let fills = &self.phase_of(member.task).fills[kind];
-        let refill = fills.refill(now.min(member.bytes), now.max(member.bytes));
+        let CacheContents { refill_from, refill_instructions, .. } = self.tasks[member.task].cached;
+        let is_refilling = 0.0 < refill_instructions && refill_from < member.bytes;
+        // A refill in progress continues to the new occupancy with the same share of its instructions left.
+        let from = if is_refilling { refill_from } else { now.min(member.bytes) };
+        let refill = fills.refill(from, now.max(member.bytes));
         let task = &mut self.tasks[member.task];
         task.cached.bytes = member.bytes;
         if member.bytes <= now {
-            task.cached.refill_from = member.bytes;
-            task.cached.surplus_lines += refill.lines;
+            task.end_refill();
+            task.cached.surplus_lines += if is_refilling { 0.0 } else { refill.lines };
+        } else if is_refilling {
+            let share = task.left.refill_instructions / refill_instructions;
+            task.begin_refill(refill_from, &refill, 1.0);
+            task.left.refill_instructions *= share;
         } else {
+            // The surplus shortens the refill.
             let lines = (refill.lines - task.cached.surplus_lines).max(0.0);
             task.cached.surplus_lines = (task.cached.surplus_lines - refill.lines).max(0.0);
-            task.cached.refill_from = if lines < REFILL_LINES_MIN { member.bytes } else { now };
-            if REFILL_LINES_MIN <= lines {
-                // The surplus shortens the refill.
-                let thousands = refill.thousands * lines / refill.lines;
-                task.left.refill_instructions = 1000.0 * thousands;
-                task.cached.refill_instructions = 1000.0 * thousands;
-                task.cached.refill_misses = refill.lines / refill.thousands;
+            match lines < REFILL_LINES_MIN {
+                true => task.end_refill(),
+                false => task.begin_refill(now, &refill, lines / refill.lines),
             }
         }
         task.activity = task.left.activity();

@@ -247,11 +247,19 @@ impl Fluid {
         self.solver.stale_cpus.push(cpu);
     }
 
-    /// Marks a CPU to be solved again when the activity of a task has ended, because this changes its demand.
+    /// Marks a task when its activity has ended, because this changes its demand. The equilibrium of its cache does not
+    /// change, because it is that of executing tasks.
     fn check_activity(&mut self, idx: usize) {
         let task = &self.tasks[idx];
-        if task.activity != task.left.activity() {
-            self.mark_task_changed(idx);
+        if task.activity == task.left.activity() {
+            return;
+        }
+        match self.settings.contention {
+            true => {
+                self.solver.changed_tasks.push(idx);
+                self.solver.is_dirty = true;
+            }
+            false => self.mark_task_changed(idx),
         }
     }
 

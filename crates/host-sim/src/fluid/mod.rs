@@ -63,7 +63,7 @@ pub struct MachineSettings {
 }
 
 /// Precision of usual runs. With fixed bindings, end times differ from those of [`PRECISION_EXACT`] by less than 1e-3.
-pub const PRECISION: f64 = 5e-4;
+pub const PRECISION: f64 = 3e-4;
 /// Precision of runs that ignore no change.
 pub const PRECISION_EXACT: f64 = 1e-8;
 

@@ -58,6 +58,9 @@ impl Fluid {
 
     fn solve_with_contention(&mut self) {
         let precision = self.settings.precision;
+        while let Some(idx) = self.solver.changed_tasks.pop() {
+            self.begin_activity(idx);
+        }
         for _ in 0..N_SWEEPS {
             let mut caches = std::mem::take(&mut self.solver.queue);
             caches.sort_unstable();
@@ -76,6 +79,22 @@ impl Fluid {
                 break;
             }
         }
+    }
+
+    /// Computes the demand of a task that began another activity.
+    fn begin_activity(&mut self, idx: usize) {
+        // A task that has left its run queue, or that is not yet solved, is solved with its cache.
+        if self.tasks[idx].state != TaskState::Runnable || !self.tasks[idx].demand.is_on_channels {
+            return;
+        }
+        self.update_cpu(self.tasks[idx].cpu);
+        self.flush_counts(idx);
+        let task = &mut self.tasks[idx];
+        task.activity = task.left.activity();
+        self.set_demand(idx, self.tasks[idx].demand.smt_share);
+        let ns = self.ns_at_latencies(idx);
+        self.tasks[idx].demand.ns_shared = ns;
+        self.set_speed(idx, ns);
     }
 
     pub(super) fn phase_of(&self, task: usize) -> &crate::script::ScriptPhase {

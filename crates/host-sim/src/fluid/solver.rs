@@ -21,6 +21,8 @@ pub(super) struct Solver {
     pub caches: Vec<CacheState>,
     /// CPUs to reschedule.
     pub stale_cpus: Vec<usize>,
+    /// Tasks that began another activity.
+    pub changed_tasks: Vec<usize>,
     /// Caches with changed tasks during the solution of a channel.
     pub changed_caches: Vec<usize>,
     pub members: Vec<CacheMember>,

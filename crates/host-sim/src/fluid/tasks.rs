@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use crate::physics::EventsPer1000;
+use crate::physics::{EventsPer1000, Refill};
 use crate::script::Script;
 use crate::variation::RandomKey;
 
@@ -302,6 +302,22 @@ impl Task {
             && self.activity == TaskActivity::Running
             && self.left.activity() == TaskActivity::Running
             && (duty, smt_share) == (duty_before, share_before)
+    }
+
+    /// Begins a refill from an occupancy, with a share of its instructions.
+    pub(super) fn begin_refill(&mut self, from: f64, refill: &Refill, share: f64) {
+        let instructions = 1000.0 * refill.thousands * share;
+        self.left.refill_instructions = instructions;
+        self.cached.refill_from = from;
+        self.cached.refill_instructions = instructions;
+        self.cached.refill_misses = refill.lines / refill.thousands.max(f64::MIN_POSITIVE);
+    }
+
+    /// Ends a refill at the current occupancy.
+    pub(super) fn end_refill(&mut self) {
+        self.left.refill_instructions = 0.0;
+        self.cached.refill_from = self.cached.bytes;
+        (self.cached.refill_instructions, self.cached.refill_misses) = (0.0, 0.0);
     }
 
     /// Returns the current occupancy in bytes. It grows with the refill.

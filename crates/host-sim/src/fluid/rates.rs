@@ -22,7 +22,7 @@ use crate::physics::{ChannelDemand, LINE};
 
 /// Minimum change of the ratio of two speeds in a cache for which the cache is solved again, in units of the precision.
 /// If all tasks of a cache become slower by the same factor, their occupancies do not change.
-const RATIO_CHANGE_MIN: f64 = 4.0;
+const RATIO_CHANGE_MIN: f64 = 8.0;
 /// Minimum relative change of a task's speed for which its end is computed again, in units of the precision.
 const SPEED_CHANGE_MIN: f64 = 1.0;
 /// Maximum number of sweeps over caches and channels. No tested machine reaches this number.

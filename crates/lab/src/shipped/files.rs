@@ -5,6 +5,7 @@
 //!   synthetic, numa-demo    built-in programs, for live runs without further files
 //!   server                  programs with much memory traffic, for a simulated server
 //!   dfs/wl1 … wl10          drawn by `evenkeel generate` from dfs/programs.toml, seeds 101 to 110
+//!   dfs/wl1-long …          the same programs with longer runs, all at the same time: dfs/programs-long.toml, seeds 201 to 210
 //!   divided/basic01 … 14, extended1 … 4        the mixes
 //!   divided/basic01-x3, -x4, -x4p4 …           every mix of six programs three or four times; x4p4 has four
 //!                                              more programs
@@ -41,7 +42,8 @@ const SOLO_TABLES: &[(&str, &str)] =
 
 const WORKLOADS: &[(&str, &str)] = files![
     ".": "synthetic", "numa-demo", "server";
-    "papers/dfs": "wl1", "wl2", "wl3", "wl4", "wl5", "wl6", "wl7", "wl8", "wl9", "wl10";
+    "papers/dfs": "wl1", "wl2", "wl3", "wl4", "wl5", "wl6", "wl7", "wl8", "wl9", "wl10", "wl1-long", "wl2-long",
+    "wl3-long", "wl4-long", "wl5-long", "wl6-long", "wl7-long", "wl8-long", "wl9-long", "wl10-long";
     "papers/divided": "alone", "basic01", "basic02", "basic03", "basic04", "basic05", "basic06", "basic07", "basic08",
     "basic09", "basic10", "basic11", "basic12", "basic13", "basic14", "extended1", "extended2", "extended3",
     "extended4",

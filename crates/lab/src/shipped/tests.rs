@@ -190,32 +190,40 @@ fn every_program_runs_on_every_machine() {
     }
 }
 
-/// Returns the program list of the DFS workloads.
-fn dfs_programs() -> program::ProgramList {
-    let text = include_str!("../../../../workloads/papers/dfs/programs.toml");
-    program::ProgramList::parse(text, std::path::Path::new("programs.toml")).unwrap()
+/// Returns the program lists of the DFS workloads: of wl1 to wl10, and of wl1-long to wl10-long.
+fn dfs_programs() -> [program::ProgramList; 2] {
+    let texts = [
+        include_str!("../../../../workloads/papers/dfs/programs.toml"),
+        include_str!("../../../../workloads/papers/dfs/programs-long.toml"),
+    ];
+    let parse = |text| program::ProgramList::parse(text, std::path::Path::new("a list")).unwrap();
+    texts.map(parse)
 }
 
 #[test]
 fn classes_and_lengths_of_the_dfs_programs_are_those_of_their_profiles_alone() {
     let hardware = Hardware::new(&machine("tilepro64").unwrap());
-    for listed in dfs_programs().programs {
+    let (mut listed_values, mut computed) = (Vec::new(), Vec::new());
+    for listed in dfs_programs().into_iter().flat_map(|list| list.programs) {
         let profile = profile(listed.job.profile.as_deref().unwrap()).unwrap();
         let name = &listed.job.name;
         let class = class_on(&profile, &hardware).unwrap().number();
         let seconds = alone(&profile, &hardware).unwrap().seconds.round();
         let footprint = profile.phases[0].footprint_bytes.unwrap().value() / 1048576.0;
-        assert_eq!(listed.job.class.map(program::Class::number), Some(class), "{name}");
-        assert_eq!(listed.run_time.as_secs_f64(), seconds, "{name}");
+        computed.push((name.clone(), Some(class), seconds));
+        let listed_class = listed.job.class.map(program::Class::number);
+        listed_values.push((name.clone(), listed_class, listed.run_time.as_secs_f64()));
         if listed.suite.as_deref() == Some("SPEC") {
             assert_eq!(listed.footprint, Bytes((footprint * 1048576.0) as u64), "{name}");
         }
     }
+    assert_eq!(listed_values, computed);
 }
 
 #[test]
 fn the_dfs_workloads_are_drawn_with_their_seeds() {
     // Number of jobs, span in seconds, SPEC : cBench, and the hog fraction of wl6 to wl10.
+    let [programs, long_programs] = dfs_programs();
     let table = [
         (40, 120, (1, 1), 0.10),
         (60, 120, (1, 1), 0.15),
@@ -235,14 +243,48 @@ fn the_dfs_workloads_are_drawn_with_their_seeds() {
             suite_weights: weights.into(),
             memory: Some(Bytes(2500 << 20)),
         };
-        let drawn = program::generate(&dfs_programs(), &options).unwrap();
-        let shipped = workload(&format!("wl{number}")).unwrap();
+        let long = program::GeneratorOptions {
+            n_jobs: 60,
+            seed: 200 + number,
+            span: base::Nanos::from_secs(30),
+            memory: None,
+            ..options.clone()
+        };
         let plain = |workload: &program::Workload| -> Vec<(String, base::Nanos, Option<String>)> {
             let jobs = workload.jobs.iter();
             jobs.map(|job| (job.name.clone(), job.start, job.profile.clone())).collect()
         };
-        assert_eq!(plain(&shipped), plain(&drawn), "wl{number}");
-        assert_eq!(shipped.name, format!("wl{number}"));
+        let names = [format!("wl{number}"), format!("wl{number}-long")];
+        for (name, (list, options)) in
+            names.iter().zip([(&programs, &options), (&long_programs, &long)])
+        {
+            let drawn = program::generate(list, options).unwrap();
+            let shipped = workload(name).unwrap();
+            assert_eq!(plain(&shipped), plain(&drawn), "{name}");
+            assert_eq!(&shipped.name, name);
+        }
+    }
+}
+
+#[test]
+fn the_programs_of_a_long_workload_occupy_the_chip_from_the_first_tenth_of_the_run() {
+    let machine = machine("tilepro64").unwrap();
+    let hardware = Hardware::new(&machine);
+    let n_tiles = hardware.cpus.len();
+    assert_eq!(n_tiles, 60);
+    for number in 1..=10 {
+        let jobs = workload(&format!("wl{number}-long")).unwrap().jobs;
+        let seconds = |job: &program::Job| -> f64 {
+            alone(&profile(job.profile.as_deref().unwrap()).unwrap(), &hardware).unwrap().seconds
+        };
+        let alone: Vec<f64> = jobs.iter().map(seconds).collect();
+        let start = |job: &program::Job| job.start.as_secs_f64();
+        let last_start = jobs.iter().map(start).fold(0.0, f64::max);
+        let ends = || jobs.iter().zip(&alone).map(|(job, alone)| start(job) + alone);
+        assert!(alone.iter().all(|alone| (100.0..=600.0).contains(alone)), "{number}: {alone:?}");
+        assert!(10.0 * last_start <= ends().fold(0.0, f64::max), "wl{number}-long: {last_start}");
+        let at_once = ends().filter(|end| last_start < *end).count();
+        assert!((45..=n_tiles).contains(&at_once), "wl{number}-long: {at_once}");
     }
 }
 

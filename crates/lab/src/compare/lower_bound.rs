@@ -84,6 +84,12 @@ impl SimBench {
         Nanos(bound.map_or(0.0, |bound| bound.value) as u64)
     }
 
+    /// Returns a lower bound of the time of each job of a workload that exits, valid for all placements.
+    pub fn shortest(&self, workload: usize) -> Vec<Nanos> {
+        let all = self.least_work(MachineVariant::default(), (workload, 0));
+        all.iter().map(|work| Nanos(work.shortest as u64)).collect()
+    }
+
     /// Returns the largest lower bound of an objective; `None` if no job exits, or if the bound needs times alone that were
     /// not measured.
     pub(super) fn lower_bound(

@@ -333,7 +333,7 @@ fn shipped_profile(job: &Job) -> Option<Profile> {
 
 fn profile_of_draw(job: &Job, draw: usize) -> Option<Profile> {
     let shipped = shipped_profile(job)?;
-    let drawn = shipped::profile_drawn(&shipped.name, ProfileDraw::Seed(draw as u64 + 1)).ok()?;
+    let drawn = shipped::profile_drawn(&shipped.name, ProfileDraw::seed(draw as u64 + 1)).ok()?;
     // A program without ranges has the same values in each draw.
     (drawn.phases != shipped.phases).then_some(drawn)
 }

@@ -27,7 +27,7 @@
 //! | `policy`, `on` | the policy, and the testbed in the syntax of [`super::Testbed::parse`] |
 //! | `baseline`, `baseline_on` | policy and testbed of the baseline; by default `linux` on the same testbed |
 //! | `workloads` | names separated by a comma and a space; `wl1..5` is a range, `multisets 2,2,2` every mix of these group sizes |
-//! | `statistic` | `time-saved` (default), `speedup`, `group-end`, `slowdown` or `worst-slowdown` |
+//! | `statistic` | `time-saved` (default), `speedup`, `group-end`, `slowdown` or `worst-slowdown`; `ceiling` and `speedup-ceiling`: upper bounds of `time-saved` and `speedup` for every placement of tasks and memory, from the lower bounds of the oracle |
 //! | `group` | with `speedup` and `group-end`: only jobs of this published group |
 //! | `vary` | `ratio: 1.5|2.0`: one gain for each of these values of the binding `ratio` |
 //! | `per` | with `vary`: `workload` gives one gain for each workload and value, not their mean |
@@ -45,6 +45,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::published_groups::multisets;
+use crate::shipped::ProfileSet;
 
 /// Names with their values.
 pub(super) type Bindings = BTreeMap<String, String>;
@@ -71,6 +72,9 @@ pub(super) struct ExperimentFile {
     pub machines: Vec<String>,
     /// Reason for the part of the experiment that is a function.
     pub code: Option<String>,
+    /// The sets of profiles with which the experiment runs, each with its own tables and verdicts.
+    #[serde(default = "table_alone")]
+    pub profiles: Vec<ProfileSet>,
     /// Limit of the number of seeds. In experiments with draws, each draw runs with the seeds 1 to this number, instead
     /// of the number of the draw as its seed.
     pub seeds: Option<usize>,
@@ -130,6 +134,12 @@ pub(super) struct ClaimFile {
     /// Conditions `VALUE OP VALUE`. The claim is true if all conditions are true; without conditions it is not judged.
     #[serde(default)]
     pub test: Vec<String>,
+    /// Conditions on the ceiling, as `test`. If one is false, the claim is not judged on this input.
+    #[serde(default)]
+    pub judged_if: Vec<String>,
+    /// The ceiling and the published value, as `found`; printed if `judged_if` is false.
+    #[serde(default)]
+    pub ceiling: String,
     #[serde(default)]
     pub found: String,
     #[serde(default = "default_unit")]
@@ -139,6 +149,10 @@ pub(super) struct ClaimFile {
     pub measure: BTreeMap<String, Bindings>,
     #[serde(flatten)]
     pub bindings: Bindings,
+}
+
+fn table_alone() -> Vec<ProfileSet> {
+    vec![ProfileSet::Table]
 }
 
 fn default_head() -> String {

@@ -40,7 +40,7 @@ use report::study::{RuleReading, StudyCell, StudyClaim, StudyValue, StudyVerdict
 
 use super::definition::{Bindings, ClaimFile, ExperimentFile, filled, merged, names};
 use super::divided::thresholds;
-use super::finding::{claim, judged_claim, number, with_values};
+use super::finding::{claim, judged_claim, number, unjudged_claim, with_values};
 use super::measure_values::{
     JobTimesByRun, QuantityPair, formatted, gain_value, gains_cell, job_statistic, jobs, n_within,
     quantity_value, ratio, slowdowns,
@@ -48,7 +48,7 @@ use super::measure_values::{
 use super::observation::{self, ObservedRuns};
 use super::published_groups::published_group;
 use super::run_pool::Series;
-use super::testbed::ProgramPart;
+use super::testbed::{LeastTimes, ProgramPart};
 use super::{Gain, ReproduceError, RunPool, Testbed, program_sets};
 use crate::compare::RunMetrics;
 use crate::stats::{mean, mean_of};
@@ -64,6 +64,8 @@ pub(super) struct Evaluator<'a> {
     testbeds: RefCell<BTreeMap<String, Rc<Testbed>>>,
     /// Values of `{limits}` and `{turtles}` by testbed.
     testbed_texts: RefCell<BTreeMap<(String, &'static str), String>>,
+    /// Lower bounds by testbed and workload.
+    bounds: RefCell<BTreeMap<(String, String), Rc<LeastTimes>>>,
     requests: RefCell<BTreeSet<RunRequest>>,
     is_collecting: Cell<bool>,
 }
@@ -82,6 +84,7 @@ impl<'a> Evaluator<'a> {
             draw,
             testbeds: RefCell::default(),
             testbed_texts: RefCell::default(),
+            bounds: RefCell::default(),
             requests: RefCell::default(),
             is_collecting: Cell::new(false),
         }
@@ -121,7 +124,7 @@ impl<'a> Evaluator<'a> {
         if let Some(known) = self.testbeds.borrow().get(on) {
             return Ok(Rc::clone(known));
         }
-        let testbed = Testbed::parse(on)?;
+        let testbed = Testbed::parse(on)?.with_profiles(self.pool.profiles());
         let mut testbed = self.draw.into_iter().fold(testbed, Testbed::drawn);
         if on.contains("penalty=declared") {
             let sets = ["unrestricted", "mixed", "memory-hungry"]
@@ -270,6 +273,14 @@ impl<'a> Evaluator<'a> {
             };
             gains.push(match &*statistic {
                 "speedup" => Gain::speedup(&policy, &base, jobs.as_deref()),
+                "ceiling" => {
+                    let least = self.least_times(bindings, &workload)?;
+                    Gain::paired(&base, &base, |run, _| Some(least.time_saved(run)))
+                }
+                "speedup-ceiling" => {
+                    let least = self.least_times(bindings, &workload)?;
+                    Gain::paired(&base, &base, |run, _| least.speedup(run))
+                }
                 "group-end" => Gain::group_end(&policy, &base, jobs.as_deref().unwrap_or_default()),
                 "slowdown" | "worst-slowdown" => {
                     let [policy, baseline] = slowdowns;
@@ -281,6 +292,22 @@ impl<'a> Evaluator<'a> {
             });
         }
         Ok(gains)
+    }
+
+    /// Returns the lower bounds of the times of a workload on the testbed of the policy.
+    fn least_times(
+        &self,
+        bindings: &Bindings,
+        workload: &str,
+    ) -> Result<Rc<LeastTimes>, ReproduceError> {
+        let on = self.bound(bindings, "on")?.unwrap_or_default();
+        let key = (on, workload.to_owned());
+        if let Some(known) = self.bounds.borrow().get(&key) {
+            return Ok(Rc::clone(known));
+        }
+        let least = Rc::new(self.testbed(&key.0)?.least_times(workload)?);
+        self.bounds.borrow_mut().insert(key, Rc::clone(&least));
+        Ok(least)
     }
 
     /// Returns the jobs of a published group of a shipped mix.
@@ -501,14 +528,28 @@ impl<'a> Evaluator<'a> {
         Ok(product)
     }
 
-    /// Returns whether all conditions of a claim are true; `None` if a value is unknown or there is no condition.
+    /// Returns whether all conditions of a claim are true; `None` if a value is unknown, if there is no condition, or if
+    /// the ceiling is below the published value.
     pub fn holds(
         &self,
         claim: &ClaimFile,
         bindings: &Bindings,
     ) -> Result<Option<bool>, ReproduceError> {
-        let mut holds = (!claim.test.is_empty()).then_some(true);
-        for test in &claim.test {
+        match self.all_true(&claim.judged_if, claim, bindings)? {
+            Some(false) => Ok(None),
+            _ => self.all_true(&claim.test, claim, bindings),
+        }
+    }
+
+    /// Returns whether all conditions are true; `None` if a value is unknown or there is no condition.
+    fn all_true(
+        &self,
+        tests: &[String],
+        claim: &ClaimFile,
+        bindings: &Bindings,
+    ) -> Result<Option<bool>, ReproduceError> {
+        let mut holds = (!tests.is_empty()).then_some(true);
+        for test in tests {
             let words: Vec<&str> = test.split(' ').collect();
             let [left, operator, right] = words[..] else { panic!("{test}: a condition") };
             let left = self.operand(claim, bindings, left)?;
@@ -535,6 +576,13 @@ impl<'a> Evaluator<'a> {
         let reading = reading(bindings);
         if file.test.is_empty() {
             return Ok(claim(&text, reading, found.text, StudyVerdict::NotJudged));
+        }
+        if self.all_true(&file.judged_if, file, bindings)? == Some(false) {
+            let ceiling = self.text(&file.measure, bindings, (&file.ceiling, &file.unit))?;
+            let reason =
+                format!("not judged on this input: {}; found {}", ceiling.text, found.text);
+            let values = [ceiling.values, found.values].concat();
+            return Ok(with_values(unjudged_claim(&text, reading, &reason), values));
         }
         let is_true = self.holds(file, bindings)?;
         Ok(with_values(judged_claim(&text, reading, found.text, is_true), found.values))
@@ -598,9 +646,64 @@ fn measured_penalties(
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use base::StopFlag;
+    use base::toml_reader::{SourceText, deserialize};
 
     use super::*;
+
+    /// Returns the claims of an experiment with two programs, evaluated with one seed.
+    fn claims(text: &str) -> Vec<StudyClaim> {
+        let text = format!(
+            "name = \"a\"\ntitle = \"\"\npublished = \"\"\nlimit = \"\"\nmethod = \"\"
+            [let]\non = \"xeon-2x4\"\nstatistic = \"speedup\"\nworkloads = \"programs:lbm@0.02+omnetpp@0.02\"
+            [[verdicts]]\npolicy = \"spread\"\n{text}"
+        );
+        let source = SourceText::new(&text, Path::new("a test"));
+        let file: ExperimentFile = deserialize(&source).unwrap_or_else(|error| panic!("{error}"));
+        let stop = StopFlag::default();
+        let pool = RunPool::new(vec![1], 1, 1, &stop, &|_, _| ());
+        let evaluator = Evaluator::new(&pool, &file, None);
+        let verdicts = &file.verdicts[0];
+        let bindings = merged(&file.bindings, &verdicts.bindings);
+        let evaluate = |evaluator: &Evaluator<'_>| {
+            verdicts.claim.iter().map(|claim| evaluator.claim(claim, &bindings)).collect()
+        };
+        evaluator.evaluate(evaluate).expect("it runs")
+    }
+
+    #[test]
+    fn a_claim_above_the_ceiling_is_not_judged_on_this_input() {
+        let claim = |least: &str| {
+            format!(
+                "[[verdicts.claim]]
+                claim = \"it gains 90 %\"
+                test = [\"90 <= gain\"]
+                judged_if = [\"{least} <= most.gain\"]
+                ceiling = \"the ceiling is {{most.gain}} %\"
+                found = \"{{gain}} %\"
+                measure = {{ most = {{ statistic = \"speedup-ceiling\" }} }}\n"
+            )
+        };
+        let [high, low] = &claims(&(claim("90") + &claim("0")))[..] else { panic!("two claims") };
+        assert_eq!(high.verdict, StudyVerdict::NotJudged, "{high:?}");
+        assert!(high.result.starts_with("not judged on this input: the ceiling is +"), "{high:?}");
+        assert!(high.result.contains("; found ") && high.values.len() == 2, "{high:?}");
+        assert_eq!(low.verdict, StudyVerdict::DoesNotReproduce, "{low:?}");
+    }
+
+    #[test]
+    fn the_best_placement_is_no_slower_than_linux_and_does_not_exceed_the_ceiling() {
+        let all = claims(
+            "[[verdicts.claim]]
+            claim = \"between\"
+            test = [\"-0.001 <= best.gain\", \"best.gain <= most.gain\"]
+            found = \"{best.gain} {most.gain}\"
+            measure = { best = { policy = \"oracle[objective=mean-slowdown]\" }, most = { statistic = \"speedup-ceiling\" } }",
+        );
+        assert_eq!(all[0].verdict, StudyVerdict::Reproduces, "{all:?}");
+    }
 
     #[test]
     fn a_memory_bound_program_has_a_larger_remote_penalty_than_a_compute_bound_one() {

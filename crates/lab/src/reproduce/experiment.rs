@@ -13,6 +13,7 @@ use super::evaluate::{Evaluator, reading};
 use super::finding::{drawn, seeds_note};
 use super::measure_values::summary;
 use super::{Code, Finding, FindingTable, ReproduceError, RunPool, contention, dfs, divided};
+use crate::shipped::ProfileSet;
 
 /// A publication with the experiments that reproduce it.
 #[derive(Debug)]
@@ -168,6 +169,12 @@ impl Experiment {
         &self.file.machines
     }
 
+    /// Returns the sets of profiles with which the experiment runs.
+    #[cfg(test)]
+    pub(super) fn profiles(&self) -> &[ProfileSet] {
+        &self.file.profiles
+    }
+
     /// Returns the texts of the experiment together with its finding.
     pub(super) fn result(&self, finding: Finding) -> StudyExperiment {
         let file = &self.file;
@@ -185,6 +192,21 @@ impl Experiment {
     }
 
     fn run(&self, pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
+        let mut finding = Finding::default();
+        for set in &self.file.profiles {
+            pool.use_profiles(*set);
+            let own = self.run_with_profiles(pool);
+            pool.use_profiles(ProfileSet::Table);
+            finding.extend(match self.file.profiles.len() {
+                1 => own?,
+                _ => own?.of_profiles(*set),
+            });
+        }
+        finding.notes.extend(seeds_note(pool.seeds().len()));
+        Ok(finding)
+    }
+
+    fn run_with_profiles(&self, pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
         let mut finding = match self.code {
             Some((_, code)) => code(pool)?,
             None => Finding::default(),
@@ -193,7 +215,6 @@ impl Experiment {
         finding.extend(evaluator.evaluate(|evaluator| self.plain_part(evaluator))?);
         finding.extend(self.drawn_part(pool)?);
         finding.notes.extend(evaluator.failures()?);
-        finding.notes.extend(seeds_note(pool.seeds().len()));
         Ok(finding)
     }
 
@@ -250,7 +271,13 @@ impl Experiment {
             let known: Vec<bool> = draws.iter().filter_map(|(_, holds)| holds[idx]).collect();
             let n_true = known.iter().filter(|holds| **holds).count();
             let text = filled(&file.claim, bindings);
-            finding.claims.push(drawn(&text, reading(bindings), n_true, known.len()));
+            let mut claim = drawn(&text, reading(bindings), n_true, known.len());
+            if known.len() < draws.len() && !file.judged_if.is_empty() {
+                let n = draws.len() - known.len();
+                claim.result +=
+                    &format!("; {n} draws are not judged: the ceiling is too low, or a run failed");
+            }
+            finding.claims.push(claim);
         }
         Ok(finding)
     }

@@ -6,6 +6,7 @@ use report::study::{
     StudyVerdict,
 };
 
+use crate::shipped::ProfileSet;
 use crate::stats::pairs_needed;
 
 /// Both readings of a policy whose published rules contain errors: as printed, and as corrected.
@@ -86,6 +87,16 @@ impl Finding {
         self.tables.extend(other.tables);
         self.claims.extend(other.claims);
         self.notes.extend(other.notes);
+    }
+
+    /// Adds the set of profiles to every text of a result.
+    pub(super) fn of_profiles(mut self, set: ProfileSet) -> Self {
+        let titles = self.tables.iter_mut().map(|table| &mut table.data.title);
+        let claims = self.claims.iter_mut().map(|claim| &mut claim.claim);
+        for text in titles.chain(claims).chain(&mut self.notes) {
+            text.insert_str(0, &format!("profiles={}: ", set.name()));
+        }
+        self
     }
 }
 

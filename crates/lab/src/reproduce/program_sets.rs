@@ -137,7 +137,7 @@ mod tests {
     use super::*;
 
     fn set(name: &str, machine: &Machine) -> Vec<String> {
-        by_name(name, machine, ProfileDraw::Middle).expect("profiles ship").expect("a set")
+        by_name(name, machine, ProfileDraw::MIDDLE).expect("profiles ship").expect("a set")
     }
 
     #[test]
@@ -157,7 +157,7 @@ mod tests {
     fn a_mixed_set_alternates_devils_and_turtles() {
         let machine = shipped::machine("xeon-e5520-2x4").expect("it ships");
         let (devils, turtles) =
-            devils_and_turtles(&machine, ProfileDraw::Middle).expect("profiles ship");
+            devils_and_turtles(&machine, ProfileDraw::MIDDLE).expect("profiles ship");
         for programs in names("mixed", 5).iter().map(|name| set(name, &machine)) {
             assert!(programs.chunks(2).all(|pair| devils.contains(&pair[0])));
             assert!(programs.chunks(2).all(|pair| turtles.contains(&pair[1])));

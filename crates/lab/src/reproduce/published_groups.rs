@@ -17,7 +17,7 @@ use program::Job;
 use sched::{CounterEvent, LoadSource, Plan, Policy, Snapshot, TaskView, Wake};
 use topology::DomainChoice;
 
-use crate::compare::{Column, ColumnError, RunMetrics, SimBench, SimRunError};
+use crate::compare::{Column, ColumnError, MachineVariant, RunMetrics, SimBench, SimRunError};
 
 /// Indexes of the published groups in [`ELEVEN`]. sp.B and ua.B slow other programs down; the paper assigns them to
 /// Group 3.
@@ -59,6 +59,10 @@ impl StudiedPolicy {
         let spec = text.strip_prefix(PREFIX);
         let column = Column::parse(spec.unwrap_or(text))?;
         Ok(StudiedPolicy { column, has_given_groups: spec.is_some() })
+    }
+
+    pub fn variant(&self) -> MachineVariant {
+        self.column.variant
     }
 
     pub fn run(

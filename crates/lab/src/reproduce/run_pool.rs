@@ -5,7 +5,7 @@
 //!     └ Testbed::name: its own store of runs by RunKey
 //! ```
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -18,11 +18,14 @@ use super::published_groups::StudiedPolicy;
 use super::testbed::DeclaredClassBasis;
 use super::{ReproduceError, Testbed};
 use crate::compare::{Completion, RunEvent, RunKey, RunMetrics, RunSeries, SimBench, run_all};
+use crate::shipped::{DrawPosition, ProfileDraw, ProfileSet};
 
 /// Seeds, threads and all completed runs.
 pub struct RunPool<'a> {
     seeds: Vec<u64>,
     n_draws: u64,
+    /// Profiles of the experiment that runs now.
+    profiles: Cell<ProfileSet>,
     n_threads: usize,
     stop: &'a StopFlag,
     /// Called a few times a second with the number of finished runs of a batch and of all its runs.
@@ -62,7 +65,8 @@ impl<'a> RunPool<'a> {
         stop: &'a StopFlag,
         on_progress: &'a dyn Fn(usize, usize),
     ) -> Self {
-        RunPool { seeds, n_draws, n_threads, stop, on_progress, done: RefCell::default() }
+        let (profiles, done) = (Cell::default(), RefCell::default());
+        RunPool { seeds, n_draws, profiles, n_threads, stop, on_progress, done }
     }
 
     /// Returns the seeds of the runs.
@@ -73,6 +77,27 @@ impl<'a> RunPool<'a> {
     /// Returns the number of draws of an experiment from the ranges of profiles.
     pub fn n_draws(&self) -> u64 {
         self.n_draws
+    }
+
+    /// Selects the profiles of the runs that follow.
+    pub(super) fn use_profiles(&self, set: ProfileSet) {
+        self.profiles.set(set);
+    }
+
+    /// Returns the profiles of the runs.
+    pub(super) fn profiles(&self) -> ProfileSet {
+        self.profiles.get()
+    }
+
+    /// Returns the middle of every range of the profiles.
+    pub(super) fn middle(&self) -> ProfileDraw {
+        ProfileDraw { set: self.profiles(), position: DrawPosition::Middle }
+    }
+
+    /// Returns all draws from the ranges of the profiles.
+    pub(super) fn draws(&self) -> impl Iterator<Item = ProfileDraw> {
+        let set = self.profiles();
+        (1..=self.n_draws).map(move |seed| ProfileDraw { set, position: DrawPosition::Seed(seed) })
     }
 
     /// Runs every policy on every workload with these seeds. Returns the runs by policy, then workload.
@@ -164,7 +189,12 @@ impl<'a> RunPool<'a> {
         workloads.dedup();
         let jobs = workloads.iter().map(|(workload, basis)| testbed.jobs(workload, *basis));
         let jobs = jobs.collect::<Result<_, _>>()?;
-        let (bench, stop) = (SimBench::without_solo_runs(testbed.setting(), jobs)?, self.stop);
+        let bench = SimBench::without_solo_runs(testbed.setting(), jobs)?;
+        // The oracle minimizes slowdowns relative to the times alone.
+        let oracles = runs.iter().filter(|key| crate::oracle::is_named(&key.policy));
+        let variants = oracles.map(|key| Ok(StudiedPolicy::parse(&key.policy)?.variant()));
+        let variants = variants.collect::<Result<Vec<_>, ReproduceError>>()?;
+        let (bench, stop) = (bench.with_solo_runs(variants)?, self.stop);
         self.in_parallel(runs, |key| {
             let idx = workloads.iter().position(|known| *known == workload(key));
             let idx = idx.expect("the workload of every run is prepared");
@@ -181,9 +211,11 @@ impl<'a> RunPool<'a> {
         work: impl Fn(u64, &RunPool<'_>) -> Result<T, ReproduceError> + Sync,
     ) -> Result<Vec<T>, ReproduceError> {
         let (seeds, n_draws, stop) = (&self.seeds, self.n_draws, self.stop);
+        let profiles = self.profiles();
         let draws: Vec<u64> = (1..=n_draws).collect();
         self.in_parallel(&draws, |draw| {
             let pool = RunPool::new(seeds.clone(), n_draws, 1, stop, &|_, _| {});
+            pool.use_profiles(profiles);
             match work(*draw, &pool) {
                 Err(ReproduceError::Stopped) => Ok(None),
                 done => done.map(Some),
@@ -213,10 +245,13 @@ impl<'a> RunPool<'a> {
     }
 }
 
+/// Returns the runs of a pair. The oracle runs with the first seed only: a run of it is a hundred runs.
 fn keys<'s>(
     (policy, workload): (&str, &str),
     seeds: &'s [u64],
 ) -> impl Iterator<Item = RunKey> + use<'s> {
+    let is_oracle = crate::oracle::is_named(policy);
+    let seeds = if is_oracle { &seeds[..1.min(seeds.len())] } else { seeds };
     let (policy, workload) = (policy.to_owned(), workload.to_owned());
     let key = move |seed: &u64| RunKey {
         policy: policy.clone(),

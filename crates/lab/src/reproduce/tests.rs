@@ -97,7 +97,7 @@ fn an_experiment_of_a_file_has_cells_conditions_and_texts_of_its_measures() {
     let run = study.run(&one, &pool, |_| {}).expect("it runs");
     let experiment = &run.result.experiments[0];
     let table = &experiment.tables[0];
-    assert_eq!((experiment.tables.len(), table.rows.len(), table.columns.len()), (3, 5, 4));
+    assert_eq!((experiment.tables.len(), table.rows.len(), table.columns.len()), (3, 5, 5));
     let expected = {
         let first_touch = Testbed::parse("tilepro64").expect("it ships");
         let interleaved = Testbed::parse("tilepro64-interleaved").expect("it ships");
@@ -107,7 +107,7 @@ fn an_experiment_of_a_file_has_cells_conditions_and_texts_of_its_measures() {
             &pool.series(&interleaved, ("linux", "wl1"), &[1]).expect("it runs"),
         )
     };
-    assert_eq!(table.rows[0][3].text, expected.percent_with_interval());
+    assert_eq!(table.rows[0][4].text, expected.percent_with_interval());
     let order = &experiment.claims[1];
     assert_eq!(order.claim, "against tilepro64-interleaved: at least 4 of 5 gains above 0");
     let n_above = order.values[0].value.expect("a count");
@@ -267,6 +267,43 @@ fn output_fits_eighty_columns_and_is_the_same_with_any_number_of_threads() {
     let html = |run: &StudyRun| run.result.to_html(&run.charts);
     assert_eq!((text(&one), html(&one)), (text(&other), html(&other)));
     assert_eq!(wide_lines(&text(&one)), [""; 0]);
+}
+
+#[test]
+fn an_experiment_with_both_sets_of_profiles_has_the_verdicts_of_both() {
+    let study = study("divided");
+    let one: Vec<&Experiment> =
+        study.experiments().iter().filter(|one| one.name() == "hit-ratio").collect();
+    let stop = StopFlag::default();
+    let pool = RunPool::new(vec![1], 20, 2, &stop, &|_, _| {});
+    let run = study.run(&one, &pool, |_| {}).expect("it runs");
+    let result = &run.result.experiments[0];
+    let texts = ["profiles=table: ", "profiles=printed: "].map(|set| {
+        let own = result
+            .claims
+            .iter()
+            .filter_map(|claim| Some((claim.claim.strip_prefix(set)?.to_owned(), claim.verdict)));
+        own.collect::<Vec<(String, StudyVerdict)>>()
+    });
+    let [table, printed] = &texts;
+    let names = |all: &[(String, StudyVerdict)]| -> Vec<String> {
+        all.iter().map(|(name, _)| name.clone()).collect()
+    };
+    assert_eq!((names(table), table.len()), (names(printed), 4));
+    assert!(table.iter().all(|(_, verdict)| *verdict != StudyVerdict::NotJudged), "{table:?}");
+    let is_input: Vec<bool> =
+        printed.iter().map(|(_, verdict)| *verdict == StudyVerdict::NotJudged).collect();
+    assert_eq!(is_input, [true, true, false, false], "{printed:?}");
+    assert_eq!(pool.profiles(), crate::shipped::ProfileSet::Table, "for the next experiment");
+}
+
+#[test]
+fn printed_profiles_are_used_on_the_machine_of_the_print_only() {
+    for one in STUDIES.iter().flat_map(|study| study.experiments()) {
+        if one.profiles().contains(&crate::shipped::ProfileSet::Printed) {
+            assert_eq!(one.machines(), ["xeon-2x4"], "{}", one.name());
+        }
+    }
 }
 
 #[test]

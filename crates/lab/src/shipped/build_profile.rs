@@ -8,14 +8,17 @@
 //!                     C
 //! ```
 //!
-//! A traced program has the curve of its trace. Traffic beyond the missed lines is divided into prefetches and
+//! A traced program has the curve of its trace. A program with printed hit ratios has a curve through these ratios. Traffic beyond the missed lines is divided into prefetches and
 //! write-backs.
 
 use base::{Bytes, Nanos};
 use program::profile::{CurvePoint, MissRatioCurve, Phase, ProfileValue, ValueSource};
 use program::{Class, Profile};
 
-use super::program_values::{CACHE, CORE_CYCLES_MIN, MissSource, ProfileDraw, ProgramValues};
+use super::program_values::{
+    CACHE, CORE_CYCLES_MIN, DrawPosition, MissSource, PRINTED_CACHE, ProfileDraw, ProfileSet,
+    ProgramValues,
+};
 use host_sim::copy_scaling::{CACHE_MIB, CLOCK, mpki_with_cache};
 
 /// Points of a curve below [`CACHE`]: two for each doubling, down to 20 KiB.
@@ -50,15 +53,16 @@ pub(super) fn build_profile(
 
 /// Returns the sources of a profile, and its clamped value.
 fn tool(values: &ProgramValues, draw: ProfileDraw) -> String {
-    let ranges = match draw {
-        ProfileDraw::Middle => "the middle of each range",
-        ProfileDraw::Seed(_) => "a draw from the ranges",
+    let ranges = match draw.position {
+        DrawPosition::Middle => "the middle of each range",
+        DrawPosition::Seed(_) => "a draw from the ranges",
     };
     let clamped = values.overlap_before_clamp.map(|overlap| {
         format!("; overlap {overlap:.1} of the published stalls clamped to {}", values.overlap)
     });
     let clamped = clamped.unwrap_or_default();
-    format!("shipped: benchmarks.csv, and {ranges} of profiles.csv{clamped}")
+    let set = if draw.set == ProfileSet::Printed { ", profiles = printed" } else { "" };
+    format!("shipped: benchmarks.csv, and {ranges} of profiles.csv{set}{clamped}")
 }
 
 fn phase(
@@ -108,21 +112,27 @@ fn curve(values: &ProgramValues) -> MissRatioCurve {
         write_backs: Some(misses * extra_lines * (1.0 - values.prefetched)),
         error: None,
     };
-    let (source, points) = match &values.misses {
-        MissSource::Falling { apki, mpki, c_over_s } => {
+    let (source, points) = match (&values.misses, values.printed_hits) {
+        // Hits that a paper prints for two cache sizes. More cache has no effect: nothing is printed on it.
+        (MissSource::Falling { apki, .. }, Some(hits)) => {
+            let at = |(cache, hits): (Bytes, f64)| point(cache, apki * (1.0 - hits));
+            let [whole, half] = [0, 1].map(|size| at((PRINTED_CACHE[size], hits[size])));
+            (ValueSource::Declared, vec![point(PRIVATE, *apki), half, whole])
+        }
+        (MissSource::Falling { apki, mpki, c_over_s }, None) => {
             let at = |cache| {
                 point(cache, mpki_with_cache(*apki, *mpki, mib(cache), CACHE_MIB / c_over_s))
             };
             (ValueSource::Estimated, grid().map(at).collect())
         }
-        MissSource::All { apki, ratio } => {
+        (MissSource::All { apki, ratio }, _) => {
             let buffer = Bytes(values.footprint as u64);
             let at = |cache| point(cache, if cache < buffer { apki * ratio } else { 0.0 });
             let sizes = [Bytes(16 << 10), Bytes(buffer.0.saturating_sub(1)), buffer];
             (ValueSource::Declared, sizes.map(at).to_vec())
         }
         // The trace contains misses and write-backs. Prefetches are estimated, as for other programs.
-        MissSource::Traced(traced) => {
+        (MissSource::Traced(traced), _) => {
             (ValueSource::Traced, average(traced, values.prefetched * extra_lines))
         }
     };

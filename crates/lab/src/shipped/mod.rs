@@ -25,7 +25,7 @@ use program::Profile;
 pub use alone::{SoloRates, alone, class_on};
 use build_profile::build_profile;
 pub use files::{ShippedKind, machine, machines, text, workload, workloads};
-pub use program_values::ProfileDraw;
+pub use program_values::{DrawPosition, ProfileDraw, ProfileSet};
 use program_values::{HOG, drawn, full_name};
 pub use tables::{Range, ranges};
 
@@ -84,7 +84,7 @@ pub fn profiles() -> Vec<String> {
 /// # Errors
 /// There is no program of this name, or the factor is invalid.
 pub fn profile(name: &str) -> Result<Profile, NotShipped> {
-    profile_drawn(name, ProfileDraw::Middle)
+    profile_drawn(name, ProfileDraw::MIDDLE)
 }
 
 /// Returns the profile of a program with the values of a draw. Equal draws give equal values in any order of the calls.

@@ -5,21 +5,71 @@
 //!
 //! The ranges of a program are drawn jointly: a draw in which the stalls of the misses take more cycles than the program
 //! has is repeated. Speed, misses and memory-level parallelism are independent ranges, but not every combination exists.
+//!
+//! The set `printed` replaces values of eight programs by what the paper on divided scheduling prints of these programs
+//! alone on its machine. A draw that contradicts a printed value is repeated, too.
+
+use std::sync::LazyLock;
 
 use base::{Bytes, Rng};
 use host_sim::copy_scaling::{CLOCK, MEMORY_CYCLES, SoloCounters};
+use host_sim::hardware::Hardware;
 use program::Profile;
 
-use super::tables::{self, Range, measured, range};
+use super::build_profile::build_profile;
+use super::tables::{self, Range, measured, printed, range};
 
 /// Name of the synthetic program whose accesses are uniformly distributed over a buffer larger than any cache.
 pub(super) const HOG: &str = "memory-hog";
 
+/// Sources of the values of a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProfileSet {
+    /// Counter tables, traces, and ranges with a reason.
+    #[default]
+    Table,
+    /// As `Table`, with the values that the paper on divided scheduling prints of a program alone on `xeon-2x4`. The set is
+    /// valid on this machine only.
+    Printed,
+}
+
+impl ProfileSet {
+    /// Returns the name of the set.
+    pub fn name(self) -> &'static str {
+        match self {
+            ProfileSet::Table => "table",
+            ProfileSet::Printed => "printed",
+        }
+    }
+}
+
+/// Source of the values of all programs, and the position of the values in their ranges.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ProfileDraw {
+    /// Source of the values.
+    pub set: ProfileSet,
+    /// Position of all values in their ranges.
+    pub position: DrawPosition,
+}
+
+impl ProfileDraw {
+    /// The middle of every range of the set `table`.
+    pub const MIDDLE: ProfileDraw =
+        ProfileDraw { set: ProfileSet::Table, position: DrawPosition::Middle };
+
+    /// Returns a draw from the ranges of the set `table`.
+    pub const fn seed(seed: u64) -> Self {
+        ProfileDraw { set: ProfileSet::Table, position: DrawPosition::Seed(seed) }
+    }
+}
+
 /// Position of all values in their ranges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum ProfileDraw {
+pub enum DrawPosition {
     /// The middle of every range. If this combination does not exist, the nearest one with a lower speed, fewer misses and
-    /// a higher parallelism.
+    /// a higher parallelism. Of a program with printed values: the combination closest to the middle, of
+    /// [`N_MIDDLE_CANDIDATES`] drawn ones.
     #[default]
     Middle,
     /// A uniformly distributed position in every range, from this seed.
@@ -31,6 +81,13 @@ pub enum ProfileDraw {
 pub(super) const CACHE: Bytes = Bytes(20 << 20);
 /// Step in which the middle moves until the combination exists, as a share of the ranges.
 const MIDDLE_STEP: f64 = 0.01;
+/// Number of combinations of which the one closest to the middle is used, if printed values exclude the middle.
+const N_MIDDLE_CANDIDATES: u64 = 200;
+/// The machine of the printed values.
+static PRINTED_MACHINE: LazyLock<Hardware> =
+    LazyLock::new(|| Hardware::new(&super::machine("xeon-2x4").expect("it ships")));
+/// Cache of that machine, and half of it: the share next to one equal competitor.
+pub(super) const PRINTED_CACHE: [Bytes; 2] = [Bytes(8 << 20), Bytes(4 << 20)];
 /// Maximum number of repetitions of a draw. The least likely program needs four on average.
 const N_ATTEMPTS: u64 = 1000;
 /// Minimum cycles per instruction: a core retires at most four instructions per cycle. With a smaller minimum, the hog
@@ -58,6 +115,8 @@ pub(super) struct ProgramValues {
     pub footprint: f64,
     /// Misses by cache size.
     pub misses: MissSource,
+    /// Hits per access with each size of [`PRINTED_CACHE`], if they are printed.
+    pub printed_hits: Option<[f64; 2]>,
     /// Whether instructions per cycle are a published counter value.
     pub is_measured: bool,
 }
@@ -92,7 +151,9 @@ pub(super) fn programs() -> Vec<String> {
 
 fn is_known(program: &str) -> bool {
     let is_measured = measured().get(program).is_some_and(|known| known.apki.is_some());
-    is_measured || tables::traced(program).is_some() || range(program, "llc_apki").is_some()
+    is_measured
+        || tables::traced(program).is_some()
+        || range(program, "llc_apki", ProfileSet::Table).is_some()
 }
 
 /// Returns the full name of a program. The number of a SPEC program may be omitted.
@@ -107,6 +168,22 @@ pub(super) fn full_name(name: &str) -> Option<String> {
 }
 
 impl ProgramValues {
+    /// Returns whether a program with these values has the printed values of its program alone.
+    fn agrees_with_print(&self, program: &str, draw: ProfileDraw) -> bool {
+        if draw.set == ProfileSet::Table {
+            return true;
+        }
+        let profile = build_profile(program, self, draw, 1.0);
+        let Ok(alone) = super::alone(&profile, &PRINTED_MACHINE) else { return false };
+        let is_within = |quantity: &str, value: f64| {
+            printed(program, quantity).is_none_or(|range| (range.low..=range.high).contains(&value))
+        };
+        let misses = |cache| profile.average(|phase| phase.curve.misses_at(cache)).unwrap_or(0.0);
+        let [whole, half] = PRINTED_CACHE.map(misses);
+        is_within("bandwidth_mb_s", alone.bandwidth / 1e6)
+            && is_within("misses_half_cache", half / whole)
+    }
+
     /// Returns the cycles per instruction that are not stalls on memory, on the machine of the published values.
     pub fn core_cycles(&self) -> f64 {
         let mpki = match &self.misses {
@@ -122,32 +199,55 @@ impl ProgramValues {
 
 /// Returns the values of a known program.
 pub(super) fn drawn(program: &str, draw: ProfileDraw) -> ProgramValues {
-    let is_possible = |values: &ProgramValues| CORE_CYCLES_MIN <= values.core_cycles();
-    let candidate = |nth: u64| match draw {
-        ProfileDraw::Seed(seed) => {
-            let of =
-                |quantity: &str| seed ^ name_hash(program, quantity) ^ nth.wrapping_mul(REPEATED);
-            at_positions(program, |quantity| Rng::new(of(quantity)).unit())
-        }
-        ProfileDraw::Middle => at_positions(program, |quantity| {
-            let shift = (nth as f64 * MIDDLE_STEP).min(0.5);
-            match quantity {
-                "ipc" | "llc_apki" | "llc_miss_ratio" => 0.5 - shift,
-                "overlap" => 0.5 + shift,
-                _ => 0.5,
-            }
-        }),
+    let has_print = draw.set == ProfileSet::Printed && tables::has_print(program);
+    let set = if has_print { ProfileSet::Printed } else { ProfileSet::Table };
+    let is_possible = |values: &ProgramValues| {
+        CORE_CYCLES_MIN <= values.core_cycles()
+            && values.agrees_with_print(program, ProfileDraw { set, ..draw })
     };
-    (0..N_ATTEMPTS).map(candidate).find(is_possible).unwrap_or_else(|| candidate(0))
+    let drawn = |seed: u64, nth: u64| {
+        move |quantity: &str| {
+            let repetition = nth.wrapping_mul(REPEATED);
+            Rng::new(seed ^ name_hash(program, quantity) ^ repetition).unit()
+        }
+    };
+    let shifted = |nth: u64| {
+        let shift = (nth as f64 * MIDDLE_STEP).min(0.5);
+        move |quantity: &str| match quantity {
+            "ipc" | "llc_apki" | "llc_miss_ratio" => 0.5 - shift,
+            "overlap" => 0.5 + shift,
+            _ => 0.5,
+        }
+    };
+    let middle = || at_positions(program, set, |_| 0.5);
+    let possible = match draw.position {
+        DrawPosition::Seed(seed) => (0..N_ATTEMPTS)
+            .map(|nth| at_positions(program, set, drawn(seed, nth)))
+            .find(is_possible),
+        DrawPosition::Middle if has_print && !is_possible(&middle()) => {
+            let distance = |nth: u64| -> f64 {
+                let own = tables::quantities(program, set);
+                own.map(|quantity| (drawn(0, nth)(quantity) - 0.5).powi(2)).sum()
+            };
+            let mut nearest: Vec<u64> = (0..N_MIDDLE_CANDIDATES).collect();
+            nearest.sort_by(|one, other| distance(*one).total_cmp(&distance(*other)));
+            let values = |nth: u64| at_positions(program, set, drawn(0, nth));
+            nearest.into_iter().map(values).find(is_possible)
+        }
+        DrawPosition::Middle => {
+            (0..N_ATTEMPTS).map(|nth| at_positions(program, set, shifted(nth))).find(is_possible)
+        }
+    };
+    possible.unwrap_or_else(middle)
 }
 
 /// Factor that separates the random numbers of repeated draws.
 const REPEATED: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Returns the values of a known program at these positions of its ranges, by the name of the value.
-fn at_positions(program: &str, position: impl Fn(&str) -> f64) -> ProgramValues {
+fn at_positions(program: &str, set: ProfileSet, position: impl Fn(&str) -> f64) -> ProgramValues {
     let value_of = |quantity: &str| {
-        let Range { low, high, .. } = range(program, quantity)?;
+        let Range { low, high, .. } = range(program, quantity, set)?;
         Some(low + position(quantity) * (high - low))
     };
     let need = |quantity: &str| {
@@ -193,6 +293,7 @@ fn at_positions(program: &str, position: impl Fn(&str) -> f64) -> ProgramValues 
         l1_per_access: need("l1_per_apki"),
         footprint: need("footprint_mib") * 1048576.0,
         is_measured: known.ipc.is_some(),
+        printed_hits: value_of("hits_8mib").zip(value_of("hits_4mib")).map(<[f64; 2]>::from),
         misses,
     }
 }

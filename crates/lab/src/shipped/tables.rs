@@ -16,6 +16,8 @@ use std::sync::LazyLock;
 use host_sim::csv_table::{CsvRow, CsvTable};
 use program::Profile;
 
+use super::ProfileSet;
+
 /// Message of `expect` for shipped tables. Tests read every table, so that no shipped table is invalid.
 const VALID: &str = "a shipped table is valid";
 
@@ -49,7 +51,8 @@ pub struct Range {
     pub low: f64,
     /// Largest value.
     pub high: f64,
-    /// `table`: from a description in `benchmarks.csv`; `reasoned`: from the algorithm and its published sizes.
+    /// `table`: from a description in `benchmarks.csv`; `reasoned`: from the algorithm and its published sizes; `printed`:
+    /// what the paper on divided scheduling prints of the program alone on its machine.
     pub origin: String,
     /// Reason for the limits of the range.
     pub reason: String,
@@ -69,9 +72,41 @@ pub fn ranges() -> &'static [Range] {
     &RANGES
 }
 
-/// Returns the range of a value.
-pub(super) fn range(program: &str, quantity: &str) -> Option<&'static Range> {
-    ranges().iter().find(|range| range.program == program && range.quantity == quantity)
+impl Range {
+    fn is_printed(&self) -> bool {
+        self.origin == "printed"
+    }
+}
+
+/// Returns the range of a value in a set.
+pub(super) fn range(program: &str, quantity: &str, set: ProfileSet) -> Option<&'static Range> {
+    let from_table = || {
+        let mut own = ranges().iter().filter(|range| !range.is_printed());
+        own.find(|range| range.program == program && range.quantity == quantity)
+    };
+    match set {
+        ProfileSet::Table => from_table(),
+        ProfileSet::Printed => printed(program, quantity).or_else(from_table),
+    }
+}
+
+/// Returns the printed range of a value.
+pub(super) fn printed(program: &str, quantity: &str) -> Option<&'static Range> {
+    let mut printed = ranges().iter().filter(|range| range.is_printed());
+    printed.find(|range| range.program == program && range.quantity == quantity)
+}
+
+/// Returns whether a value of a program is printed.
+pub(super) fn has_print(program: &str) -> bool {
+    ranges().iter().any(|range| range.is_printed() && range.program == program)
+}
+
+/// Returns the names of the values of a program that have a range in a set, each once.
+pub(super) fn quantities(program: &str, set: ProfileSet) -> impl Iterator<Item = &'static str> {
+    let is_in = move |range: &&Range| set == ProfileSet::Printed || !range.is_printed();
+    let own = ranges().iter().filter(move |range| range.program == program).filter(is_in);
+    let names: std::collections::BTreeSet<&str> = own.map(|range| &*range.quantity).collect();
+    names.into_iter()
 }
 
 /// The shipped traces, by program.

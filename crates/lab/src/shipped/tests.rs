@@ -113,7 +113,7 @@ fn the_curve_falls_from_all_accesses_to_the_published_misses() {
 
 #[test]
 fn equal_draws_give_equal_values_within_the_ranges() {
-    let seeds = (0..50).map(ProfileDraw::Seed);
+    let seeds = (0..50).map(ProfileDraw::seed);
     for (draw, name) in seeds.flat_map(|draw| profiles().into_iter().map(move |name| (draw, name)))
     {
         let values = drawn(&name, draw);
@@ -123,28 +123,68 @@ fn equal_draws_give_equal_values_within_the_ranges() {
         assert!((1.0..=16.0).contains(&values.overlap), "{name}");
         assert!((64.0..=400.0).contains(&values.bytes_per_miss), "{name}");
     }
-    let values_of = |seed| drawn("lu.B", ProfileDraw::Seed(seed));
+    let values_of = |seed| drawn("lu.B", ProfileDraw::seed(seed));
     assert_ne!(values_of(1), values_of(2));
-    assert_eq!(drawn("lu.B", ProfileDraw::Middle).cycles, 1.0 / 1.3);
+    assert_eq!(drawn("lu.B", ProfileDraw::MIDDLE).cycles, 1.0 / 1.3);
 }
 
 #[test]
 fn no_draw_has_more_stall_cycles_than_cycles() {
-    let seeds = (0..500).map(ProfileDraw::Seed);
-    for draw in seeds.chain([ProfileDraw::Middle]) {
+    let seeds = (0..500).map(ProfileDraw::seed);
+    for draw in seeds.chain([ProfileDraw::MIDDLE]) {
         for name in profiles() {
             let values = drawn(&name, draw);
             assert!(0.0 < values.core_cycles(), "{name} {draw:?}: {values:?}");
         }
     }
     // Without repetition, 63 % of the draws of canneal had more stalls than cycles.
-    let cycles = |name: &str| drawn(name, ProfileDraw::Middle).core_cycles();
+    let cycles = |name: &str| drawn(name, ProfileDraw::MIDDLE).core_cycles();
     assert!(["canneal", HOG].into_iter().all(|name| CORE_CYCLES_MIN <= cycles(name)));
 }
 
 #[test]
+fn every_printed_draw_has_the_printed_values_on_the_printed_machine() {
+    let hardware = Hardware::new(&machine("xeon-2x4").unwrap());
+    let positions = (0..50).map(DrawPosition::Seed).chain([DrawPosition::Middle]);
+    for draw in positions.map(|position| ProfileDraw { set: ProfileSet::Printed, position }) {
+        for name in ["470.lbm", "462.libquantum", "lu.B"] {
+            let program = profile_drawn(name, draw).unwrap();
+            let alone = alone(&program, &hardware).unwrap();
+            assert!((0.65..=0.75).contains(&alone.hit_ratio), "{name} {draw:?}: {alone:?}");
+            let phase = &program.phases[0];
+            let half = phase.curve.misses_at(Bytes(4 << 20)).unwrap();
+            let half = 1.0 - half / phase.llc_accesses.unwrap().value();
+            assert!((0.15..=0.25).contains(&half), "{name} {draw:?}: {half}");
+        }
+        for name in ["482.sphinx3", "471.omnetpp", "streamcluster"] {
+            let curve = profile_drawn(name, draw).unwrap().phases.remove(0).curve;
+            let at = |mib: u64| curve.misses_at(Bytes(mib << 20)).unwrap();
+            assert!(1.25 * at(8) <= at(4), "{name} {draw:?}: {} {}", at(8), at(4));
+        }
+        let below_2_gb = ["482.sphinx3", "471.omnetpp", "streamcluster", "canneal", "ferret"];
+        for name in below_2_gb.into_iter().chain(["435.gromacs"]) {
+            let alone = alone(&profile_drawn(name, draw).unwrap(), &hardware).unwrap();
+            assert!(alone.bandwidth <= 2e9, "{name} {draw:?}: {alone:?}");
+            assert!(CORE_CYCLES_MIN <= drawn(name, draw).core_cycles(), "{name} {draw:?}");
+        }
+    }
+}
+
+#[test]
+fn printed_values_change_no_other_program_and_no_profile_of_the_table() {
+    let of = |set| move |name: &str| drawn(name, ProfileDraw { set, ..ProfileDraw::seed(7) });
+    let (table, printed) = (of(ProfileSet::Table), of(ProfileSet::Printed));
+    for name in profiles() {
+        if !super::tables::has_print(&name) {
+            assert_eq!(table(&name), printed(&name));
+        }
+        assert_eq!(table(&name).printed_hits, None);
+    }
+}
+
+#[test]
 fn sphinx3_is_memory_bound_with_six_mebibytes_and_not_with_twenty() {
-    for draw in (0..50).map(ProfileDraw::Seed).chain([ProfileDraw::Middle]) {
+    for draw in (0..50).map(ProfileDraw::seed).chain([ProfileDraw::MIDDLE]) {
         let curve = profile_drawn("482.sphinx3", draw).unwrap().phases.remove(0).curve;
         let at = |mib: u64| curve.misses_at(Bytes(mib << 20)).unwrap();
         assert!(2.5 < at(6) && at(6) < 9.0 && at(20) < 0.01, "{draw:?}: {} {}", at(6), at(20));
@@ -157,10 +197,10 @@ fn every_range_has_a_shipped_program_valid_ends_and_a_reason() {
     let known = profiles();
     let mut names = std::collections::BTreeSet::new();
     for range in ranges() {
-        let name = format!("{} {}", range.program, range.quantity);
+        let name = format!("{} {} {}", range.program, range.quantity, range.origin == "printed");
         assert!(known.contains(&range.program), "{name}: no such program");
         assert!(range.low <= range.high && 0.0 < range.low, "{name}");
-        assert!(["table", "reasoned"].contains(&&*range.origin), "{name}");
+        assert!(["table", "reasoned", "printed"].contains(&&*range.origin), "{name}");
         assert!(20 < range.reason.len(), "{name}: {:?} is no reason", range.reason);
         assert!(names.insert(name.clone()), "{name} occurs twice");
     }
@@ -168,7 +208,7 @@ fn every_range_has_a_shipped_program_valid_ends_and_a_reason() {
 
 #[test]
 fn the_hog_misses_in_every_cache_smaller_than_its_buffer() {
-    let hog = hog(Bytes(32 << 20), ProfileDraw::Middle);
+    let hog = hog(Bytes(32 << 20), ProfileDraw::MIDDLE);
     let phase = &hog.phases[0];
     let accesses = phase.llc_accesses.unwrap().value();
     let ratio = |mib: u64| phase.curve.misses_at(Bytes(mib << 20)).unwrap() / accesses;
@@ -349,13 +389,19 @@ fn larger_mixes_have_18_24_and_28_jobs_with_unique_names() {
 /// No input is adjusted to change this output.
 #[test]
 fn counter_rates_of_the_eleven_programs_alone_are_as_printed() {
+    expect_file!["alone.txt"].assert_eq(&counter_rates(ProfileSet::Table));
+    expect_file!["alone-printed.txt"].assert_eq(&counter_rates(ProfileSet::Printed));
+}
+
+fn counter_rates(set: ProfileSet) -> String {
+    let draw = ProfileDraw { set, ..ProfileDraw::MIDDLE };
     let hardware = Hardware::new(&machine("xeon-2x4").unwrap());
     let mut text = format!(
         "{:14}{:>6}{:>9}{:>12}{:>6}{:>12}{:>13}\n",
         "program", "IPC", "MB/s", "LLC refs/s", "hits", "prefetch/s", "queue-full/s"
     );
     for name in ELEVEN {
-        let rates = alone(&profile(name).unwrap(), &hardware).unwrap();
+        let rates = alone(&profile_drawn(name, draw).unwrap(), &hardware).unwrap();
         let _ = writeln!(
             text,
             "{name:14}{:6.2}{:9.0}{:11.1}M{:5.0}%{:11.1}M{:12.4}M",
@@ -367,7 +413,7 @@ fn counter_rates_of_the_eleven_programs_alone_are_as_printed() {
             rates.queue_full / 1e6
         );
     }
-    expect_file!["alone.txt"].assert_eq(&text);
+    text
 }
 
 /// The programs analysed in the paper on divided scheduling.
@@ -392,7 +438,7 @@ fn published_orderings_hold_in_the_printed_number_of_draws() {
     let (first, second) = (&ELEVEN[..3], &ELEVEN[3..6]);
     let (third, rest) = (&ELEVEN[6..8], &ELEVEN[8..]);
     let mut held = [0; 5];
-    for draw in (0..200).map(ProfileDraw::Seed) {
+    for draw in (0..200).map(ProfileDraw::seed) {
         let all: Vec<(&str, SoloRates)> = ELEVEN
             .iter()
             .map(|name| (*name, alone(&profile_drawn(name, draw).unwrap(), &hardware).unwrap()))
@@ -434,6 +480,10 @@ fn published_orderings_hold_in_the_printed_number_of_draws() {
 fn the_page_on_simulator_data_contains_these_tables_and_every_machine() {
     let page = include_str!("../../../../docs/simulator-data.md");
     assert!(page.contains(include_str!("alone.txt")), "copy alone.txt into the page");
+    assert!(
+        page.contains(include_str!("alone-printed.txt")),
+        "copy alone-printed.txt into the page"
+    );
     assert!(page.contains(include_str!("orderings.txt")), "copy orderings.txt into the page");
     for name in machines() {
         assert!(page.contains(&format!("| `{name}` |")), "{name}");

@@ -23,7 +23,7 @@ const ORDERINGS: &Conditions<Socket> = &[
     ("Fig. 2: bandwidth of sp.B and ua.B above 2 GB/s", |s| {
         2e9 < least(|p| s.alone[p].bandwidth, &HURTING)
     }),
-    ("Fig. 2: bandwidth of the other six below 2 GB/s", |s| {
+    ("input of profiles=printed: Fig. 2: bandwidth of the other six below 2 GB/s", |s| {
         most(|p| s.alone[p].bandwidth, &G2).max(most(|p| s.alone[p].bandwidth, &HARMLESS)) < 2e9
     }),
     ("Fig. 3: queue-full events of Group 1 above those of all others", |s| {
@@ -48,7 +48,7 @@ const ORDERINGS: &Conditions<Socket> = &[
 ];
 
 pub(super) fn counters(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
-    let middle = socket("xeon-2x4", ProfileDraw::Middle)?;
+    let middle = socket("xeon-2x4", pool.middle())?;
     let heads = ["program", "MB/s", "queue full/s", "references/s", "hits", "prefetches/s"];
     let mut table =
         FindingTable::new("alone on xeon-2x4, millions; from the middle of every range", &heads)
@@ -65,7 +65,7 @@ pub(super) fn counters(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
             millions(alone.prefetches, 1),
         ]);
     }
-    let claims = claims_of_draws(ORDERINGS, &middle, &sockets(pool)?);
+    let claims = claims_of_draws(pool.profiles(), ORDERINGS, &middle, &sockets(pool)?);
     Ok(Finding { tables: vec![table], claims, notes: Vec::new() })
 }
 
@@ -117,9 +117,8 @@ const REUSE_CLAIMS: &Conditions<Reuse> = &[
 ];
 
 pub(super) fn reuse(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
-    let middle = Reuse::of(ProfileDraw::Middle)?;
-    let drawn = (1..=pool.n_draws()).map(|seed| Reuse::of(ProfileDraw::Seed(seed)));
-    let drawn = drawn.collect::<Result<Vec<Reuse>, ReproduceError>>()?;
+    let middle = Reuse::of(pool.middle())?;
+    let drawn = pool.draws().map(Reuse::of).collect::<Result<Vec<Reuse>, ReproduceError>>()?;
     let heads: Vec<&str> = std::iter::once("distance (MiB)").chain(FOUR).collect();
     let title = "LLC accesses with at most this reuse distance, in %";
     let mut table = FindingTable::new(title, &heads).units(&["%"]).drawn(ChartKind::Lines);
@@ -132,7 +131,7 @@ pub(super) fn reuse(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
         RuleReading::Either,
         "a profile contains no addresses",
     )];
-    claims.extend(claims_of_draws(REUSE_CLAIMS, &middle, &drawn));
+    claims.extend(claims_of_draws(pool.profiles(), REUSE_CLAIMS, &middle, &drawn));
     let notes = [
         "the hits were counted with active prefetchers: a prefetched line that is accessed once counts as a hit, so a \
          stream without reuse also has hits",

@@ -11,7 +11,6 @@ use super::programs::{
     Conditions, GroupThresholds, Socket, by_limits, by_rank, claim_of_draws, claims_of_draws,
     least, most, socket, sockets,
 };
-use crate::shipped::ProfileDraw;
 use crate::stats::{deviation, mean};
 
 /// Slowdowns of the program of each row next to the program of each column.
@@ -64,11 +63,11 @@ const ORDERINGS: &Conditions<PairSlowdowns> = &[
 ];
 
 pub(super) fn pairs(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
-    let middle = socket("xeon-2x4", ProfileDraw::Middle)?;
+    let middle = socket("xeon-2x4", pool.middle())?;
     let pairs = PairSlowdowns::of(&middle);
     let sockets = sockets(pool)?;
     let drawn: Vec<PairSlowdowns> = sockets.iter().map(PairSlowdowns::of).collect();
-    let mut claims = claims_of_draws(ORDERINGS, &pairs, &drawn);
+    let mut claims = claims_of_draws(pool.profiles(), ORDERINGS, &pairs, &drawn);
     let published: Vec<u8> = (0..ELEVEN.len()).map(group_of_eleven).collect();
     let is_published = |groups: Vec<u8>| groups == published;
     let text = "the rank version detects the paper's groups";
@@ -153,12 +152,13 @@ impl HitRatiosNextToGroup1 {
 }
 
 const HIT_RATIO_CLAIMS: &Conditions<HitRatiosNextToGroup1> = &[
-    ("Group 1's mean hit ratio alone is between 60 and 80 %", |c| {
+    ("input of profiles=printed: Group 1's mean hit ratio alone is between 60 and 80 %", |c| {
         (0.6..=0.8).contains(&c.of_group_1(0))
     }),
-    ("Group 1's mean hit ratio next to one program of Group 1 is between 10 and 30 %", |c| {
-        (0.1..=0.3).contains(&c.of_group_1(1))
-    }),
+    (
+        "input of profiles=printed: Group 1's mean hit ratio next to one program of Group 1 is between 10 and 30 %",
+        |c| (0.1..=0.3).contains(&c.of_group_1(1)),
+    ),
     ("the deviation of hit ratios over programs shrinks with each competitor", |c| {
         (1..4).all(|n| c.spread(n) < c.spread(n - 1))
     }),
@@ -170,7 +170,7 @@ const HIT_RATIO_CLAIMS: &Conditions<HitRatiosNextToGroup1> = &[
 const HIT_RATIO_HEADS: [&str; 5] = ["program", "alone", "1", "2", "3"];
 
 pub(super) fn hit_ratios(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
-    let middle = HitRatiosNextToGroup1::of(&socket("xeon-2x4", ProfileDraw::Middle)?);
+    let middle = HitRatiosNextToGroup1::of(&socket("xeon-2x4", pool.middle())?);
     let drawn: Vec<HitRatiosNextToGroup1> =
         sockets(pool)?.iter().map(HitRatiosNextToGroup1::of).collect();
     let title =
@@ -190,6 +190,6 @@ pub(super) fn hit_ratios(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> 
     hits.row(std::iter::once("deviation".to_owned()).chain(spreads));
     let order = |n| StudyCell::from(fixed(middle.order_kept(n), 2)).in_unit("1");
     references.row(std::iter::once("rank correlation".into()).chain([0, 1, 2, 3].map(order)));
-    let claims = claims_of_draws(HIT_RATIO_CLAIMS, &middle, &drawn);
+    let claims = claims_of_draws(pool.profiles(), HIT_RATIO_CLAIMS, &middle, &drawn);
     Ok(Finding { tables: vec![hits, references], claims, notes: Vec::new() })
 }

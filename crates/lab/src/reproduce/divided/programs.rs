@@ -6,10 +6,10 @@ use host_sim::predict::CacheDomain;
 use report::study::{RuleReading, StudyCell, StudyClaim, StudyValue};
 use topology::Machine;
 
-use super::super::finding::{claim, verdict_of_draws};
+use super::super::finding::{claim, unjudged_claim, verdict_of_draws};
 use super::super::published_groups::ELEVEN;
 use super::super::{ReproduceError, RunPool};
-use crate::shipped::{self, ProfileDraw, SoloRates};
+use crate::shipped::{self, ProfileDraw, ProfileSet, SoloRates};
 
 /// The eleven programs on a socket of a machine.
 pub(super) struct Socket {
@@ -42,7 +42,7 @@ pub(super) fn socket_of(machine: &Machine, draw: ProfileDraw) -> Result<Socket, 
 
 /// Returns the socket of xeon-2x4 in every draw.
 pub(super) fn sockets(pool: &RunPool<'_>) -> Result<Vec<Socket>, ReproduceError> {
-    (1..=pool.n_draws()).map(|seed| socket("xeon-2x4", ProfileDraw::Seed(seed))).collect()
+    pool.draws().map(|draw| socket("xeon-2x4", draw)).collect()
 }
 
 /// Returns a claim over all draws, and whether it is true in the middle of the ranges.
@@ -63,9 +63,23 @@ pub(super) fn claim_of_draws<T>(
 /// Claims with their conditions.
 pub(super) type Conditions<T> = [(&'static str, fn(&T) -> bool)];
 
+/// Start of a claim that the profiles `printed` contain. With these profiles it is not judged.
+pub(super) const PRINTED_INPUT: &str = "input of profiles=printed: ";
+
 /// Returns a claim over all draws for each condition.
-pub(super) fn claims_of_draws<T>(all: &Conditions<T>, middle: &T, drawn: &[T]) -> Vec<StudyClaim> {
-    all.iter().map(|(text, is_true)| claim_of_draws(text, is_true, middle, drawn)).collect()
+pub(super) fn claims_of_draws<T>(
+    set: ProfileSet,
+    all: &Conditions<T>,
+    middle: &T,
+    drawn: &[T],
+) -> Vec<StudyClaim> {
+    let claim = |(text, is_true): &(&str, fn(&T) -> bool)| match text.strip_prefix(PRINTED_INPUT) {
+        Some(text) if set == ProfileSet::Printed => {
+            unjudged_claim(text, RuleReading::Either, "an input of these profiles")
+        }
+        input => claim_of_draws(input.unwrap_or(text), is_true, middle, drawn),
+    };
+    all.iter().map(claim).collect()
 }
 
 /// Thresholds between few and many queue-full events and LLC references per second: the middles of the widest gaps

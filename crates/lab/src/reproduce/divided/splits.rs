@@ -121,7 +121,7 @@ pub(super) fn splits(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
         let idxs = idxs.expect("contended mixes contain the eleven programs only");
         mixes.push((idxs, jobs.iter().map(published_group).collect()));
     }
-    let middle = MixSplits::of(&socket("xeon-2x4", ProfileDraw::Middle)?, &mixes);
+    let middle = MixSplits::of(&socket("xeon-2x4", pool.middle())?, &mixes);
     let drawn: Vec<MixSplits> =
         sockets(pool)?.iter().map(|socket| MixSplits::of(socket, &mixes)).collect();
     let heads = ["mix", "isolated", "best", "worst"];
@@ -137,13 +137,17 @@ pub(super) fn splits(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     let means: [fn(&Splits) -> f64; 3] =
         [|splits| splits.isolated, |splits| splits.best, |splits| splits.worst];
     row("mean", means.map(|of| middle.mean(of)));
-    let claims = claims_of_draws(CLAIMS, &middle, &drawn);
-    Ok(Finding { tables: vec![table, other_sockets(&mixes)?], claims, notes: Vec::new() })
+    let claims = claims_of_draws(pool.profiles(), CLAIMS, &middle, &drawn);
+    Ok(Finding {
+        tables: vec![table, other_sockets(&mixes, pool.middle())?],
+        claims,
+        notes: Vec::new(),
+    })
 }
 
 /// Returns the table of the splits on sockets with more or less cache and bandwidth. The table shows the contended
 /// resource.
-fn other_sockets(mixes: &[Mix]) -> Result<FindingTable, ReproduceError> {
+fn other_sockets(mixes: &[Mix], middle: ProfileDraw) -> Result<FindingTable, ReproduceError> {
     let heads = ["socket", "isolated", "best", "worst", "slowdown at random"];
     let title =
         "the same splits on sockets with other caches and bandwidths, mean over the mixes in %";
@@ -158,7 +162,7 @@ fn other_sockets(mixes: &[Mix]) -> Result<FindingTable, ReproduceError> {
     ];
     for (name, variation) in variations {
         let testbed = Testbed::parse(&format!("xeon-2x4{variation}"))?;
-        let all = MixSplits::of(&socket_of(&testbed.machine, ProfileDraw::Middle)?, mixes);
+        let all = MixSplits::of(&socket_of(&testbed.machine, middle)?, mixes);
         let values: [fn(&Splits) -> f64; 4] = [
             |splits| splits.isolated,
             |splits| splits.best,

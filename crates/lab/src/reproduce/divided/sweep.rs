@@ -15,7 +15,6 @@ use super::super::run_pool::Series;
 use super::super::{Finding, FindingTable, Gain, ReproduceError, RunPool, Testbed};
 use super::programs::{GroupThresholds, Socket, claim_of_draws, socket, sockets};
 use super::splits::SOCKET_CPUS;
-use crate::shipped::ProfileDraw;
 use crate::stats::mean;
 
 /// Number of programs.
@@ -80,7 +79,7 @@ fn by_policy(
     limits: GroupThresholds,
     reading: RuleReading,
 ) -> Result<(Vec<Gain>, Vec<String>), ReproduceError> {
-    let testbed = Testbed::parse("xeon-2x4")?;
+    let testbed = Testbed::parse("xeon-2x4")?.with_profiles(pool.profiles());
     let reading = if reading == RuleReading::Paper { "reading=paper," } else { "" };
     let policies = ["off", "1000"].map(|guard| {
         format!("divided[{reading}version=threshold,guard={guard},{}]", limits.params())
@@ -98,7 +97,7 @@ fn by_policy(
 }
 
 pub(super) fn sweep(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
-    let middle = socket("xeon-2x4", ProfileDraw::Middle)?;
+    let middle = socket("xeon-2x4", pool.middle())?;
     let limits = GroupThresholds::of(&middle);
     let [(paper, mut failures), (corrected, more)] =
         [by_policy(pool, limits, BOTH_READINGS[0])?, by_policy(pool, limits, BOTH_READINGS[1])?];

@@ -15,6 +15,7 @@
 //! | `bandwidth=100`, `bandwidth=1/2` | factor of the bandwidth of memory controllers and links |
 //! | `links=100` | factor of the bandwidth of links only |
 //! | `cache=4`, `cache=1/2` | factor of the size of last-level caches |
+//! | `outstanding=4` | largest number of outstanding misses of a core |
 //! | `one-memory` | all nodes become one, with the sum of their bandwidths |
 //! | `overhead=762000` | a job that uses this many nanoseconds of a CPU after each poll of `dfs` |
 //! | `length=120` | programs that take 120 s alone; workloads are those of [`super::program_sets`] |
@@ -237,6 +238,12 @@ impl Testbed {
                     .llcs
                     .iter_mut()
                     .for_each(|llc| llc.size = llc.size.map(|b| Bytes(scaled(b.0))));
+            }),
+            "outstanding" => self.change(|parts| {
+                let kinds = parts.perf_attributes.kinds.values_mut();
+                for count in kinds.filter_map(|kind| kind.max_outstanding_misses.as_mut()) {
+                    count.value = whole(value);
+                }
             }),
             "bandwidth" | "links" => self.change_accesses(|access| {
                 let is_changed = key == "bandwidth" || access.from != access.to;
@@ -648,6 +655,17 @@ mod tests {
             mean(&all.map(|access| access.latency_ns.expect("ns").value as f64).collect::<Vec<_>>())
         };
         assert_eq!(format!("{:.2}", mean_ns(false) / mean_ns(true)), "2.00");
+    }
+
+    #[test]
+    fn more_outstanding_misses_shorten_a_program_with_misses_and_hardly_one_without() {
+        let seconds = |on: &str, program: &str| {
+            let testbed = Testbed::parse(on).expect("it ships");
+            alone_s(&testbed, &format!("programs:{program}"), 1)[0]
+        };
+        let [few, more] = ["tilepro64 outstanding=1", "tilepro64 outstanding=4"];
+        assert!(1.5 * seconds(more, "lbm@0.01") < seconds(few, "lbm@0.01"));
+        assert!(0.999 * seconds(few, "bitcount@0.1") < seconds(more, "bitcount@0.1"));
     }
 
     #[test]

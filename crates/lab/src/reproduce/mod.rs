@@ -13,6 +13,7 @@
 //! Program values that are ranges are drawn `--draws` times, and the verdict depends on the share of draws in which a
 //! claim is true.
 
+mod ceiling;
 mod contention;
 mod definition;
 mod dfs;
@@ -26,6 +27,7 @@ mod observation;
 mod output;
 mod program_sets;
 mod published_groups;
+mod remote_penalty;
 mod run_pool;
 mod testbed;
 #[cfg(test)]

@@ -40,7 +40,7 @@ use topology::{Machine, MemoryAccess};
 
 use super::ReproduceError;
 use super::program_sets::{self, N_PROGRAMS};
-use crate::compare::{MachineVariant, RunMetrics, SimBench, SimSetting};
+use crate::compare::{MachineVariant, SimBench, SimSetting};
 use crate::shipped::{self, DrawPosition, ProfileDraw, ProfileSet};
 use crate::stats::mean;
 
@@ -73,29 +73,6 @@ struct EqualLength {
     n_on_first_node: Option<usize>,
     /// Slowdown by remote memory in permille, by program; empty if it is not declared.
     penalties: BTreeMap<String, u32>,
-}
-
-/// Lower bounds of the times of a workload, for any placement of tasks and memory.
-#[derive(Clone, Debug)]
-pub(super) struct LeastTimes {
-    /// The makespan in seconds.
-    pub makespan_s: f64,
-    /// The time of each job in seconds.
-    jobs_s: Vec<f64>,
-}
-
-impl LeastTimes {
-    /// Returns the fraction of a run's makespan that exceeds the bound.
-    pub fn time_saved(&self, run: &RunMetrics) -> f64 {
-        1.0 - self.makespan_s / run.last_end.as_secs_f64()
-    }
-
-    /// Returns the mean over the jobs of: time in a run / shortest time - 1; `None` if a job did not exit.
-    pub fn speedup(&self, run: &RunMetrics) -> Option<f64> {
-        let each = self.jobs_s.iter().enumerate();
-        let each = each.map(|(job, shortest)| Some(run.job_s(job)? / shortest - 1.0));
-        Some(mean(&each.collect::<Option<Vec<f64>>>()?))
-    }
 }
 
 /// Value from which the class of a job is computed.
@@ -189,14 +166,6 @@ impl Testbed {
         let jobs = self.jobs(workload, DeclaredClassBasis::Rate)?;
         let bench = SimBench::new(self.setting(), vec![jobs])?;
         Ok(bench.alone(MachineVariant::default(), 0, 0).to_vec())
-    }
-
-    /// Returns lower bounds of the times of a workload, for any placement of tasks and memory: [`SimBench::bound`].
-    pub(super) fn least_times(&self, workload: &str) -> Result<LeastTimes, ReproduceError> {
-        let jobs = self.jobs(workload, DeclaredClassBasis::Rate)?;
-        let bench = SimBench::without_solo_runs(self.setting(), vec![jobs])?;
-        let jobs_s = bench.shortest(0).into_iter().map(Nanos::as_secs_f64).collect();
-        Ok(LeastTimes { makespan_s: bench.bound(0).as_secs_f64(), jobs_s })
     }
 
     /// Returns this testbed with these profiles.

@@ -16,9 +16,9 @@ use program::profile::{CurvePoint, MissRatioCurve, Phase, ProfileValue, ValueSou
 use program::{Class, Profile};
 
 use super::program_values::{
-    CACHE, CORE_CYCLES_MIN, DrawPosition, MissSource, PRINTED_CACHE, ProfileDraw, ProfileSet,
-    ProgramValues,
+    CACHE, CORE_CYCLES_MIN, DrawPosition, MissSource, PRINTED_CACHE, ProfileDraw, ProgramValues,
 };
+use super::tables::ProfileSet;
 use host_sim::copy_scaling::{CACHE_MIB, CLOCK, mpki_with_cache};
 
 /// Points of a curve below [`CACHE`]: two for each doubling, down to 20 KiB.

@@ -3,7 +3,7 @@
 //! ```text
 //!   workloads/data/benchmarks.csv ─┐
 //!   workloads/data/profiles.csv ───┼─ tables ─► program_values ─► build_profile ─► Profile
-//!   workloads/data/traced/*.toml ──┘                 ▲ a draw from the ranges: the middle, or a seed
+//!   workloads/data/traced/*.toml ──┘                 ▲ joint_draw: the middle of the ranges, or a seed
 //!   workloads/machines/*.toml ─► Machine       workloads/papers/** ─► Workload
 //! ```
 //!
@@ -13,6 +13,7 @@
 mod alone;
 mod build_profile;
 mod files;
+mod joint_draw;
 mod program_values;
 mod tables;
 
@@ -25,9 +26,10 @@ use program::Profile;
 pub use alone::{SoloRates, alone, class_on};
 use build_profile::build_profile;
 pub use files::{ShippedKind, machine, machines, text, workload, workloads};
-pub use program_values::{DrawPosition, ProfileDraw, ProfileSet};
-use program_values::{HOG, drawn, full_name};
-pub use tables::{Range, ranges};
+use joint_draw::drawn;
+pub use program_values::{DrawPosition, ProfileDraw};
+use program_values::{HOG, full_name};
+pub use tables::{ProfileSet, Range, ranges};
 
 /// Error: no shipped object has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

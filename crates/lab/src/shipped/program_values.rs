@@ -2,47 +2,15 @@
 //!
 //! The position depends only on the seed of the draw, the program and the name of the value. It depends neither on the
 //! order of the calls nor on ranges of other programs.
-//!
-//! The ranges of a program are drawn jointly: a draw in which the stalls of the misses take more cycles than the program
-//! has is repeated. Speed, misses and memory-level parallelism are independent ranges, but not every combination exists.
-//!
-//! The set `printed` replaces values of eight programs by what the paper on divided scheduling prints of these programs
-//! alone on its machine. A draw that contradicts a printed value is repeated, too.
 
-use std::sync::LazyLock;
-
-use base::{Bytes, Rng};
+use base::Bytes;
 use host_sim::copy_scaling::{CLOCK, MEMORY_CYCLES, SoloCounters};
-use host_sim::hardware::Hardware;
 use program::Profile;
 
-use super::build_profile::build_profile;
-use super::tables::{self, Range, measured, printed, range};
+use super::tables::{self, ProfileSet, Range, measured, range};
 
 /// Name of the synthetic program whose accesses are uniformly distributed over a buffer larger than any cache.
 pub(super) const HOG: &str = "memory-hog";
-
-/// Sources of the values of a program.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum ProfileSet {
-    /// Counter tables, traces, and ranges with a reason.
-    #[default]
-    Table,
-    /// As `Table`, with the values that the paper on divided scheduling prints of a program alone on `xeon-2x4`. The set is
-    /// valid on this machine only.
-    Printed,
-}
-
-impl ProfileSet {
-    /// Returns the name of the set.
-    pub fn name(self) -> &'static str {
-        match self {
-            ProfileSet::Table => "table",
-            ProfileSet::Printed => "printed",
-        }
-    }
-}
 
 /// Source of the values of all programs, and the position of the values in their ranges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -69,7 +37,7 @@ impl ProfileDraw {
 pub enum DrawPosition {
     /// The middle of every range. If this combination does not exist, the nearest one with a lower speed, fewer misses and
     /// a higher parallelism. Of a program with printed values: the combination closest to the middle, of
-    /// [`N_MIDDLE_CANDIDATES`] drawn ones.
+    /// 200 drawn ones.
     #[default]
     Middle,
     /// A uniformly distributed position in every range, from this seed.
@@ -79,17 +47,8 @@ pub enum DrawPosition {
 /// Last-level cache of the machine on which the published values were measured; guessed. Cycles per instruction, class
 /// and bandwidth of every profile are values with this cache.
 pub(super) const CACHE: Bytes = Bytes(20 << 20);
-/// Step in which the middle moves until the combination exists, as a share of the ranges.
-const MIDDLE_STEP: f64 = 0.01;
-/// Number of combinations of which the one closest to the middle is used, if printed values exclude the middle.
-const N_MIDDLE_CANDIDATES: u64 = 200;
-/// The machine of the printed values.
-static PRINTED_MACHINE: LazyLock<Hardware> =
-    LazyLock::new(|| Hardware::new(&super::machine("xeon-2x4").expect("it ships")));
 /// Cache of that machine, and half of it: the share next to one equal competitor.
 pub(super) const PRINTED_CACHE: [Bytes; 2] = [Bytes(8 << 20), Bytes(4 << 20)];
-/// Maximum number of repetitions of a draw. The least likely program needs four on average.
-const N_ATTEMPTS: u64 = 1000;
 /// Minimum cycles per instruction: a core retires at most four instructions per cycle. With a smaller minimum, the hog
 /// would retire up to twenty instructions per cycle while its buffer fits into the cache.
 pub(super) const CORE_CYCLES_MIN: f64 = 0.25;
@@ -168,22 +127,6 @@ pub(super) fn full_name(name: &str) -> Option<String> {
 }
 
 impl ProgramValues {
-    /// Returns whether a program with these values has the printed values of its program alone.
-    fn agrees_with_print(&self, program: &str, draw: ProfileDraw) -> bool {
-        if draw.set == ProfileSet::Table {
-            return true;
-        }
-        let profile = build_profile(program, self, draw, 1.0);
-        let Ok(alone) = super::alone(&profile, &PRINTED_MACHINE) else { return false };
-        let is_within = |quantity: &str, value: f64| {
-            printed(program, quantity).is_none_or(|range| (range.low..=range.high).contains(&value))
-        };
-        let misses = |cache| profile.average(|phase| phase.curve.misses_at(cache)).unwrap_or(0.0);
-        let [whole, half] = PRINTED_CACHE.map(misses);
-        is_within("bandwidth_mb_s", alone.bandwidth / 1e6)
-            && is_within("misses_half_cache", half / whole)
-    }
-
     /// Returns the cycles per instruction that are not stalls on memory, on the machine of the published values.
     pub fn core_cycles(&self) -> f64 {
         let mpki = match &self.misses {
@@ -197,55 +140,12 @@ impl ProgramValues {
     }
 }
 
-/// Returns the values of a known program.
-pub(super) fn drawn(program: &str, draw: ProfileDraw) -> ProgramValues {
-    let has_print = draw.set == ProfileSet::Printed && tables::has_print(program);
-    let set = if has_print { ProfileSet::Printed } else { ProfileSet::Table };
-    let is_possible = |values: &ProgramValues| {
-        CORE_CYCLES_MIN <= values.core_cycles()
-            && values.agrees_with_print(program, ProfileDraw { set, ..draw })
-    };
-    let drawn = |seed: u64, nth: u64| {
-        move |quantity: &str| {
-            let repetition = nth.wrapping_mul(REPEATED);
-            Rng::new(seed ^ name_hash(program, quantity) ^ repetition).unit()
-        }
-    };
-    let shifted = |nth: u64| {
-        let shift = (nth as f64 * MIDDLE_STEP).min(0.5);
-        move |quantity: &str| match quantity {
-            "ipc" | "llc_apki" | "llc_miss_ratio" => 0.5 - shift,
-            "overlap" => 0.5 + shift,
-            _ => 0.5,
-        }
-    };
-    let middle = || at_positions(program, set, |_| 0.5);
-    let possible = match draw.position {
-        DrawPosition::Seed(seed) => (0..N_ATTEMPTS)
-            .map(|nth| at_positions(program, set, drawn(seed, nth)))
-            .find(is_possible),
-        DrawPosition::Middle if has_print && !is_possible(&middle()) => {
-            let distance = |nth: u64| -> f64 {
-                let own = tables::quantities(program, set);
-                own.map(|quantity| (drawn(0, nth)(quantity) - 0.5).powi(2)).sum()
-            };
-            let mut nearest: Vec<u64> = (0..N_MIDDLE_CANDIDATES).collect();
-            nearest.sort_by(|one, other| distance(*one).total_cmp(&distance(*other)));
-            let values = |nth: u64| at_positions(program, set, drawn(0, nth));
-            nearest.into_iter().map(values).find(is_possible)
-        }
-        DrawPosition::Middle => {
-            (0..N_ATTEMPTS).map(|nth| at_positions(program, set, shifted(nth))).find(is_possible)
-        }
-    };
-    possible.unwrap_or_else(middle)
-}
-
-/// Factor that separates the random numbers of repeated draws.
-const REPEATED: u64 = 0x9e37_79b9_7f4a_7c15;
-
 /// Returns the values of a known program at these positions of its ranges, by the name of the value.
-fn at_positions(program: &str, set: ProfileSet, position: impl Fn(&str) -> f64) -> ProgramValues {
+pub(super) fn at_positions(
+    program: &str,
+    set: ProfileSet,
+    position: impl Fn(&str) -> f64,
+) -> ProgramValues {
     let value_of = |quantity: &str| {
         let Range { low, high, .. } = range(program, quantity, set)?;
         Some(low + position(quantity) * (high - low))
@@ -296,12 +196,4 @@ fn at_positions(program: &str, set: ProfileSet, position: impl Fn(&str) -> f64) 
         printed_hits: value_of("hits_8mib").zip(value_of("hits_4mib")).map(<[f64; 2]>::from),
         misses,
     }
-}
-
-/// Returns the hash of the name of a value (FNV-1a, 64 bits), equal on every machine and in every version.
-fn name_hash(program: &str, quantity: &str) -> u64 {
-    let bytes = program.bytes().chain(*b"/").chain(quantity.bytes());
-    bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    })
 }

@@ -16,7 +16,27 @@ use std::sync::LazyLock;
 use host_sim::csv_table::{CsvRow, CsvTable};
 use program::Profile;
 
-use super::ProfileSet;
+/// Sources of the values of a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProfileSet {
+    /// Counter tables, traces, and ranges with a reason.
+    #[default]
+    Table,
+    /// As `Table`, with the values that the paper on divided scheduling prints of a program alone on `xeon-2x4`. The set is
+    /// valid on this machine only.
+    Printed,
+}
+
+impl ProfileSet {
+    /// Returns the name of the set.
+    pub fn name(self) -> &'static str {
+        match self {
+            ProfileSet::Table => "table",
+            ProfileSet::Printed => "printed",
+        }
+    }
+}
 
 /// Message of `expect` for shipped tables. Tests read every table, so that no shipped table is invalid.
 const VALID: &str = "a shipped table is valid";

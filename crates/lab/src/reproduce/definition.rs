@@ -131,7 +131,8 @@ pub(super) struct VerdictsFile {
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct ClaimFile {
     pub claim: String,
-    /// Conditions `VALUE OP VALUE`. The claim is true if all conditions are true; without conditions it is not judged.
+    /// Conditions `VALUE OP VALUE`, or several separated by ` or `. The claim is true if all conditions are true; without
+    /// conditions it is not judged.
     #[serde(default)]
     pub test: Vec<String>,
     /// Conditions on the ceiling, as `test`. If one is false, the claim is not judged on this input.

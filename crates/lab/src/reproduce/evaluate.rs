@@ -551,19 +551,32 @@ impl<'a> Evaluator<'a> {
     ) -> Result<Option<bool>, ReproduceError> {
         let mut holds = (!tests.is_empty()).then_some(true);
         for test in tests {
-            let words: Vec<&str> = test.split(' ').collect();
-            let [left, operator, right] = words[..] else { panic!("{test}: a condition") };
-            let left = self.operand(claim, bindings, left)?;
-            let right = self.operand(claim, bindings, right)?;
-            let is_true = left.zip(right).map(|(left, right)| match operator {
-                "<" => left < right,
-                "<=" => left <= right,
-                "=" => left == right,
-                _ => panic!("{test}: an operator"),
-            });
+            let alternatives = test.split(" or ").map(|one| self.is_true(one, claim, bindings));
+            let alternatives: Option<Vec<bool>> =
+                alternatives.collect::<Result<Vec<_>, _>>()?.into_iter().collect();
+            let is_true = alternatives.map(|all| all.contains(&true));
             holds = holds.zip(is_true).map(|(all, one)| all && one);
         }
         Ok(holds)
+    }
+
+    /// Returns whether a condition without alternatives is true; `None` if a value is unknown.
+    fn is_true(
+        &self,
+        test: &str,
+        claim: &ClaimFile,
+        bindings: &Bindings,
+    ) -> Result<Option<bool>, ReproduceError> {
+        let words: Vec<&str> = test.split(' ').collect();
+        let [left, operator, right] = words[..] else { panic!("{test}: a condition") };
+        let left = self.operand(claim, bindings, left)?;
+        let right = self.operand(claim, bindings, right)?;
+        Ok(left.zip(right).map(|(left, right)| match operator {
+            "<" => left < right,
+            "<=" => left <= right,
+            "=" => left == right,
+            _ => panic!("{test}: an operator"),
+        }))
     }
 
     /// Returns the verdict of a claim.
@@ -654,11 +667,14 @@ mod tests {
                 measure = {{ most = {{ statistic = \"speedup-ceiling\" }} }}\n"
             )
         };
-        let [high, low] = &claims(&(claim("90") + &claim("0")))[..] else { panic!("two claims") };
+        let all = claims(&(claim("90") + &claim("0") + &claim("-99 <= gain or 90")));
+        let [high, low, alternative] = &all[..] else { panic!("three claims") };
         assert_eq!(high.verdict, StudyVerdict::NotJudged, "{high:?}");
         assert!(high.result.starts_with("not judged on this input: the ceiling is +"), "{high:?}");
         assert!(high.result.contains("; found ") && high.values.len() == 2, "{high:?}");
-        assert_eq!(low.verdict, StudyVerdict::DoesNotReproduce, "{low:?}");
+        for judged in [low, alternative] {
+            assert_eq!(judged.verdict, StudyVerdict::DoesNotReproduce, "{judged:?}");
+        }
     }
 
     #[test]

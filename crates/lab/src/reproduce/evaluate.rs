@@ -593,8 +593,7 @@ impl<'a> Evaluator<'a> {
         }
         if self.all_true(&file.judged_if, file, bindings)? == Some(false) {
             let ceiling = self.text(&file.measure, bindings, (&file.ceiling, &file.unit))?;
-            let reason =
-                format!("not judged on this input: {}; found {}", ceiling.text, found.text);
+            let reason = format!("on this input: {}; found {}", ceiling.text, found.text);
             let values = [ceiling.values, found.values].concat();
             return Ok(with_values(unjudged_claim(&text, reading, &reason), values));
         }
@@ -670,7 +669,7 @@ mod tests {
         let all = claims(&(claim("90") + &claim("0") + &claim("-99 <= gain or 90")));
         let [high, low, alternative] = &all[..] else { panic!("three claims") };
         assert_eq!(high.verdict, StudyVerdict::NotJudged, "{high:?}");
-        assert!(high.result.starts_with("not judged on this input: the ceiling is +"), "{high:?}");
+        assert!(high.result.starts_with("on this input: the ceiling is +"), "{high:?}");
         assert!(high.result.contains("; found ") && high.values.len() == 2, "{high:?}");
         for judged in [low, alternative] {
             assert_eq!(judged.verdict, StudyVerdict::DoesNotReproduce, "{judged:?}");

@@ -29,7 +29,7 @@ use core_speeds::{CoreSpeeds, frequency_assumption};
 const GHZ: f64 = 2.4;
 /// Throughput of a core with two busy SMT siblings relative to one. Guessed between published averages: 1.18 for SPEC
 /// CPU2006 on a Xeon of 2016, 1.43 on POWER8.
-const SMT_THROUGHPUT: [f64; 1] = [1.24];
+const SMT_THROUGHPUT: f64 = 1.24;
 /// The same on cores with more than two siblings, with two, three and more busy. Published averages of POWER8: 1.43 with
 /// two, about 2 with four, not more with eight; the value for three is between its neighbours.
 const SMT_THROUGHPUT_WIDE: [f64; 3] = [1.43, 1.71, 2.0];
@@ -369,7 +369,7 @@ impl Hardware {
         let listed = kind.and_then(|kind| kind.smt_throughput_permille.as_ref());
         let values: Vec<f64> = match listed {
             Some(list) => list.values.iter().map(|&value| value as f64 / 1000.0).collect(),
-            None if n_siblings <= 2 => SMT_THROUGHPUT.to_vec(),
+            None if n_siblings <= 2 => vec![SMT_THROUGHPUT],
             None => SMT_THROUGHPUT_WIDE.to_vec(),
         };
         if 1 < n_siblings && listed.is_none() {

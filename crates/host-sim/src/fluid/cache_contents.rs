@@ -23,6 +23,7 @@ const CONVERGED: f64 = 0.25;
 const STEADY_CHANGE_MAX: f64 = 0.5;
 /// Refills of fewer lines are ignored: their time is below a tenth of a microsecond.
 const REFILL_LINES_MIN: f64 = 1.0;
+
 /// Returns the share of lines that are not yet replaced after a number of turnovers. In an LRU cache, the ages of lines
 /// are evenly distributed up to one turnover.
 fn remaining_share(turnovers: f64) -> f64 {

@@ -175,24 +175,12 @@ impl Fluid {
         let twice = if task.activity == TaskActivity::Moving { 2.0 } else { 1.0 };
         self.hardware.for_each_path((node, cache), parts, |channel, share| {
             let stalls = exposed * slower * share;
-            uses.push(ChannelUse {
-                channel,
-                share,
-                stalls,
-                bytes: twice * bytes * share,
-                bandwidth: 0.0,
-            });
+            uses.push(ChannelUse { channel, stalls, bytes: twice * bytes * share, bandwidth: 0.0 });
         });
         let fixed_ns = self.hardware.path_ns(node, parts);
         if let Some(port) = self.hardware.caches[cache].port {
             let stalls = accesses * refill_stall * slower;
-            uses.push(ChannelUse {
-                channel: port,
-                share: 0.0,
-                stalls,
-                bytes: accesses * LINE,
-                bandwidth: 0.0,
-            });
+            uses.push(ChannelUse { channel: port, stalls, bytes: accesses * LINE, bandwidth: 0.0 });
         }
         let task = &mut self.tasks[idx];
         task.events = events;

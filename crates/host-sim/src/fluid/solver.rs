@@ -10,6 +10,7 @@ use crate::physics::{Channel, ChannelDemand, CoreSpeed, CpiModel};
 const CHECKED: f64 = 2e-3;
 /// Bytes that a channel may be ahead of its capacity: the rounding of events to whole nanoseconds.
 const CHECKED_BYTES: f64 = 4096.0;
+
 /// State of the solver.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Solver {

@@ -150,8 +150,6 @@ pub(super) struct TaskDemand {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct ChannelUse {
     pub channel: usize,
-    /// Share of the task's misses on the channel; 0 for the port of a cache, which has all accesses.
-    pub share: f64,
     /// Stall nanoseconds per nanosecond of the channel's latency.
     pub stalls: f64,
     /// Bytes.

@@ -3,26 +3,17 @@
 use base::CpuSet;
 
 use rustix::process::Signal;
-use tests::cgroup::TestCgroup;
 use tests::dir::Dir;
 use tests::evenkeel::EvenkeelRun;
 use tests::process::{mask, until};
 
 use crate::nodes::{self, hog};
-use crate::{Promise, cgroup};
+use crate::{Promise, cpuset};
 
 pub const ALL: &[Promise] = &[
     ("cpusets::jobs_stay_in_the_cpuset_of_evenkeel", within),
     ("cpusets::jobs_follow_a_change_of_the_cpuset", follows),
 ];
-
-/// Creates a cgroup with these CPUs and nodes.
-fn cpuset(name: &str, cpus: &str, mems: &str) -> TestCgroup {
-    let cgroup = cgroup(name);
-    cgroup.write("cpuset.cpus", cpus);
-    cgroup.write("cpuset.mems", mems);
-    cgroup
-}
 
 fn text(n_jobs: u32) -> String {
     hog("hog", "4M", &format!("class = 8\ncopies = {n_jobs}"))

@@ -71,6 +71,14 @@ fn cgroup(path: &str) -> TestCgroup {
     TestCgroup::new(UNIFIED, path).expect("root privileges")
 }
 
+/// Creates a cgroup with these CPUs and nodes.
+fn cpuset(name: &str, cpus: &str, mems: &str) -> TestCgroup {
+    let cgroup = cgroup(name);
+    cgroup.write("cpuset.cpus", cpus);
+    cgroup.write("cpuset.mems", mems);
+    cgroup
+}
+
 /// Returns the reason why these tests cannot run on this machine.
 fn reason_not_to_run() -> Option<String> {
     let n_nodes = nodes::all().len();

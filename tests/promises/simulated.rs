@@ -87,6 +87,7 @@ pub fn simulation(seed: u64) -> Simulation {
         interleave: one_of(4) == 0,
         skip_quiescent_turns: one_of(2) == 0,
         contention: one_of(4) != 0,
+        exact: one_of(8) == 0,
         faults: Faults::parse(faults[one_of(faults.len())]).expect("faults"),
         ..SimOptions::default()
     };
@@ -306,6 +307,31 @@ fn equal_seeds_write_equal_journals_and_different_seeds_different_journals() {
     let journal = |out: &str| dir.read(&format!("{out}/journal.jsonl"));
     assert_eq!(journal("a"), journal("b"));
     assert_ne!(journal("a"), journal("c"));
+}
+
+#[test]
+fn an_exact_run_is_recorded_as_such_and_ends_within_a_thousandth_of_the_usual_one() {
+    let dir = Dir::with(&FILES);
+    // The affinity of each job is fixed, so that no decision depends on small differences.
+    let bound = |cpu: usize| {
+        format!(
+            "[[job]]\nname = \"hog{cpu}\"\ncommand = [\"hog\"]\nprofile = \"hog\"\ncpus = \"{cpu}\"\n"
+        )
+    };
+    dir.write("w.toml", (0..4).map(bound).collect::<String>());
+    let end = |options: &[&str], out: &str| {
+        let json: serde_json::Value =
+            serde_json::from_str(&run(&dir, &[options, &["--json", "--out", out]].concat()))
+                .expect("JSON");
+        json["run"]["makespan_ns"].as_f64().expect("a time")
+    };
+    let (usual, exact) = (end(&[], "usual"), end(&["--exact"], "exact"));
+    assert!((usual / exact - 1.0).abs() < 1e-3, "{usual} {exact}");
+    let is_recorded =
+        |out: &str| dir.read(&format!("{out}/journal.jsonl")).contains("\"exact\":\"yes\"");
+    assert_eq!([is_recorded("usual"), is_recorded("exact")], [false, true]);
+    let text = dir.rejection(&["run", "w.toml", "--exact"]);
+    assert!(text.contains("--exact") && text.contains("--host sim"), "{text}");
 }
 
 #[test]

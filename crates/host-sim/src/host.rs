@@ -23,7 +23,10 @@ use topology::Machine;
 
 use crate::build_scripts::{self, ScriptError};
 use crate::faults::{FaultInjector, Faults};
-use crate::fluid::{Fluid, HostNotice, InvariantViolation, MachineSettings, SimulationWork};
+use crate::fluid::{
+    Fluid, HostNotice, InvariantViolation, MachineSettings, PRECISION, PRECISION_EXACT,
+    SimulationWork,
+};
 use crate::hardware::Hardware;
 use crate::kernel::KernelVersion;
 use crate::script::Script;
@@ -54,6 +57,8 @@ pub struct SimOptions {
     pub contention: bool,
     /// Whether the memory of jobs without a memory policy is interleaved over all nodes.
     pub interleave: bool,
+    /// Whether no change of a rate is ignored ([`PRECISION_EXACT`]).
+    pub exact: bool,
     /// Available data sources.
     pub capabilities: Capabilities,
     /// Whether interval turns are skipped while the policy is quiescent and jobs are running. The skipped turns are
@@ -79,6 +84,7 @@ impl Default for SimOptions {
             numa_balancing: None,
             contention: true,
             interleave: false,
+            exact: false,
             capabilities: Capabilities::default(),
             skip_quiescent_turns: false,
             time_limit: None,
@@ -403,7 +409,7 @@ fn settings(machine: &Machine, options: &SimOptions) -> Result<MachineSettings, 
         kernel,
         numa_balancing,
         contention: options.contention,
-        ..MachineSettings::default()
+        precision: if options.exact { PRECISION_EXACT } else { PRECISION },
     })
 }
 

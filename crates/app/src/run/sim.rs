@@ -59,6 +59,10 @@ pub struct SimArgs {
     /// Disable contention for caches and memory; programs share only CPU time
     #[arg(long, help_heading = "With --host sim")]
     pub no_contention: bool,
+    /// Ignore no change of a rate, however small. By default changes below 0.03 % are ignored, which is faster and moves
+    /// the ends of jobs with fixed affinities by less than 0.1 %
+    #[arg(long, conflicts_with = "no_contention", help_heading = "With --host sim")]
+    pub exact: bool,
     /// Select the readable signals: all, or none except CPU times, as on a machine without counters
     #[arg(long, value_enum, value_name = "all|none", default_value_t = SimSignals::All, help_heading = "With --host sim")]
     pub readable: SimSignals,
@@ -106,6 +110,7 @@ impl SimArgs {
             numa_balancing: self.numa_balancing.map(|switch| switch == Switch::On),
             contention: !self.no_contention,
             interleave: self.interleave,
+            exact: self.exact,
             capabilities: Capabilities { counters: all, controllers: all, memory: all },
             time_limit: limit,
             faults: self.faults,
@@ -132,6 +137,9 @@ impl SimArgs {
         if self.no_contention {
             add("contention", "off".to_owned());
         }
+        if self.exact {
+            add("exact", "yes".to_owned());
+        }
         if self.readable != SimSignals::All {
             add("readable", "none".to_owned());
         }
@@ -148,6 +156,7 @@ impl SimArgs {
             ("--variation", self.variation != Variation::default()),
             ("--faults", !self.faults.is_none()),
             ("--no-contention", self.no_contention),
+            ("--exact", self.exact),
             ("--readable", self.readable != SimSignals::All),
         ];
         options.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
@@ -321,6 +330,9 @@ fn header(
     add("contention", if settings.contention { "on" } else { "off" }.to_owned());
     if args.sim.interleave {
         add("interleave", "yes".to_owned());
+    }
+    if args.sim.exact {
+        add("exact", "yes".to_owned());
     }
     if let Some(limit) = args.time_limit {
         add("time-limit", limit.to_string());

@@ -401,6 +401,32 @@ proptest! {
     }
 }
 
+proptest! {
+    #[test]
+    fn occupancies_are_those_that_the_programs_fill_at_their_speeds(
+        programs in proptest::collection::vec((program(), 0.1..4.0f64), 2..16),
+    ) {
+        let mut fluid = PLAIN.fluid(PRECISION);
+        for (cpu, (program, weight)) in programs.iter().enumerate() {
+            Program { sleeps: None, ..*program }.start(&mut fluid, cpu, cpu % 8, *weight);
+        }
+        fluid.next_event();
+        let hardware = fluid.hardware.clone();
+        let tasks: Vec<(usize, usize)> =
+            fluid.cpus.iter().enumerate().flat_map(|(cpu, state)| state.tasks.iter().map(move |&task| (cpu, task))).collect();
+        let mut members: Vec<_> = tasks.iter().map(|&(cpu, task)| fluid.enter_cache(task, (cpu, 0), 1.0)).collect();
+        fluid.solve_occupancies(&hardware, 0, &mut members);
+        let (bytes, time) = (hardware.caches[0].bytes, fluid.solver.caches[0].turnover_ns);
+        for member in &mut members {
+            let table = &fluid.tasks[member.task].script.phases[0].fills[0];
+            let filled = member.fill(table, bytes, time);
+            prop_assert!((filled - member.bytes).abs() <= 2e-3 * bytes, "{filled} {}", member.bytes);
+        }
+        let sum = members.iter().map(|member| member.bytes).sum::<f64>();
+        prop_assert!(sum <= bytes * (1.0 + 1e-9), "{sum}");
+    }
+}
+
 /// Returns a machine in the middle of a run with two programs, and breaks it.
 fn broken(breaks: impl FnOnce(&mut Fluid)) -> Result<(), InvariantViolation> {
     let mut fluid = PLAIN.fluid(PRECISION);

@@ -11,18 +11,23 @@ use super::Fluid;
 use super::solver::{CacheMember, CacheState};
 use super::tasks::CacheContents;
 use crate::hardware::{Hardware, HardwareCpu};
-use crate::physics::{FillTable, compute_occupancies};
+use crate::physics::{FillTable, LINE, residence_time};
 
 /// Maximum number of iterations between occupancies and speeds.
 const N_ROUNDS: usize = 24;
+/// Smallest assumed ratio of two successive changes.
+const MIN_SHARE: f64 = 0.01;
+/// Largest share of the cache that may be empty or exceeded at the first residence time.
+const EMPTY_MAX: f64 = 0.1;
 /// Relaxation factor, which is used when the iteration oscillates.
 const DAMPING: f64 = 0.5;
 /// Relative change of speeds at which the iteration has converged, in units of the precision.
 const CONVERGED: f64 = 0.25;
 /// Largest relative change of its speed with which a steady task keeps its demand, in units of the precision.
 const STEADY_CHANGE_MAX: f64 = 0.5;
-/// Refills of fewer lines are ignored: their time is below a tenth of a microsecond.
-const REFILL_LINES_MIN: f64 = 1.0;
+/// A task reads the lines of smaller refills with its next refill, so that a refill is at least this share of the cache,
+/// in units of the precision. The lines of the last small refills of a job are not read.
+const REFILL_SHARE_MIN: f64 = 4.0;
 
 /// Returns the share of lines that are not yet replaced after a number of turnovers. In an LRU cache, the ages of lines
 /// are evenly distributed up to one turnover.
@@ -54,21 +59,23 @@ impl Fluid {
         let port = self.hardware.caches[cache].port.map(|port| &self.solver.channels[port]);
         let port_ns = port.map_or(0.0, |port| port.latency);
         overload = overload.max(port.map_or(1.0, |port| port.overload));
-        let miss_ns = miss_ns + fixed_ns;
-        let bytes = self.tasks[idx].cached.bytes;
-        let ns = if is_steady { self.ns_at_latencies(idx) } else { 0.0 };
         CacheMember {
             task: idx,
             cpu,
             is_steady,
             duty,
             smt_share,
-            miss_ns,
-            port_ns,
-            overload,
-            bytes,
-            ns,
-            ns_before: ns,
+            terms: self.phase_of(idx).behaviour.terms_on(&self.hardware.cpus[cpu].speed),
+            latencies: (miss_ns + fixed_ns, port_ns),
+            slower: overload / smt_share,
+            bytes: self.tasks[idx].cached.bytes,
+            ns: 1.0,
+            ns_per_byte: 0.0,
+            step: 0.0,
+            gain: 0.0,
+            sensitivity: 0.0,
+            hints: self.tasks[idx].cached.hints,
+            ns_before: if is_steady { self.ns_at_latencies(idx) } else { 0.0 },
         }
     }
 
@@ -81,7 +88,8 @@ impl Fluid {
         let is_here = task.cached.cache == Some(cache);
         let bytes = if is_here { task.occupancy() } else { 0.0 };
         let left = remaining_share(turnovers - task.cached.turnovers);
-        let surplus_lines = if is_here { task.cached.surplus_lines * left } else { 0.0 };
+        let lines = task.cached.surplus_lines;
+        let surplus_lines = if is_here && 0.0 < lines { lines * left } else { lines.min(0.0) };
         let before = task.cached;
         task.cached =
             CacheContents { cache: Some(cache), bytes, surplus_lines, turnovers, ..before };
@@ -104,6 +112,8 @@ impl Fluid {
                 bytes,
                 refill_from: bytes,
                 turnovers,
+                surplus_lines: task.cached.surplus_lines.min(0.0),
+                hints: task.cached.hints,
                 ..CacheContents::default()
             };
         }
@@ -117,11 +127,18 @@ impl Fluid {
             cached.bytes *= remaining_share(turnovers - cached.turnovers);
             cached.refill_from = cached.bytes;
         } else {
-            *cached = CacheContents { cache: Some(cache), turnovers, ..CacheContents::default() };
+            let surplus_lines = cached.surplus_lines.min(0.0);
+            *cached = CacheContents {
+                cache: Some(cache),
+                turnovers,
+                surplus_lines,
+                ..CacheContents::default()
+            };
         }
     }
 
-    /// Iterates occupancies and speeds at the current latencies, from the current occupancies.
+    /// Solves the occupancies, the speeds, and the residence time of lines together at the current latencies, from the
+    /// current occupancies. Each iteration is one of Newton's method for all of them.
     pub(super) fn solve_occupancies(
         &mut self,
         hardware: &Hardware,
@@ -130,45 +147,68 @@ impl Fluid {
     ) {
         let bytes = hardware.caches[cache].bytes;
         let kind = hardware.cache_size_index(cache);
-        let mut occupancies = std::mem::take(&mut self.solver.occupancies);
-        let speed = |member: &CacheMember, occupancy: f64| {
-            let model = &self.phase_of(member.task).behaviour;
-            member.ns_with(model, &hardware.cpus[member.cpu].speed, occupancy)
-        };
-        occupancies.clear();
-        occupancies.resize(members.len(), 0.0);
+        let table_of = |member: &CacheMember| &self.phase_of(member.task).fills[kind];
+        let tables: Vec<&FillTable> = members.iter().map(table_of).collect();
         let precision = self.settings.precision * CONVERGED;
-        let (mut relaxation, mut previous_change) = (1.0, f64::INFINITY);
-        for member in members.iter_mut().filter(|member| !member.is_steady) {
-            member.ns = speed(member, member.bytes);
+        let mut time_ns = self.solver.caches[cache].turnover_ns;
+        if !time_ns.is_finite() {
+            time_ns = 0.0;
         }
-        let mut turnover_ns = self.solver.caches[cache].turnover_ns;
-        let fills = |member: &CacheMember| (&self.phase_of(member.task).fills[kind], 0.0);
-        let mut filling: Vec<(&FillTable, f64)> = members.iter().map(fills).collect();
-        for _ in 0..N_ROUNDS {
-            for ((_, takes), member) in filling.iter_mut().zip(members.iter()) {
-                *takes = member.ns / member.duty;
+        if let ([member], [table]) = (&mut *members, &tables[..]) {
+            member.bytes = bytes;
+            member.update_speed(table);
+            time_ns = table.thousands_to_fill() * member.ns / member.duty;
+        }
+        let is_shared = 2 <= members.len();
+        for (member, table) in members.iter_mut().zip(&tables).filter(|_| is_shared) {
+            member.update_speed(table);
+        }
+        let (mut relaxation, mut previous_change) = (1.0, f64::INFINITY);
+        let mut is_time_near = false;
+        for _ in 0..if is_shared { N_ROUNDS } else { 0 } {
+            let (mut empty, mut room, mut gain) = (bytes, bytes, 0.0);
+            for (member, table) in members.iter_mut().zip(&tables) {
+                empty -= member.fill(table, bytes, time_ns);
+                room -= member.bytes + member.step;
+                gain += member.gain;
             }
-            turnover_ns = compute_occupancies(&filling, bytes, turnover_ns, &mut occupancies);
-            let mut change = 0.0f64;
-            for (member, fit) in members.iter_mut().zip(&occupancies) {
-                member.bytes += relaxation * (fit - member.bytes);
-                let ns = speed(member, member.bytes);
-                change = change.max(libm::fabs(ns / member.ns - 1.0));
-                member.ns = ns;
+            if !is_time_near && EMPTY_MAX * bytes < libm::fabs(empty) {
+                // Far from the solution, the residence time is solved first.
+                is_time_near = true;
+                let takes = |member: &CacheMember| member.ns / member.duty;
+                let filling: Vec<(&FillTable, f64)> =
+                    tables.iter().copied().zip(members.iter().map(takes)).collect();
+                time_ns = residence_time(&filling, bytes, time_ns);
+                continue;
             }
-            if change < precision || members.len() < 2 {
+            let more_ns = if 0.0 < gain { (room / gain).max(-time_ns) } else { 0.0 };
+            let mut change = libm::fabs(room) / bytes;
+            for (member, table) in members.iter_mut().zip(&tables) {
+                let step = relaxation * (member.step + member.gain * more_ns);
+                member.bytes = (member.bytes + step).clamp(0.0, bytes);
+                change = change.max(member.update_speed(table));
+            }
+            time_ns += relaxation * more_ns;
+            // If each change is the same share of the previous one, the next change is:
+            let next_change = change * (change / previous_change).max(MIN_SHARE);
+            if change < precision || (previous_change.is_finite() && next_change < precision) {
                 break;
             }
-            if previous_change < 2.0 * change {
+            if previous_change < change {
                 relaxation = DAMPING;
             }
             previous_change = change;
         }
-        self.solver.occupancies = occupancies;
+        let sum = members.iter().map(|member| member.bytes).sum::<f64>();
+        for member in members.iter_mut().filter(|_| bytes < sum) {
+            member.bytes *= bytes / sum;
+        }
+        let turnover_ns = if members.is_empty() { f64::INFINITY } else { time_ns };
         let turnovers = self.solver.turnovers(cache, self.now);
         let ratios = self.solver.caches[cache].ratios;
-        self.solver.caches[cache] = CacheState { turnover_ns, turnovers, at: self.now, ratios };
+        let sensitivity = members.iter().map(|member| member.sensitivity).fold(0.0, f64::max);
+        self.solver.caches[cache] =
+            CacheState { turnover_ns, turnovers, at: self.now, sensitivity, ratios };
     }
 
     /// Sets the new occupancy of a task: a refill or a surplus covers the difference to its current occupancy. Returns
@@ -180,11 +220,14 @@ impl Fluid {
                 // The speed is that of nearly the same number of misses.
                 let cached = &mut self.tasks[member.task].cached;
                 (cached.bytes, cached.refill_from) = (member.bytes, member.bytes);
+                cached.hints = member.hints;
                 return false;
             }
             self.refresh_contents(member.task, (member.cpu, cache));
         }
         let kind = self.hardware.cache_size_index(cache);
+        let share = REFILL_SHARE_MIN * self.settings.precision;
+        let lines_min = share * self.hardware.caches[cache].bytes / LINE;
         let now = self.tasks[member.task].cached.bytes;
         let fills = &self.phase_of(member.task).fills[kind];
         let CacheContents { refill_from, refill_instructions, .. } = self.tasks[member.task].cached;
@@ -193,7 +236,7 @@ impl Fluid {
         let from = if is_refilling { refill_from } else { now.min(member.bytes) };
         let refill = fills.refill(from, now.max(member.bytes));
         let task = &mut self.tasks[member.task];
-        task.cached.bytes = member.bytes;
+        (task.cached.bytes, task.cached.hints) = (member.bytes, member.hints);
         if member.bytes <= now {
             task.end_refill();
             task.cached.surplus_lines += if is_refilling { 0.0 } else { refill.lines };
@@ -202,12 +245,14 @@ impl Fluid {
             task.begin_refill(refill_from, &refill, 1.0);
             task.left.refill_instructions *= share;
         } else {
-            // The surplus shortens the refill.
-            let lines = (refill.lines - task.cached.surplus_lines).max(0.0);
-            task.cached.surplus_lines = (task.cached.surplus_lines - refill.lines).max(0.0);
-            match lines < REFILL_LINES_MIN {
-                true => task.end_refill(),
-                false => task.begin_refill(now, &refill, lines / refill.lines),
+            // A surplus shortens the refill, lines of earlier small refills extend it.
+            let lines = refill.lines - task.cached.surplus_lines;
+            if lines <= lines_min || refill.lines <= 0.0 {
+                task.end_refill();
+                task.cached.surplus_lines = -lines;
+            } else {
+                task.begin_refill(now, &refill, lines / refill.lines);
+                task.cached.surplus_lines = 0.0;
             }
         }
         task.activity = task.left.activity();

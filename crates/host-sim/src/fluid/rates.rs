@@ -20,9 +20,10 @@ use super::{Fluid, TaskState};
 use crate::hardware::HardwareCpu;
 use crate::physics::{ChannelDemand, LINE};
 
-/// Minimum change of the ratio of two speeds in a cache for which the cache is solved again, in units of the precision.
-/// If all tasks of a cache become slower by the same factor, their occupancies do not change.
-const RATIO_CHANGE_MIN: f64 = 8.0;
+/// Minimum relative change of a speed by the occupancy for which the cache is solved again, in units of the precision. It
+/// is estimated from the change of the ratio of two speeds: if all tasks of a cache become slower by the same factor,
+/// their occupancies do not change.
+const RATIO_CHANGE_MIN: f64 = 1.0;
 /// Minimum relative change of a task's speed for which its end is computed again, in units of the precision.
 const SPEED_CHANGE_MIN: f64 = 1.0;
 /// Maximum number of sweeps over caches and channels. No tested machine reaches this number.
@@ -139,7 +140,9 @@ impl Fluid {
         let HardwareCpu { node, cache, speed, .. } = self.hardware.cpus[cpu];
         let phase = self.phase_of(idx);
         let model = &phase.behaviour;
-        let (demand, events) = model.solve_on(&speed, task.cached.bytes);
+        let table = &phase.fills[self.hardware.cache_size_index(cache)];
+        let (demand, events) = model
+            .solve_events(&speed, table.events(task.cached.bytes, &mut { task.cached.hints.1 }));
         let (lines_at_once, refill_stall) = (speed.outstanding_max, 1.0 / model.overlap_on(&speed));
         let line_stalls = 1000.0 / LINE / lines_at_once;
         // Core nanoseconds, stalls and bytes per 1000 units of the activity.
@@ -260,8 +263,9 @@ impl Fluid {
             self.solver.note_ratio(cache, ratio);
         }
         while let Some(cache) = self.solver.changed_caches.pop() {
-            let (low, high) = std::mem::replace(&mut self.solver.caches[cache].ratios, NO_RATIOS);
-            if RATIO_CHANGE_MIN * precision < high / low - 1.0 {
+            let state = &mut self.solver.caches[cache];
+            let (low, high) = std::mem::replace(&mut state.ratios, NO_RATIOS);
+            if RATIO_CHANGE_MIN * precision < (high / low - 1.0) * state.sensitivity {
                 self.solver.touch(cache);
             }
         }

@@ -4,7 +4,7 @@ use super::Task;
 use super::tasks::ChannelUse;
 use super::virtual_time::SoloSpeed;
 use crate::hardware::Hardware;
-use crate::physics::{Channel, ChannelDemand, CoreSpeed, CpiModel};
+use crate::physics::{Channel, ChannelDemand, CpiTerms, EventsPer1000, FillTable};
 
 /// Relative tolerance of the checks.
 const CHECKED: f64 = 2e-3;
@@ -27,7 +27,6 @@ pub(super) struct Solver {
     /// Caches with changed tasks during the solution of a channel.
     pub changed_caches: Vec<usize>,
     pub members: Vec<CacheMember>,
-    pub occupancies: Vec<f64>,
     pub demands: Vec<ChannelDemand>,
     pub uses: Vec<ChannelUse>,
     /// Only without contention: tasks that arrived on a CPU or started an activity.
@@ -66,6 +65,8 @@ pub(super) struct CacheState {
     /// Number of turnovers up to the time `at`.
     pub turnovers: f64,
     pub at: u64,
+    /// Largest relative change of a task's speed for a relative change of the others' speeds, because of the occupancy.
+    pub sensitivity: f64,
     /// Smallest and largest factor by which tasks are slower than at the last solution of the cache.
     pub ratios: (f64, f64),
 }
@@ -83,13 +84,24 @@ pub(super) struct CacheMember {
     pub duty: f64,
     /// Speed of the CPU relative to its speed with idle siblings.
     pub smt_share: f64,
-    /// Average latency of a miss, latency of the port of the cache, and overload at the current latencies.
-    pub miss_ns: f64,
-    pub port_ns: f64,
-    pub overload: f64,
-    /// Occupancy in bytes, and nanoseconds per 1000 instructions.
+    /// Its program on its core.
+    pub terms: CpiTerms,
+    /// Average latency of a miss, and latency of the port of the cache.
+    pub latencies: (f64, f64),
+    /// Factor by which the task is slower, because of siblings and overload.
+    pub slower: f64,
+    /// Occupancy in bytes.
     pub bytes: f64,
+    /// Nanoseconds per 1000 instructions, and their change per byte.
     pub ns: f64,
+    pub ns_per_byte: f64,
+    /// Change of the occupancy in the current iteration, and its change per nanosecond of the residence time.
+    pub step: f64,
+    pub gain: f64,
+    /// Relative change of its speed for a relative change of the residence time or of the speed, by its occupancy.
+    pub sensitivity: f64,
+    /// Hints of [`super::tasks::CacheContents`].
+    pub hints: (usize, usize),
     /// For a steady task: nanoseconds per 1000 instructions before the solution.
     pub ns_before: f64,
 }
@@ -122,8 +134,13 @@ impl ChannelState {
 
 impl Solver {
     pub fn new(hardware: &Hardware) -> Self {
-        let empty =
-            CacheState { turnover_ns: f64::INFINITY, turnovers: 0.0, at: 0, ratios: NO_RATIOS };
+        let empty = CacheState {
+            turnover_ns: f64::INFINITY,
+            turnovers: 0.0,
+            at: 0,
+            sensitivity: 0.0,
+            ratios: NO_RATIOS,
+        };
         Solver {
             touched: vec![false; hardware.caches.len()],
             channels: hardware.channels.iter().map(ChannelState::new).collect(),
@@ -200,11 +217,31 @@ impl Solver {
 }
 
 impl CacheMember {
-    /// Returns the nanoseconds per 1000 instructions with an occupancy.
-    pub fn ns_with(&self, model: &CpiModel, core: &CoreSpeed, occupancy: f64) -> f64 {
-        let (demand, events) = model.solve_on(core, occupancy);
-        let port_stalls = events.accesses / model.overlap_on(core) * self.port_ns;
-        let ns = demand.core_ns + demand.exposed * self.miss_ns + port_stalls;
-        (ns / self.smt_share * self.overload).max(1e-6)
+    /// Computes the speed with the current occupancy. Returns the relative change of the time.
+    pub fn update_speed(&mut self, table: &FillTable) -> f64 {
+        let of = |events: &EventsPer1000| self.terms.ns(events, self.latencies);
+        let (ns, ns_per_byte) = table.linear(self.bytes, &mut self.hints.1, of);
+        let before = self.ns;
+        self.ns = (ns * self.slower).max(1e-6);
+        self.ns_per_byte = ns_per_byte * self.slower;
+        libm::fabs(self.ns / before - 1.0)
+    }
+
+    /// Computes the occupancy for a residence time of lines: the fixed point of the occupancy and the speed that it
+    /// causes, by one iteration of Newton's method. Returns the bytes filled at the current speed.
+    pub fn fill(&mut self, table: &FillTable, cache_bytes: f64, time_ns: f64) -> f64 {
+        let per_ns = self.duty / self.ns;
+        let (filled, grows) = table.filled_after(time_ns * per_ns, &mut self.hints.0);
+        // More occupancy makes the task faster, so that it fills more.
+        let faster = -grows * time_ns * per_ns * self.ns_per_byte / self.ns;
+        let feedback = (1.0 - faster).max(FEEDBACK_MIN);
+        self.sensitivity = libm::fabs(faster) / feedback;
+        let filled = filled.min(cache_bytes);
+        self.step = (filled - self.bytes) / feedback;
+        self.gain = grows * per_ns / feedback;
+        filled
     }
 }
+
+/// Smallest feedback in an iteration; near 0 a program has two equilibria, and a step would be too long.
+const FEEDBACK_MIN: f64 = 0.3;

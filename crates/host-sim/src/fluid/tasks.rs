@@ -117,8 +117,11 @@ pub(super) struct CacheContents {
     pub refill_from: f64,
     pub refill_instructions: f64,
     pub refill_misses: f64,
-    /// Lines that the task has beyond its occupancy, because they are not yet evicted.
+    /// Lines that the task has beyond its occupancy, because they are not yet evicted. Negative: lines of small refills
+    /// that the task reads with its next refill.
     pub surplus_lines: f64,
+    /// Indexes of steps of the fill table, by instructions and by occupancy.
+    pub hints: (usize, usize),
     /// Number of times that the contents of the cache had been replaced ([`super::rates`]) when this was current.
     pub turnovers: f64,
 }

@@ -19,8 +19,7 @@
 //! The filled amount per instruction does not depend on the speed of the program. It is computed once, in a
 //! [`FillTable`]. The speed only scales the time.
 
-use super::MissCurve;
-use super::miss_curve::ALL_MISS;
+use super::miss_curve::{ALL_MISS, EventsPer1000, MissCurve, MissPoint};
 
 /// Bytes of a cache line.
 pub(crate) const LINE: f64 = base::LINE_BYTES as f64;
@@ -31,79 +30,125 @@ const MISSES_MIN: f64 = 1e-9;
 /// Maximum empty share of a full cache. It is below the rounding error of sums.
 const EMPTY_SHARE_MAX: f64 = 1e-12;
 
-/// Instructions that a program needs to fill a cache, by step.
+/// How a program fills a cache, and its events at each occupancy, by step.
+///
+/// ```text
+///   spent │         ╱ step 2     a step has a constant rate of insertions
+///         │     ╱╱╱              and event counts that change linearly with the occupancy
+///         └╱╱────────► occupancy
+/// ```
 #[derive(Clone, Debug, PartialEq)]
 pub struct FillTable {
-    /// Thousands of instructions after which 0, 1, 2, … steps are filled. The values and their increments increase.
-    spent: Vec<f64>,
+    /// Begins of the steps in ascending order. The last element is the end of the last step.
     steps: Vec<FillStep>,
-    /// Sum of all steps in bytes.
-    bytes: f64,
 }
 
-/// A part of a cache that is filled at a constant rate, in bytes.
+/// The begin of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct FillStep {
+    /// Occupancy in bytes.
     begin: f64,
-    width: f64,
+    /// Thousands of instructions after which the occupancy is reached.
+    spent: f64,
+    /// Event counts at the occupancy, on a core with a prefetcher.
+    events: EventsPer1000,
 }
 
-impl FillStep {
-    fn middle(&self) -> f64 {
-        self.begin + 0.5 * self.width
-    }
+/// A step is halved if the misses in its middle differ from the average of both ends by more than this share. The
+/// interpolation then adds less than a thousandth to the error of a miss-ratio curve.
+const BEND_MAX: f64 = 2e-3;
 
-    fn halves(&self) -> [FillStep; 2] {
-        let width = self.width / 2.0;
-        [FillStep { width, ..*self }, FillStep { begin: self.begin + width, width }]
-    }
-
-    /// Returns whether the misses decrease by more than [`MISS_RATIO_MAX`] in the first half of the step. In a large
-    /// cache, the working set of a small program fits into one step; without refinement, the program would never occupy
-    /// this step.
-    fn hides_a_knee(&self, character: &MissCurve) -> bool {
-        let misses = |bytes| character.at(bytes).misses;
-        ALL_MISS < self.width && misses(self.middle()) * MISS_RATIO_MAX < misses(self.begin)
-    }
+/// Returns whether the misses between two sizes are not a straight line. In a large cache, the working set of a small
+/// program fits into one step; without refinement, the program would never occupy this step.
+fn bends(curve: &MissCurve, begin: f64, end: f64) -> bool {
+    let [low, middle, high] = [begin, begin.midpoint(end), end].map(|bytes| curve.at(bytes));
+    let bend = |of: fn(&MissPoint) -> f64| {
+        let difference = of(&middle) - of(&low).midpoint(of(&high));
+        BEND_MAX * of(&low) < libm::fabs(difference)
+    };
+    ALL_MISS < end - begin && (bend(|row| row.misses) || bend(|row| row.demand_misses))
 }
-
-/// A step is halved if its misses decrease by more than this factor (guessed).
-const MISS_RATIO_MAX: f64 = 16.0;
 
 impl FillTable {
     /// Computes how a program fills a cache of `bytes`.
-    pub fn new(character: &MissCurve, bytes: f64) -> Self {
-        let width = bytes / N_STEPS as f64;
-        // The steps are a stack: the next step is the last element.
-        let even = (0..N_STEPS).rev().map(|idx| FillStep { begin: idx as f64 * width, width });
-        let mut ahead: Vec<FillStep> = even.collect();
-        let mut table =
-            FillTable { spent: vec![0.0], steps: Vec::new(), bytes: width * N_STEPS as f64 };
-        let (mut so_far, mut misses) = (0.0, f64::INFINITY);
-        while let Some(step) = ahead.pop() {
-            if step.hides_a_knee(character) {
-                ahead.extend(step.halves().into_iter().rev());
+    pub fn new(curve: &MissCurve, bytes: f64) -> Self {
+        let at = |idx: usize| bytes * idx as f64 / N_STEPS as f64;
+        // The parts are a stack: the next part is the last element.
+        let mut ahead: Vec<(f64, f64)> =
+            (0..N_STEPS).rev().map(|idx| (at(idx), at(idx + 1))).collect();
+        let step = |begin, spent| FillStep { begin, spent, events: curve.events(begin) };
+        let mut steps = vec![step(0.0, 0.0)];
+        let (mut spent, mut misses) = (0.0, f64::INFINITY);
+        while let Some((begin, end)) = ahead.pop() {
+            let middle = begin.midpoint(end);
+            if bends(curve, begin, end) {
+                ahead.extend([(middle, end), (begin, middle)]);
                 continue;
             }
             // Measurements are noisy, so misses are limited to the misses at the next smaller size.
-            misses = character.at(step.middle()).misses.clamp(MISSES_MIN, misses);
-            so_far += step.width / LINE / misses;
-            table.spent.push(so_far);
-            table.steps.push(step);
+            misses = curve.at(middle).misses.clamp(MISSES_MIN, misses);
+            spent += (end - begin) / LINE / misses;
+            steps.push(step(end, spent));
         }
-        table
+        FillTable { steps }
+    }
+
+    /// Returns both ends of the step that contains a value. `hint` is the index of a near step, and becomes that of the
+    /// step.
+    #[inline]
+    fn step_of(
+        &self,
+        value: f64,
+        of: impl Fn(&FillStep) -> f64,
+        hint: &mut usize,
+    ) -> (&FillStep, &FillStep) {
+        if let Some([from, to]) = self.steps.get(*hint..).and_then(|steps| steps.first_chunk())
+            && of(from) <= value
+            && value < of(to)
+        {
+            return (from, to);
+        }
+        let last = self.steps.len() - 2;
+        *hint = self.steps.partition_point(|step| of(step) <= value).saturating_sub(1).min(last);
+        (&self.steps[*hint], &self.steps[*hint + 1])
     }
 
     /// Returns the bytes filled after `thousands` of instructions, and the bytes per thousand instructions at this
-    /// point.
-    fn filled_after(&self, thousands: f64) -> (f64, f64) {
-        let next = self.spent.partition_point(|&spent| spent <= thousands);
-        let (Some(&end), Some(step)) = (self.spent.get(next), self.steps.get(next - 1)) else {
-            return (self.bytes, 0.0);
-        };
-        let begin = self.spent[next - 1];
-        let slope = step.width / (end - begin);
-        (step.begin + slope * (thousands - begin), slope)
+    /// point. `hint` is as in [`FillTable::events`].
+    pub fn filled_after(&self, thousands: f64, hint: &mut usize) -> (f64, f64) {
+        let (from, to) = self.step_of(thousands, |step| step.spent, hint);
+        if to.spent <= thousands {
+            return (to.begin, 0.0);
+        }
+        let slope = (to.begin - from.begin) / (to.spent - from.spent);
+        (from.begin + slope * (thousands - from.spent), slope)
+    }
+
+    /// Returns the thousands of instructions after which the cache is full.
+    pub fn thousands_to_fill(&self) -> f64 {
+        self.steps[self.steps.len() - 1].spent
+    }
+
+    /// Returns the event counts at an occupancy. `hint` is an index that speeds up the next call for a near
+    /// occupancy; any value is correct.
+    pub fn events(&self, bytes: f64, hint: &mut usize) -> EventsPer1000 {
+        let (from, to) = self.step_of(bytes, |step| step.begin, hint);
+        let part = ((bytes - from.begin) / (to.begin - from.begin)).clamp(0.0, 1.0);
+        from.events.mixed(&to.events, part)
+    }
+
+    /// Returns a linear function of the events at an occupancy, and its change per byte. `hint` is as in
+    /// [`FillTable::events`].
+    pub fn linear(
+        &self,
+        bytes: f64,
+        hint: &mut usize,
+        of: impl Fn(&EventsPer1000) -> f64,
+    ) -> (f64, f64) {
+        let (from, to) = self.step_of(bytes, |step| step.begin, hint);
+        let (low, high) = (of(&from.events), of(&to.events));
+        let slope = (high - low) / (to.begin - from.begin);
+        (low + slope * (bytes.min(to.begin) - from.begin), slope)
     }
 }
 
@@ -122,11 +167,14 @@ const FILLED: f64 = 0.02;
 impl FillTable {
     /// Returns the additional misses while the occupancy grows.
     pub fn refill(&self, from: f64, to: f64) -> Refill {
-        let misses_at =
-            |idx: usize| self.steps[idx].width / LINE / (self.spent[idx + 1] - self.spent[idx]);
+        let misses_at = |idx: usize| {
+            let (step, next) = (&self.steps[idx], &self.steps[idx + 1]);
+            (next.begin - step.begin) / LINE / (next.spent - step.spent)
+        };
         let Some(last) = self.steps.partition_point(|step| step.begin < to).checked_sub(1) else {
             return Refill::default();
         };
+        let last = last.min(self.steps.len() - 2);
         // Misses do not increase with the occupancy.
         let misses = misses_at(last);
         let limit = misses * (1.0 + FILLED) + 2.0 * MISSES_MIN;
@@ -145,40 +193,36 @@ impl FillTable {
 
     /// Returns the thousands of instructions after which `bytes` are filled.
     fn spent_at(&self, bytes: f64) -> f64 {
-        let next = self.steps.partition_point(|step| step.begin < bytes);
-        let Some(idx) = next.checked_sub(1) else { return 0.0 };
-        let (step, begin, end) = (self.steps[idx], self.spent[idx], self.spent[idx + 1]);
-        begin + ((bytes - step.begin) / step.width).min(1.0) * (end - begin)
+        let (from, to) = self.step_of(bytes, |step| step.begin, &mut 0);
+        let part = ((bytes - from.begin) / (to.begin - from.begin)).clamp(0.0, 1.0);
+        from.spent + part * (to.spent - from.spent)
     }
 }
 
 /// Returns the occupancy of each program in bytes. Each program has a fill table for a cache of at least `bytes` and
-/// a time per instruction in a common unit. A program that does not run (infinite time) has no occupancy.
+/// a time per 1000 instructions in a common unit. A program that does not run (infinite time) has no occupancy.
 pub fn occupancies(programs: &[(&FillTable, f64)], bytes: f64) -> Vec<f64> {
-    let mut occupancies = vec![0.0; programs.len()];
-    compute_occupancies(programs, bytes, 0.0, &mut occupancies);
-    occupancies
+    let time = residence_time(programs, bytes, 0.0);
+    let fills = |(table, takes): &(&FillTable, f64)| {
+        let thousands = if takes.is_finite() { time / takes } else { 0.0 };
+        table.filled_after(thousands, &mut 0).0.min(bytes)
+    };
+    programs.iter().map(fills).collect()
 }
 
-/// Writes the result of [`occupancies`] into a slice of the same length. Returns the residence time of a line, in the
-/// time unit of the programs for 1000 instructions; it is infinite if the programs do not fill the cache. `guess` is an
-/// estimate of the residence time, for example that of the last solution.
-pub fn compute_occupancies(
-    programs: &[(&FillTable, f64)],
-    bytes: f64,
-    guess: f64,
-    occupancies: &mut [f64],
-) -> f64 {
+/// Returns the residence time of a line in the unit of the programs ([`occupancies`]); it is infinite if the programs do
+/// not fill the cache. `guess` is an estimate, for example the last solution.
+pub fn residence_time(programs: &[(&FillTable, f64)], bytes: f64, guess: f64) -> f64 {
     // The total filled amount is a concave function of time. Newton's method from the left therefore never
     // overshoots, and reaches the step in which the cache is full. From the right, the first iteration ends on the left.
     let mut time = if guess.is_finite() { guess } else { 0.0 };
     let n_steps = programs.iter().map(|(table, _)| table.steps.len()).sum::<usize>();
+    let mut hints = vec![0; programs.len()];
     for _ in 0..n_steps.max(N_STEPS) {
         let (mut sum, mut slope) = (0.0, 0.0);
-        for ((table, takes), occupancy) in programs.iter().zip(occupancies.iter_mut()) {
-            let (full, grows) = table.filled_after(time / takes);
-            *occupancy = full.min(bytes);
-            sum += *occupancy;
+        for ((table, takes), hint) in programs.iter().zip(&mut hints) {
+            let (full, grows) = table.filled_after(time / takes, hint);
+            sum += full.min(bytes);
             slope += if full < bytes { grows / takes } else { 0.0 };
         }
         if libm::fabs(bytes - sum) <= bytes * EMPTY_SHARE_MAX {
@@ -195,7 +239,6 @@ pub fn compute_occupancies(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::physics::MissPoint;
 
     const MIB: f64 = 1048576.0;
 
@@ -213,6 +256,33 @@ mod tests {
     #[test]
     fn one_program_occupies_the_whole_cache() {
         assert!((occupancies(&[(&table(&[5.0]), 1.0)], MIB)[0] - MIB).abs() < 1.0);
+    }
+
+    #[test]
+    fn the_events_of_the_table_are_those_of_the_curve() {
+        let row = |kib: f64, misses| MissPoint::of_demand(1024.0 * kib, misses);
+        let rows = [(64.0, 30.0), (256.0, 29.0), (512.0, 4.0), (8192.0, 3.5), (16384.0, 0.0)];
+        let curve =
+            MissCurve::new(rows.map(|(kib, misses)| row(kib, misses)).to_vec(), row(0.0, 40.0));
+        let curve = curve.expect("a valid curve");
+        for mib in [1.0, 8.0, 32.0, 1024.0] {
+            let table = FillTable::new(&curve, mib * MIB);
+            let mut hint = 0;
+            for idx in 0..=5000 {
+                let bytes = mib * MIB * f64::from(idx) / 5000.0;
+                let (found, expected) = (table.events(bytes, &mut hint), curve.events(bytes));
+                let (other, _) = table.linear(bytes, &mut 0, |events| events.demand_misses);
+                assert_eq!(other.max(0.0), found.demand_misses.max(0.0), "the hint has no effect");
+                let off = (found.demand_misses - expected.demand_misses).abs();
+                // A step is at least as long as the smallest cache.
+                let near = curve.events((bytes - ALL_MISS).max(0.0)).demand_misses
+                    - curve.events(bytes + ALL_MISS).demand_misses;
+                assert!(
+                    off <= 2.0 * BEND_MAX * expected.demand_misses + near,
+                    "{mib} MiB, {bytes}: {off}"
+                );
+            }
+        }
     }
 
     #[test]

@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use super::cache_sharing::LINE;
 use super::channel::{Channel, Demand};
-use super::miss_curve::{MissCurve, MissPoint};
+use super::miss_curve::{EventsPer1000, MissCurve, MissPoint, prefetched};
 
 /// Values of a core and its last-level cache that determine the speed of a program.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -119,19 +119,50 @@ pub struct CpiModel {
 /// Smallest share of the core cycles that remains if hits are faster than on the measured machine.
 const CORE_SHARE_MIN: f64 = 0.1;
 
-/// Event counts of a program per 1000 instructions with one cache size.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct EventsPer1000 {
-    /// Loads and stores that miss the private caches.
-    pub accesses: f64,
-    /// Loads and stores that miss the last-level cache.
-    pub demand_misses: f64,
-    /// Lines that prefetchers read from memory.
-    pub prefetches: f64,
-    /// Lines read from memory, including prefetched lines.
-    pub reads: f64,
-    /// Lines written to memory.
-    pub writes: f64,
+/// The CPI model of a program on one core: linear terms of its time, per 1000 instructions.
+///
+/// The core cycles contain hits in the last-level cache, so that only the difference between both hit latencies counts. A
+/// miss costs its latency in addition to a hit.
+#[derive(Clone, Copy, Debug)]
+pub struct CpiTerms {
+    core_ns: f64,
+    /// Nanoseconds of a hit beyond those that the core cycles contain.
+    hit_ns: f64,
+    /// Inverse of the memory-level parallelism on the core.
+    pub inverse_mlp: f64,
+    /// Share of prefetched lines that arrive too late; 0 without a prefetcher.
+    late: f64,
+    has_prefetcher: bool,
+}
+
+impl CpiTerms {
+    /// Returns the event counts on this core. A core without a prefetcher reads no prefetched lines.
+    fn events(&self, events: EventsPer1000) -> EventsPer1000 {
+        match self.has_prefetcher {
+            true => events,
+            false => {
+                let reads = events.reads - events.prefetches;
+                EventsPer1000 { prefetches: 0.0, reads, ..events }
+            }
+        }
+    }
+
+    /// Returns the nanoseconds without stalls on memory.
+    fn core_ns(&self, events: &EventsPer1000) -> f64 {
+        let hits = (events.accesses - events.demand_misses).max(0.0);
+        (self.core_ns + hits * self.hit_ns).max(CORE_SHARE_MIN * self.core_ns)
+    }
+
+    /// Returns the stall nanoseconds per nanosecond of miss latency.
+    fn exposed(&self, events: &EventsPer1000) -> f64 {
+        (events.demand_misses + self.late * events.prefetches) * self.inverse_mlp
+    }
+
+    /// Returns the nanoseconds with this latency of a miss and of the port of the cache.
+    pub fn ns(&self, events: &EventsPer1000, (miss_ns, port_ns): (f64, f64)) -> f64 {
+        let on_port = events.accesses * self.inverse_mlp * port_ns;
+        self.core_ns(events) + self.exposed(events) * miss_ns + on_port
+    }
 }
 
 impl CpiModel {
@@ -243,24 +274,32 @@ impl CpiModel {
     }
 
     /// Returns the demand and the event counts with a cache of `bytes` on a core.
-    ///
-    /// The core cycles contain hits in the last-level cache, so that only the difference between both hit latencies
-    /// counts. A miss costs its latency in addition to a hit.
     pub fn solve_on(&self, core: &CoreSpeed, bytes: f64) -> (Demand, EventsPer1000) {
-        let row = self.row_on(core, bytes);
-        let inverse_mlp = 1.0 / self.overlap_on(core);
-        let accesses = self.character.uncached().demand_misses;
-        let hits = (accesses - row.demand_misses).max(0.0);
-        let of_core = self.core_cycles * core.ns_per_1000_cycles();
-        let of_hits = hits * inverse_mlp * (core.hit_ns - self.included_hit_ns);
-        let prefetches = prefetched(&row);
-        let MissPoint { demand_misses, reads, writes, .. } = row;
+        self.solve_events(core, self.character.events(bytes))
+    }
+
+    /// Returns the demand and the event counts on a core from event counts of the curve.
+    pub fn solve_events(&self, core: &CoreSpeed, events: EventsPer1000) -> (Demand, EventsPer1000) {
+        let terms = self.terms_on(core);
+        let events = terms.events(events);
         let demand = Demand {
-            core_ns: (of_core + of_hits).max(CORE_SHARE_MIN * of_core),
-            exposed: exposed(&row, &self.parameters) * inverse_mlp,
-            bytes: LINE * (reads + writes),
+            core_ns: terms.core_ns(&events),
+            exposed: terms.exposed(&events),
+            bytes: LINE * (events.reads + events.writes),
         };
-        (demand, EventsPer1000 { accesses, demand_misses, prefetches, reads, writes })
+        (demand, events)
+    }
+
+    /// Returns the terms of the model on a core.
+    pub fn terms_on(&self, core: &CoreSpeed) -> CpiTerms {
+        let inverse_mlp = 1.0 / self.overlap_on(core);
+        CpiTerms {
+            core_ns: self.core_cycles * core.ns_per_1000_cycles(),
+            hit_ns: inverse_mlp * (core.hit_ns - self.included_hit_ns),
+            inverse_mlp,
+            late: if core.has_prefetcher { self.parameters.late } else { 0.0 },
+            has_prefetcher: core.has_prefetcher,
+        }
     }
 
     /// Returns the event counts with a cache of `bytes` on the core of the model.
@@ -271,17 +310,6 @@ impl CpiModel {
     /// Returns the event counts with a cache of `bytes` on a core.
     pub fn counts_on(&self, core: &CoreSpeed, bytes: f64) -> EventsPer1000 {
         self.solve_on(core, bytes).1
-    }
-
-    /// Returns the values of the curve. A core without a prefetcher reads no prefetched lines.
-    fn row_on(&self, core: &CoreSpeed, bytes: f64) -> MissPoint {
-        let row = self.character.at(bytes);
-        match core.has_prefetcher {
-            true => row,
-            false => {
-                MissPoint { misses: row.demand_misses, reads: row.reads - prefetched(&row), ..row }
-            }
-        }
     }
 }
 
@@ -308,12 +336,6 @@ fn slope(points: &[Point], parameters: &CpiParameters) -> Option<f64> {
 /// Returns the misses per 1000 instructions that stall the core.
 fn exposed(row: &MissPoint, parameters: &CpiParameters) -> f64 {
     row.demand_misses + parameters.late * prefetched(row)
-}
-
-/// Returns the number of prefetched lines. If several accesses miss a line, it is read once, so the number of lines
-/// read can be smaller than the number of misses.
-fn prefetched(row: &MissPoint) -> f64 {
-    (row.reads.min(row.misses) - row.demand_misses).max(0.0)
 }
 
 /// A point of the drawing in the module documentation.

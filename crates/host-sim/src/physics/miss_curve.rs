@@ -35,6 +35,35 @@ impl MissPoint {
     }
 }
 
+/// Event counts of a program per 1000 instructions with one cache size.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct EventsPer1000 {
+    /// Loads and stores that miss the private caches.
+    pub accesses: f64,
+    /// Loads and stores that miss the last-level cache.
+    pub demand_misses: f64,
+    /// Lines that prefetchers read from memory.
+    pub prefetches: f64,
+    /// Lines read from memory, including prefetched lines.
+    pub reads: f64,
+    /// Lines written to memory.
+    pub writes: f64,
+}
+
+impl EventsPer1000 {
+    /// Returns `self + (other - self) * part` for each count.
+    pub(super) fn mixed(&self, other: &Self, part: f64) -> Self {
+        let mix = |of: fn(&Self) -> f64| of(self) + (of(other) - of(self)) * part;
+        EventsPer1000 {
+            accesses: self.accesses,
+            demand_misses: mix(|events| events.demand_misses),
+            prefetches: mix(|events| events.prefetches),
+            reads: mix(|events| events.reads),
+            writes: mix(|events| events.writes),
+        }
+    }
+}
+
 /// Miss-ratio curve of a program or a phase.
 #[derive(Clone, Debug, PartialEq)]
 pub struct MissCurve {
@@ -114,6 +143,18 @@ impl MissCurve {
         }
     }
 
+    /// Returns the event counts at a size, on a core with a prefetcher.
+    pub fn events(&self, bytes: f64) -> EventsPer1000 {
+        let row = self.at(bytes);
+        EventsPer1000 {
+            accesses: self.none.demand_misses,
+            demand_misses: row.demand_misses,
+            prefetches: prefetched(&row),
+            reads: row.reads,
+            writes: row.writes,
+        }
+    }
+
     /// Returns the values without a cache.
     pub fn uncached(&self) -> &MissPoint {
         &self.none
@@ -123,6 +164,12 @@ impl MissCurve {
     pub fn points(&self) -> &[MissPoint] {
         &self.rows
     }
+}
+
+/// Returns the number of prefetched lines. If several accesses miss a line, it is read once, so the number of lines
+/// read can be smaller than the number of misses.
+pub(super) fn prefetched(row: &MissPoint) -> f64 {
+    (row.reads.min(row.misses) - row.demand_misses).max(0.0)
 }
 
 /// Interpolates linearly over the logarithm of the size. `whole` is the logarithm of the ratio of both sizes.

@@ -20,9 +20,9 @@ mod miss_curve;
 mod profile_model;
 
 pub(crate) use cache_sharing::LINE;
-pub use cache_sharing::{FillTable, Refill, compute_occupancies, occupancies};
+pub use cache_sharing::{FillTable, Refill, occupancies, residence_time};
 pub use calibration::Calibration;
 pub use channel::{Channel, ChannelDemand, ChannelLoad, Demand, LoadCurve};
-pub use cpi_model::{CoreSpeed, CpiModel, CpiParameters, EventsPer1000};
-pub use miss_curve::{MissCurve, MissCurveError, MissPoint};
+pub use cpi_model::{CoreSpeed, CpiModel, CpiParameters, CpiTerms};
+pub use miss_curve::{EventsPer1000, MissCurve, MissCurveError, MissPoint};
 pub use profile_model::{ProfileError, of_phase, of_profile};

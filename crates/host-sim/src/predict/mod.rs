@@ -21,7 +21,7 @@ pub use placement::{
 };
 pub use program_set::{PredictionSetup, ProgramSet, ProgramSetError};
 
-use crate::physics::{Channel, CpiModel, Demand, FillTable, compute_occupancies};
+use crate::physics::{Channel, CpiModel, Demand, FillTable, occupancies};
 
 /// A last-level cache and its memory controller.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -128,8 +128,7 @@ impl<'a> SharedCache<'a> {
     /// Updates the occupancies for the current speeds. Returns whether the occupancies have converged.
     fn share(&mut self) -> bool {
         let fast: Vec<_> = self.tables.iter().zip(self.each_ns.iter().copied()).collect();
-        let mut fits = vec![0.0; fast.len()];
-        compute_occupancies(&fast, self.bytes, 0.0, &mut fits);
+        let fits = occupancies(&fast, self.bytes);
         if self.occupancies.is_empty() {
             self.occupancies = fits;
             return self.occupancies.len() < 2;

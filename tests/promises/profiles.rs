@@ -80,7 +80,8 @@ fn columns() -> [&'static str; 8] {
     [own_path(), "load", "columns", "--n", "250", "--ops", "4", "--no-self-check"]
 }
 
-const WHOLE: [&str; 7] = ["--once", "--windows", "1", "--refs", "2G", "--lines", "100M"];
+const WHOLE: [&str; 9] =
+    ["--once", "--limit", "20min", "--windows", "1", "--refs", "2G", "--lines", "100M"];
 
 /// Returns the misses of the whole run in a cache of this size.
 fn misses(profile: &Value, size: u64) -> f64 {
@@ -111,7 +112,7 @@ fn the_curve_matches_cachegrind_at_three_sizes_within_5_percent_and_sampled_with
     }
     let home = Home::new();
     let exact = home.profile(&WHOLE, &columns());
-    let sampled = home.profile(&[&WHOLE[..5], &["--lines", "4K"]].concat(), &columns());
+    let sampled = home.profile(&[&WHOLE[..7], &["--lines", "4K"]].concat(), &columns());
     assert_eq!([&exact["exit"], &sampled["exit"]], ["exited with status 0"; 2]);
     assert!(sampled["sampled_lines_share"].as_f64().expect("a number") < 0.5);
     for size in [64 << 10, 256 << 10, 4 << 20] {

@@ -9,7 +9,7 @@ use host_sim::faults::Faults;
 use host_sim::kernel::KernelVersion;
 use host_sim::{SimHost, SimOptions};
 use program::profile::{CurvePoint, MissRatioCurve, Phase, ProfileValue, ValueSource};
-use program::{Command, Ending, Job, MemoryPolicy, Profile};
+use program::{Command, Ending, Job, MemoryPolicy, Profile, Section, Sections, WorkPart};
 use sched::JobEvent;
 use tests::dir::Dir;
 use tests::{tool, transcript};
@@ -38,6 +38,7 @@ pub struct Simulation {
 pub fn simulation(seed: u64) -> Simulation {
     let mut rng = Rng::new(seed);
     let mut one_of = |n: usize| rng.below(n as u64) as usize;
+    let mut section_rng = Rng::new(seed ^ SECTION_SEED);
     let text = MACHINES[one_of(MACHINES.len())];
     let machine = Machine::synthetic(text).expect("a machine");
     let profiles: Vec<Arc<Profile>> = (0..4).map(|nth| Arc::new(profile(nth))).collect();
@@ -51,6 +52,7 @@ pub fn simulation(seed: u64) -> Simulation {
             1 => Ending::After(Nanos::from_millis(700)),
             _ => Ending::Exit,
         };
+        job.sections = sections(job.threads, &mut section_rng);
         if one_of(5) == 0 {
             job.cpus = Some("0".parse().expect("a set"));
         }
@@ -92,6 +94,27 @@ pub fn simulation(seed: u64) -> Simulation {
         ..SimOptions::default()
     };
     Simulation { machine, jobs, options, policy }
+}
+
+/// Seed of the sections, so that they do not change the other random choices.
+const SECTION_SEED: u64 = 0x5ec7;
+
+/// Returns sections for a third of the jobs with several threads: a team after a serial section, or a pipeline.
+fn sections(n_threads: u32, rng: &mut Rng) -> Option<Sections> {
+    let part = |work: u64| WorkPart { work: 1 + work as u32, phase: None };
+    let choice = rng.below(6);
+    let serial = Section::Team { threads: Some(1), part: part(rng.below(3)) };
+    let team = Section::Team { threads: None, part: part(9) };
+    let stages = (0..n_threads).map(|_| part(rng.below(4))).collect();
+    let items = 1 + rng.below(20) as u32;
+    let pipeline = Section::Pipeline { stages, items, queue: 1 + rng.below(3) as u32 };
+    let rounds = 1 + rng.below(9) as u32;
+    let sections = match choice {
+        0 => vec![serial, team],
+        1 => vec![serial, pipeline],
+        _ => return None,
+    };
+    (2 <= n_threads).then_some(Sections { rounds, sections })
 }
 
 /// Returns a profile, from a program that fits its caches to a program that streams. The second profile sleeps, and the

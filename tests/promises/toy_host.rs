@@ -183,6 +183,7 @@ impl Scripted {
             system: Nanos(job.used.0 / 10),
             max_resident: Bytes::from_mib(8 + 13 * u64::from(id.0 % 7)),
             wait: Some(job.waited),
+            blocked: None,
             n_migrations: Some(job.n_migrations),
             counters: Counters::NONE
                 .with(CounterEvent::PageFaults, RawCounter::unmultiplexed(job.used.0 / 50_000))

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use base::{Bytes, CpuSet, Nanos, NodeSet};
 use program::profile::{Phase, ProfileValue};
-use program::{Ending, Job, Profile};
+use program::{Ending, Job, Profile, Sections};
 
 use crate::hardware::Hardware;
 use crate::physics::{Calibration, FillTable, ProfileError, of_phase};
@@ -45,6 +45,8 @@ enum ScriptProblem {
     TooLarge { needs: Bytes, place: String, has: Bytes },
     #[error(" would run {run_time} alone on this machine: correct the values of its profile{hint}")]
     TooLong { run_time: String, hint: &'static str },
+    #[error(": {0}")]
+    Sections(String),
     #[error(" may use none of the machine's CPUs")]
     NoCpu,
 }
@@ -55,8 +57,8 @@ impl ScriptProblem {
     }
 }
 
-/// Returns the scripts of all jobs, in the order of the jobs. Jobs with the same profile and number of threads share
-/// a script.
+/// Returns the scripts of all jobs, in the order of the jobs. Jobs with the same profile, number of
+/// threads and sections share a script.
 ///
 /// # Errors
 /// Returns an error for the first job that cannot be simulated.
@@ -65,11 +67,11 @@ pub fn build_scripts(jobs: &[Job], hardware: &Hardware) -> Result<Vec<Arc<Script
     if let Some(job) = jobs.first().filter(|_| !jobs.iter().any(|job| ends(&job))) {
         return Err(ScriptProblem::EndlessRun.for_job(job));
     }
-    let mut known: BTreeMap<(usize, u32), Arc<Script>> = BTreeMap::new();
+    let mut known: BTreeMap<(usize, u32, Option<&Sections>), Arc<Script>> = BTreeMap::new();
     let mut scripts = Vec::with_capacity(jobs.len());
     for job in jobs {
         let profile = job.found.as_ref().ok_or_else(|| ScriptProblem::NoProfile.for_job(job))?;
-        let key = (Arc::as_ptr(profile) as usize, job.threads);
+        let key = (Arc::as_ptr(profile) as usize, job.threads, job.sections.as_ref());
         let script = match known.get(&key) {
             Some(script) => script.clone(),
             None => known.entry(key).or_insert(Arc::new(script(job, profile, hardware)?)).clone(),
@@ -186,7 +188,16 @@ fn script(job: &Job, profile: &Profile, hardware: &Hardware) -> Result<Script, S
             ScriptProblem::Profile { profile, phase: idx + 1, problem }.for_job(job)
         })
     });
-    Ok(Script { phases: phases.collect::<Result<_, _>>()?, n_threads: job.threads })
+    let mut phases: Vec<ScriptPhase> = phases.collect::<Result<_, _>>()?;
+    if job.sections.as_ref().is_some_and(Sections::names_phases) {
+        // The phases are executed in turn or at the same time, in one memory.
+        let largest = phases.iter().map(|phase| phase.footprint).max().unwrap_or(0);
+        phases.iter_mut().for_each(|phase| phase.footprint = largest);
+    }
+    let script = Script { phases, n_threads: job.threads, plan: None };
+    let plan = job.sections.as_ref().map(|sections| script.plan_of(sections)).transpose();
+    let plan = plan.map_err(|problem| ScriptProblem::Sections(problem).for_job(job))?;
+    Ok(Script { plan, ..script })
 }
 
 fn script_phase(

@@ -23,6 +23,7 @@ pub mod kernel;
 pub mod physics;
 pub mod predict;
 pub mod script;
+mod thread_plan;
 pub mod variation;
 
 pub use fluid::InvariantViolation;

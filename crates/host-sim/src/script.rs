@@ -6,16 +6,22 @@
 
 use std::sync::Arc;
 
+use program::Sections;
+
 use crate::hardware::{Hardware, HardwareCpu};
 use crate::physics::{CpiModel, Demand, FillTable};
+use crate::thread_plan::ThreadPlan;
 
 /// Work of one job.
 #[derive(Clone, Debug, Default)]
 pub struct Script {
     /// Phases in order; at least one.
     pub phases: Vec<ScriptPhase>,
-    /// Number of threads. All threads execute equal numbers of instructions.
+    /// Number of threads. Without a plan, all threads execute equal numbers of instructions.
     pub n_threads: u32,
+    /// Work of each thread, if the threads wait for each other. The instructions of the phases are then averages
+    /// over the threads.
+    pub plan: Option<Arc<ThreadPlan>>,
 }
 
 /// A part of a job with constant characteristics.
@@ -67,6 +73,17 @@ impl LeastDemand {
 }
 
 impl Script {
+    /// Returns the plan of the threads for these sections.
+    ///
+    /// # Errors
+    /// Returns an error if the sections do not match the phases.
+    pub fn plan_of(&self, sections: &Sections) -> Result<Arc<ThreadPlan>, String> {
+        let n_threads = f64::from(self.n_threads);
+        let phase = |phase: &ScriptPhase| (phase.instructions * n_threads, phase.footprint);
+        let phases: Vec<(f64, u64)> = self.phases.iter().map(phase).collect();
+        ThreadPlan::new(sections, &phases, self.n_threads).map(Arc::new)
+    }
+
     /// Returns the largest memory footprint of any phase, in bytes.
     pub fn footprint_max(&self) -> u64 {
         self.phases.iter().map(|phase| phase.footprint).max().unwrap_or(0)
@@ -79,14 +96,23 @@ impl Script {
 
     /// Returns a lower bound of the run time in nanoseconds for any placement.
     pub fn lower_bound_ns(&self, hardware: &Hardware) -> f64 {
-        self.least_demand(hardware).cpu_ns / f64::from(self.n_threads) + self.sum_ns(|_| 0.0)
+        let of_threads = self.least_demand(hardware).cpu_ns / f64::from(self.n_threads);
+        let Some(plan) = &self.plan else { return of_threads + self.sum_ns(|_| 0.0) };
+        let (cache, miss_ns) = best_memory(hardware);
+        let ns_on = |phase: usize, cpu: &HardwareCpu| {
+            let demand = self.phases[phase].behaviour.demand_on(&cpu.speed, cache);
+            demand.core_ns + demand.exposed * miss_ns
+        };
+        let least = |phase: usize| {
+            let each = hardware.cpus.iter().map(|cpu| ns_on(phase, cpu));
+            Some(each.fold(f64::INFINITY, f64::min)).filter(|ns| ns.is_finite()).unwrap_or(0.0)
+        };
+        of_threads.max(plan.path_ns(least))
     }
 
     /// Returns the least demand of all threads for any placement: fastest core, complete largest cache, unloaded memory.
     pub fn least_demand(&self, hardware: &Hardware) -> LeastDemand {
-        let cache = hardware.caches.iter().map(|cache| cache.bytes).fold(0.0, f64::max);
-        let miss_ns = (0..hardware.nodes.len()).map(|node| hardware.memory(node).unloaded_ns);
-        let miss_ns = miss_ns.fold(f64::INFINITY, f64::min);
+        let (cache, miss_ns) = best_memory(hardware);
         let mut cpus: Vec<&HardwareCpu> = hardware.cpus.iter().collect();
         cpus.dedup_by_key(|cpu| cpu.speed);
         let on_cpu = |demand: Demand, cpu: &HardwareCpu, thousands: f64| LeastDemand {
@@ -115,7 +141,10 @@ impl Script {
 
     /// Returns the run time in nanoseconds on the fastest core of an idle machine with local memory.
     pub fn solo_ns(&self, hardware: &Hardware) -> f64 {
-        self.sum_ns(|phase| ns_alone(phase, hardware))
+        let Some(plan) = &self.plan else { return self.sum_ns(|phase| ns_alone(phase, hardware)) };
+        // One thread at most executes all sleeps of the job.
+        let each: Vec<f64> = self.phases.iter().map(|phase| ns_alone(phase, hardware)).collect();
+        plan.path_ns(|phase| each[phase]) + f64::from(self.n_threads) * self.sum_ns(|_| 0.0)
     }
 
     /// Returns the run time of all phases with their sleeps. `each` returns the nanoseconds per 1000 instructions of
@@ -129,6 +158,13 @@ impl Script {
         };
         self.phases.iter().map(phase_ns).sum()
     }
+}
+
+/// Returns the size of the largest cache, and the smallest unloaded latency of a memory.
+fn best_memory(hardware: &Hardware) -> (f64, f64) {
+    let cache = hardware.caches.iter().map(|cache| cache.bytes).fold(0.0, f64::max);
+    let miss_ns = (0..hardware.nodes.len()).map(|node| hardware.memory(node).unloaded_ns);
+    (cache, miss_ns.fold(f64::INFINITY, f64::min))
 }
 
 /// Returns the nanoseconds per 1000 instructions of a phase, alone on an idle machine with local memory.

@@ -119,6 +119,36 @@ pub enum WorkloadFault {
     ExtraField(String),
     #[error("{key:?}: {found:?} is not a size; write {}", base::SIZE_EXAMPLE)]
     Size { key: &'static str, found: String },
+    #[error("\"rounds\" repeats the sections of a job; add a [[job.section]], or remove the key")]
+    RoundsWithoutSection,
+    #[error("\"section\" is empty; write a section such as {{ work = 1 }}, or remove the key")]
+    NoSection,
+    #[error("{0:?} is a key of a pipeline; add \"stages\", or remove it")]
+    KeyWithoutStages(&'static str),
+    #[error(
+        "{0:?} next to \"stages\"; the stages of a pipeline have a thread and a work each, so remove it"
+    )]
+    KeyWithStages(&'static str),
+    #[error(
+        "a pipeline of one stage has no queue: a queue has a producer and a consumer; write two stages or more"
+    )]
+    OneStage,
+    #[error("\"phases\" needs a number for each of the {0} stages")]
+    PhasesOfStages(usize),
+    #[error(
+        "some sections have a phase of the profile and others have none; write one for all, or for none"
+    )]
+    SomePhases,
+    #[error("a job with sections needs threads that wait for each other; set threads to 2 or more")]
+    SectionsOfOneThread,
+    #[error("a section has {most} threads, the job has {threads}; raise \"threads\" of the job")]
+    SectionThreads { most: u32, threads: u32 },
+    #[error(
+        "no section has more than {most} threads, the job has {threads}; lower \"threads\" of the job"
+    )]
+    UnusedThreads { most: u32, threads: u32 },
+    #[error("the threads execute more than 1000000000 parts; lower rounds or items")]
+    TooManyParts,
     #[error("the shares of all phases add up to {0}; they must add up to 1")]
     Shares(String),
     #[error(

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use base::{CpuSet, JobId, Nanos, NodeSet};
 
-use crate::{Class, Profile, Sensitivity};
+use crate::{Class, Profile, Sections, Sensitivity};
 
 /// The jobs of one file, in start order. Jobs with equal starts keep the order of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,6 +50,8 @@ pub struct Job {
     pub output: Option<PathBuf>,
     /// Number of busy threads of the job; a policy assigns the same number of CPUs. At least 1.
     pub threads: u32,
+    /// How the threads wait for each other; absent: they do not. Only for simulated runs.
+    pub sections: Option<Sections>,
     /// Condition on which the job ends.
     pub ending: Ending,
     /// CPUs that the job may use; absent: all CPUs that evenkeel may use.
@@ -79,6 +81,7 @@ impl Job {
             input: None,
             output: None,
             threads: 1,
+            sections: None,
             ending: Ending::Exit,
             cpus: None,
             nodes: None,

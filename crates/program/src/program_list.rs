@@ -81,6 +81,8 @@ const PROGRAM_KNOWN: &[&str] = &[
     "input",
     "output",
     "threads",
+    "rounds",
+    "section",
     "cpus",
     "nodes",
     "memory",

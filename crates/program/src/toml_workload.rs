@@ -32,7 +32,7 @@ use crate::error::{N_JOBS_MAX, N_THREADS_MAX, WorkloadFault};
 use crate::sensitivity::parse_slowdown;
 use crate::{
     Class, Command, Ending, FilePosition, Job, LOADS, MemoryPolicy, Sensitivity, Workload,
-    WorkloadError, values,
+    WorkloadError, sections, values,
 };
 
 /// Version of the format.
@@ -83,6 +83,8 @@ const JOB_KEYS: &[&str] = &[
     "env",
     "input",
     "threads",
+    "rounds",
+    "section",
     "stop_after",
     "restart",
     "cpus",
@@ -113,6 +115,7 @@ fn with_shared_keys(table: &TomlTable<'_>, defaults: &Job) -> Result<Job, Worklo
         input: table.get("input", values::path)?.or(job.input),
         output: table.get("output", values::path)?.or(job.output),
         threads: table.get("threads", threads)?.unwrap_or(job.threads),
+        sections: sections::sections(table)?.or(job.sections),
         ending: ending(table)?.unwrap_or(job.ending),
         cpus: table.get("cpus", set)?.or(job.cpus),
         nodes: table.get("nodes", set)?.or(job.nodes),
@@ -139,6 +142,7 @@ pub(crate) fn job_line(
         origin: FilePosition { file: text.file.to_owned(), line: text.line(table.offset) },
         ..job
     };
+    sections::check(table, job.sections.as_ref(), job.threads)?;
     let name = table.get("name", values::name)?;
     let every = every.unwrap_or(Nanos::ZERO);
     let (name_offset, output_offset) = (table.offset_of("name"), table.offset_of("output"));

@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::sensitivity::slowdown_text;
 use crate::time::seconds;
 use crate::values::quoted;
-use crate::{Class, Command, Ending, Job, MemoryPolicy, Sensitivity, Workload};
+use crate::{Class, Command, Ending, Job, MemoryPolicy, Sensitivity, Workload, sections};
 
 /// An error for a workload that cannot be written.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,6 +35,9 @@ pub fn to_toml(workload: &Workload) -> Result<String, WriteError> {
     Ok(text)
 }
 
+/// Keys of a job without sections.
+const NO_SECTIONS: [(&str, Option<String>); 2] = [("rounds", None), ("section", None)];
+
 /// Returns the keys of a job that have values other than the default.
 fn keys(job: &Job) -> Result<Vec<(&'static str, String)>, WriteError> {
     let path = |path: &Option<std::path::PathBuf>| {
@@ -45,6 +48,7 @@ fn keys(job: &Job) -> Result<Vec<(&'static str, String)>, WriteError> {
         Ending::After(time) => Some(seconds(time)),
         _ => None,
     };
+    let [rounds, section] = job.sections.as_ref().map_or(NO_SECTIONS, sections::to_toml);
     let all = [
         ("name", Some(quoted(&job.name))),
         command(job).map(|(key, value)| (key, Some(value)))?,
@@ -57,6 +61,8 @@ fn keys(job: &Job) -> Result<Vec<(&'static str, String)>, WriteError> {
         ("input", path(&job.input)?),
         ("output", path(&job.output)?),
         ("threads", (job.threads != 1).then(|| job.threads.to_string())),
+        rounds,
+        section,
         ("stop_after", after),
         ("restart", restart.then(|| quoted("until-others-done"))),
         ("cpus", job.cpus.as_ref().map(|set| quoted(&set.to_string()))),
@@ -159,6 +165,7 @@ fn program_and_args(job: &Job) -> Result<(&Path, &[String]), &'static str> {
         (!job.env.is_empty(), "an environment"),
         (job.input.is_some(), "an input file"),
         (job.output.is_some(), "an output file"),
+        (job.sections.is_some(), "sections"),
         (job.threads != 1, "threads"),
         (job.ending != Ending::Exit, "an ending"),
         (job.cpus.is_some(), "CPUs"),

@@ -152,6 +152,7 @@ record! {
         user_ns: Option<u64>, "User", Nanos, "CPU time in user mode.";
         system_ns: Option<u64>, "System", Nanos, "CPU time in kernel mode.";
         wait_ns: Option<u64>, "Wait time", Nanos, "Wait time (runnable but not running) of the sampled tasks of the job, from their fork on.";
+        blocked_ns: Option<u64>, "Blocked", Nanos, "Time in which threads of the job slept because they waited for other threads of the job, summed over the threads; only in simulated runs, for jobs with sections.";
         max_resident_bytes: Option<u64>, "Memory", Bytes, "Largest maximum resident set of the processes of the job.";
         n_migrations: Option<u64>, "Migrations", Count, "Number of CPU migrations of the sampled tasks of the job, by the kernel or by evenkeel.";
         counters: Vec<CounterRow>, "Counters", Plain, "Counter values. Page faults and context switches exist for every job that ended; other events exist if hardware counters ran. For an attached program the values cover the time in which it was managed.";

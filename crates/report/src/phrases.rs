@@ -171,6 +171,9 @@ pub fn usage_phrase(exit: &JobExit) -> String {
     if let Some(wait) = exit.wait {
         phrases.push(format!("{wait} of wait time"));
     }
+    if let Some(blocked) = exit.blocked {
+        phrases.push(format!("{blocked} blocked by other threads of the job"));
+    }
     if let Some(n) = exit.n_migrations {
         phrases.push(counted_noun(n, "migration"));
     }

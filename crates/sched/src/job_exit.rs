@@ -33,6 +33,9 @@ pub struct JobExit {
     pub max_resident: Bytes,
     /// Wait time (runnable and not running) of the job's tasks.
     pub wait: Option<Nanos>,
+    /// Time in which tasks of the job slept because they waited for other tasks of the job, summed over the tasks. Only a
+    /// simulated host knows it.
+    pub blocked: Option<Nanos>,
     /// Number of migrations of the job's tasks to another CPU.
     pub n_migrations: Option<u64>,
     /// Raw counters, summed over all tasks. Page faults and context switches include only the main process and the
@@ -69,6 +72,7 @@ impl JobExit {
             system: Nanos::ZERO,
             max_resident: Bytes::ZERO,
             wait: None,
+            blocked: None,
             n_migrations: None,
             counters: Counters::NONE,
             traffic: None,

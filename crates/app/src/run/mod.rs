@@ -276,6 +276,13 @@ pub(crate) fn check_startable(
     machine: &Machine,
     cgroups: CgroupMode,
 ) -> Result<(), CommandError> {
+    if let Some(job) = workload.jobs.iter().find(|job| job.sections.is_some()) {
+        return Err(CommandError::Usage(anyhow::anyhow!(
+            "{}: job {:?}: \"section\" applies to simulated runs only, because a program synchronizes its threads itself; remove it or use --host sim",
+            job.origin,
+            job.name
+        )));
+    }
     let is_simulated = workload.jobs.iter().all(|job| job.profile.is_some());
     host_live::preflight(workload, machine)
         .map_err(|error| match is_simulated {

@@ -407,6 +407,7 @@ fn job_exit(
         system,
         max_resident,
         wait: totals.wait(user + system),
+        blocked: None,
         // Inherited counters include tasks that exited between two samples; /proc does not.
         n_migrations: totals
             .n_migrations(user + system)

@@ -149,7 +149,7 @@ impl Program {
             references: self.misses + 5.0,
             l1_misses: 2.0 * self.misses + 10.0,
         };
-        Arc::new(Script { phases: vec![phase], n_threads: 1 })
+        Arc::new(Script { phases: vec![phase], n_threads: 1, ..Script::default() })
     }
 
     fn start(&self, fluid: &mut Fluid, job: usize, cpu: usize, weight: f64) {

@@ -2,7 +2,7 @@
 
 use super::events::FluidEvent;
 use super::virtual_time::VirtualTimeQueue;
-use super::{Fluid, HostNotice, Task, TaskState};
+use super::{Fluid, Task, TaskState};
 use crate::kernel::TaskPull;
 
 /// The run queue of a CPU.
@@ -276,6 +276,9 @@ impl Fluid {
     fn task_segment_ends(&mut self, idx: usize) {
         let task = &mut self.tasks[idx];
         let is_over = task.left.instructions <= 1e-3;
+        if is_over && task.script.plan.is_some() {
+            return self.part_ends(idx);
+        }
         if !is_over {
             let (burst, sleep) =
                 task.script.phases[task.phase].sleeps.unwrap_or((f64::INFINITY, 0));
@@ -292,13 +295,17 @@ impl Fluid {
     }
 
     fn sleep(&mut self, idx: usize, ns: u64) {
-        let cpu = self.tasks[idx].cpu;
-        self.dequeue(idx);
         let task = &mut self.tasks[idx];
-        task.state = TaskState::Sleeping;
         task.n_sleeps += 1;
         let ns = self.variation.sleep(task.random_key, task.n_sleeps, ns).max(1);
         self.events.add(self.now + ns, FluidEvent::Wake(idx, self.tasks[idx].generation));
+        self.sleep_until_woken(idx);
+    }
+
+    pub(super) fn sleep_until_woken(&mut self, idx: usize) {
+        let cpu = self.tasks[idx].cpu;
+        self.dequeue(idx);
+        self.tasks[idx].state = TaskState::Sleeping;
         self.balance_newly_idle(cpu);
     }
 
@@ -458,16 +465,6 @@ impl Fluid {
                 }
             }
         }
-    }
-
-    fn task_ends(&mut self, idx: usize) {
-        let (job, cpu) = (self.tasks[idx].job, self.tasks[idx].cpu);
-        self.dequeue(idx);
-        self.tasks[idx].state = TaskState::Ended;
-        if self.thread_exited(job) {
-            self.notify(HostNotice::JobEnded { job, out_of_memory: false });
-        }
-        self.balance_newly_idle(cpu);
     }
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The end of the first segment on a CPU is rescheduled often. CPUs are therefore the leaves of a tournament tree, in
 //! which a change updates one path. All other events are in a heap. Events at one instant have this order: CPUs,
-//! wake-ups, events of the kernel, page migration.
+//! threads that wait for each other, wake-ups, events of the kernel, page migration.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -12,6 +12,8 @@ use std::collections::BinaryHeap;
 pub(super) enum FluidEvent {
     /// The first segment on a CPU ends.
     Cpu(usize),
+    /// Threads of a job that wait for each other have executed a part. The generation shows whether the job has ended.
+    Threads(usize, u64),
     /// The sleep of a task ends. The generation shows whether the slot of the task was reused.
     Wake(usize, u64),
     /// Load balancing of the whole machine.

@@ -142,7 +142,12 @@ impl Fluid {
                 let length = self.variation.length(task.random_key, phase_idx);
                 (phase.instructions * length).max(1.0)
             });
-            let (expected, found) = (lengths.sum::<f64>(), task.counts.instructions);
+            let length = |phase| self.variation.length(task.random_key, phase);
+            let expected = match &task.script.plan {
+                Some(plan) => plan.instructions(task.team.thread, length),
+                None => lengths.sum::<f64>(),
+            };
+            let found = task.counts.instructions;
             if 1e-6 * expected + 1.0 < (expected - found).abs() {
                 let problem = format!(
                     "thread {} has executed {found} instructions, its script has {expected}",

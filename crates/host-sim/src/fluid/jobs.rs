@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::numa::NumaScanState;
 use super::pages::MemoryPlacement;
 use super::tasks::WorkLeft;
+use super::teamwork::{TeamThread, Teamwork};
 use super::{Fluid, Task, TaskState};
 use crate::kernel::TieBreaker;
 use crate::script::Script;
@@ -39,6 +40,8 @@ pub(super) struct FluidJob {
     pub footprint: u64,
     /// State of NUMA balancing for the memory of the job.
     pub scan: NumaScanState,
+    /// Progress of threads that wait for each other.
+    pub teamwork: Teamwork,
 }
 
 impl JobStart {
@@ -65,6 +68,7 @@ impl Fluid {
             generation,
             footprint: 0,
             scan: NumaScanState::default(),
+            teamwork: Teamwork::default(),
         };
         self.jobs.insert(start.job, state);
         self.pages.begin(start.job);
@@ -77,8 +81,12 @@ impl Fluid {
                 job.tasks.push(task);
             }
             self.tasks[task].cpu = cpu;
-            self.begin_phase(task);
-            self.enqueue(task, cpu);
+            if start.script.plan.is_none() {
+                self.begin_phase(task);
+                self.enqueue(task, cpu);
+            } else if self.begin_plan(task) {
+                self.enqueue(task, cpu);
+            }
             if self.tasks[task].state == TaskState::Ended {
                 break; // Another thread of the job was OOM-killed.
             }
@@ -112,6 +120,7 @@ impl Fluid {
             weight: start.weight,
             random_key: start.random_key.part(u64::from(thread)),
             generation: u64::from(self.next_tid),
+            team: TeamThread::new(thread as usize),
             script: start.script.clone(),
             left: WorkLeft { burst: f64::INFINITY, ..WorkLeft::default() },
             ..Task::default()
@@ -138,18 +147,8 @@ impl Fluid {
         task.left.burst = phase.sleeps.map_or(f64::INFINITY, |(burst, _)| burst);
         let (job, footprint) = (task.job, phase.footprint);
         let n_threads = f64::from(task.script.n_threads);
-        let allocated = self.pages.total(job);
-        if footprint < allocated {
-            self.update_job(job);
-        }
-        if let Some(state) = self.jobs.get_mut(job).filter(|state| state.footprint != footprint) {
-            state.footprint = footprint;
-            if footprint < allocated {
-                self.pages.free_some(job, allocated - footprint);
-            }
-        }
-        let growth_per_thread = footprint.saturating_sub(allocated) as f64 / n_threads;
-        self.tasks[idx].left.touch_bytes = growth_per_thread;
+        let growth = self.change_footprint(job, footprint);
+        self.tasks[idx].left.touch_bytes = growth / n_threads;
         self.mark_task_changed(idx);
     }
 
@@ -199,6 +198,12 @@ impl Fluid {
     pub fn done_share(&self, job: usize) -> Option<f64> {
         let (mut done, mut all) = (0.0, 0.0);
         for task in self.tasks_of(job) {
+            if let Some(plan) = &task.script.plan {
+                let length = |phase| self.variation.length(task.random_key, phase);
+                all += plan.instructions(task.team.thread, length);
+                done += task.team.executed(task.left.instructions);
+                continue;
+            }
             for (idx, phase) in task.script.phases.iter().enumerate() {
                 let length = self.variation.length(task.random_key, idx);
                 let instructions = (phase.instructions * length).max(1.0);

@@ -27,9 +27,13 @@ mod pages;
 mod rates;
 mod solver;
 mod tasks;
+mod teamwork;
 #[cfg(test)]
 mod tests;
 mod virtual_time;
+mod waiting;
+#[cfg(test)]
+mod waiting_tests;
 
 use std::sync::Arc;
 
@@ -244,6 +248,9 @@ impl Fluid {
             self.counts.events += 1;
             match event {
                 events::FluidEvent::Cpu(cpu) => self.segment_ends(cpu),
+                events::FluidEvent::Threads(job, generation) => {
+                    self.advance_threads(job, generation)
+                }
                 events::FluidEvent::Wake(task, generation) => self.wakes(task, generation),
                 events::FluidEvent::Balance => self.balance(),
                 events::FluidEvent::BalanceBusy(domain) => self.balance_busy(domain),

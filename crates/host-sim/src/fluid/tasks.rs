@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 
+use super::teamwork::TeamThread;
 use crate::physics::{EventsPer1000, Refill};
 use crate::script::Script;
 use crate::variation::RandomKey;
@@ -49,6 +50,8 @@ pub struct Task {
     pub(super) generation: u64,
     pub(super) script: Arc<Script>,
     pub(super) phase: usize,
+    /// Progress relative to the other threads, if they wait for each other.
+    pub(super) team: TeamThread,
     /// Remaining work of the current phase.
     pub(super) left: WorkLeft,
     /// Whether the phase, the work or the memory of the task has changed since its demand was computed.

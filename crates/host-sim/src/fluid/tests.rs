@@ -45,7 +45,7 @@ pub(super) fn script(fluid: &Fluid, instructions: f64, misses: f64, mib: u64) ->
         references: 4.0 * misses,
         l1_misses: 8.0 * misses,
     };
-    Arc::new(Script { phases: vec![phase], n_threads: 1 })
+    Arc::new(Script { phases: vec![phase], n_threads: 1, ..Script::default() })
 }
 
 pub(super) fn start(fluid: &mut Fluid, job: usize, script: &Arc<Script>, cpu: Option<usize>) {
@@ -521,7 +521,7 @@ fn the_done_share_of_a_job_is_its_executed_share_of_all_phases_and_threads() {
     let work = script(&fluid, 1e9, 0.0, 0);
     let phases =
         vec![work.phases[0].clone(), ScriptPhase { instructions: 3e9, ..work.phases[0].clone() }];
-    let work = Arc::new(Script { phases, n_threads: 2 });
+    let work = Arc::new(Script { phases, n_threads: 2, ..Script::default() });
     assert_eq!(fluid.done_share(0), None);
     start(&mut fluid, 0, &work, None);
     for (secs, expected) in [(0, 0.0), (1, 0.25), (2, 0.5), (3, 0.75)] {

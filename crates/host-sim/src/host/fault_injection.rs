@@ -147,6 +147,6 @@ impl SimHost {
             references: 25.0,
             l1_misses: 50.0,
         };
-        Script { phases: vec![phase], n_threads: 1 }
+        Script { phases: vec![phase], n_threads: 1, ..Script::default() }
     }
 }

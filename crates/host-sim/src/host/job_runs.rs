@@ -104,11 +104,13 @@ impl SimHost {
         status: ExitStatus,
         (stopped_by_host, restarts): (bool, bool),
     ) -> JobExit {
-        let (mut cpu, mut wait, mut migrations, mut lines) = (0.0, 0.0, 0, 0.0);
+        let (mut cpu, mut wait, mut blocked) = (0.0, 0.0, 0);
+        let (mut migrations, mut lines) = (0, 0.0);
         let mut counters = Counters::NONE;
         for task in self.fluid.tasks_of(idx) {
             cpu += task.cpu_ns;
             wait += task.wait_ns;
+            blocked += self.fluid.blocked_ns(task);
             migrations += task.n_migrations;
             lines += task.counts.reads + task.counts.writes;
             if self.options.capabilities.counters {
@@ -127,6 +129,7 @@ impl SimHost {
             system: Nanos::ZERO,
             max_resident: Bytes(self.slots[idx].script.footprint_max()),
             wait: Some(Nanos(wait as u64)),
+            blocked: self.slots[idx].script.plan.as_ref().map(|_| Nanos(blocked)),
             n_migrations: Some(migrations),
             counters,
             traffic: Some(Bytes((lines * base::LINE_BYTES as f64) as u64)),

@@ -78,6 +78,7 @@ line_types! {
         memory_policy?: Option<MemoryPolicyField> = memory,
         flatten origin: OriginField = origin,
         absent env,
+        absent sections,
     }
 
     OriginField for FilePosition {

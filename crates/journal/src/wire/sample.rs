@@ -51,6 +51,7 @@ line_types! {
         n_migrations?: Option<u64> = n_migrations,
         counters?: CountersField = counters,
         traffic_bytes?: Option<u64> = traffic,
+        blocked_ns?: Option<u64> = blocked,
         n_remaining?: u32 = n_remaining,
     }
 

@@ -75,7 +75,7 @@ impl MomentaryPlacement {
                 ..phase.clone()
             };
             let phases = script.phases.iter().map(phase).collect();
-            Arc::new(Script { phases, n_threads: script.n_threads })
+            Arc::new(Script { phases, n_threads: script.n_threads, ..Script::default() })
         };
         let settings = MachineSettings { contention, ..MachineSettings::default() };
         let cache_of_job = vec![None; scripts.len()];

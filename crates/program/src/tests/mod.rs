@@ -89,6 +89,7 @@ fn line(job: &Job) -> String {
         ("input", job.input.as_ref().map(|path| path.display().to_string())),
         ("output", job.output.as_ref().map(|path| path.display().to_string())),
         ("threads", threads.map(|threads| threads.to_string())),
+        ("sections", job.sections.as_ref().map(|sections| format!("{sections:?}"))),
         ("ending", (job.ending != Default::default()).then(|| format!("{:?}", job.ending))),
         ("cpus", job.cpus.as_ref().map(ToString::to_string)),
         ("nodes", job.nodes.as_ref().map(ToString::to_string)),

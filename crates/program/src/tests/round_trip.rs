@@ -8,8 +8,9 @@ use proptest::option;
 use proptest::prelude::*;
 
 use crate::{
-    Class, Command, Ending, FilePosition, Job, MemoryPolicy, SLOWDOWN_MAX_PERMILLE, Sensitivity,
-    TIME_MAX, Workload, WriteError, parse_bytes, parse_classic, parse_toml, to_classic, to_toml,
+    Class, Command, Ending, FilePosition, Job, MemoryPolicy, SLOWDOWN_MAX_PERMILLE, Section,
+    Sections, Sensitivity, TIME_MAX, WorkPart, Workload, WriteError, parse_bytes, parse_classic,
+    parse_toml, to_classic, to_toml,
 };
 
 /// Returns any argument of a program: text without NUL.
@@ -72,18 +73,45 @@ fn ending() -> impl Strategy<Value = Ending> {
     ]
 }
 
+fn part() -> impl Strategy<Value = WorkPart> {
+    (1u32..100).prop_map(|work| WorkPart { work, phase: None })
+}
+
+fn sections() -> impl Strategy<Value = Sections> {
+    let team =
+        (option::of(1u32..3), part()).prop_map(|(threads, part)| Section::Team { threads, part });
+    let pipeline = (part(), part(), 1u32..1000, 1u32..1000)
+        .prop_map(|(a, b, items, queue)| Section::Pipeline { stages: vec![a, b], items, queue });
+    (1u32..9, vec(prop_oneof![team, pipeline], 1..4), option::of(1u32..4)).prop_map(
+        |(rounds, mut sections, phase)| {
+            for section in &mut sections {
+                match section {
+                    Section::Team { part, .. } => part.phase = phase,
+                    Section::Pipeline { stages, .. } => {
+                        stages.iter_mut().for_each(|stage| stage.phase = phase);
+                    }
+                }
+            }
+            // All threads of the job are used.
+            let all = WorkPart { work: 1, phase };
+            sections.push(Section::Team { threads: None, part: all });
+            Sections { rounds, sections }
+        },
+    )
+}
+
 fn job() -> impl Strategy<Value = Job> {
     let what = (command(), time(), option::of(0u8..=15), option::of("[a-z]{1,8}"));
     let files = (option::of(path()), option::of(path()), option::of(path()));
     let env = btree_map("[^\\x00=]{1,6}", text(), 0..3);
     let restrictions =
         (option::of(cpus()), option::of(nodes()), option::of(memory()), option::of(sensitivity()));
-    (what, files, env, 1u32..300, ending(), restrictions).prop_map(
+    (what, files, env, (1u32..300, option::of(sections())), ending(), restrictions).prop_map(
         |(
             (command, start, class, profile),
             (dir, input, output),
             env,
-            threads,
+            (threads, sections),
             ending,
             restrictions,
         )| {
@@ -103,6 +131,7 @@ fn job() -> impl Strategy<Value = Job> {
                 env,
                 input,
                 output,
+                sections: sections.filter(|_| 2 <= threads),
                 threads,
                 ending,
                 cpus,
@@ -203,7 +232,7 @@ proptest! {
 const WORDS: &str = "\
     [[job]]\n|[defaults]\n|[job]\n|command = |[\"a\"]|shell = |load = |\"hog\"|start = |\
     copies = |every = |class = |env = |{ A = \"b\" }|cpus = |nodes = |memory = |\"bind:0\"|\
-    stop_after = |restart = |\"until-others-done\"|name = |output = |threads = |\n| |\t|\
+    stop_after = |restart = |\"until-others-done\"|name = |output = |threads = |section = |[{ work = 1 }]|stages = |rounds = |\n| |\t|\
     \r\n|0|1|15|-1|1e999|inf|0x10|99999999999999999999|\"250ms\"|\"\"|\"\\u0000\"|#|=|[|]|\
     \"|-|/bin/a|@ro |@x|é|\\|true|1979-05-27|{copy}|\"0-3,8\"|100000";
 

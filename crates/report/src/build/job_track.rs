@@ -40,6 +40,7 @@ pub(crate) struct Usage {
     pub user: Nanos,
     pub system: Nanos,
     pub wait: Option<Nanos>,
+    pub blocked: Option<Nanos>,
     pub n_migrations: Option<u64>,
     pub traffic: Option<Bytes>,
     pub max_resident: Bytes,
@@ -101,6 +102,7 @@ impl Usage {
         self.user = self.user.saturating_add(exit.user);
         self.system = self.system.saturating_add(exit.system);
         self.wait = sum(self.wait, exit.wait, Nanos::saturating_add);
+        self.blocked = sum(self.blocked, exit.blocked, Nanos::saturating_add);
         self.n_migrations = sum(self.n_migrations, exit.n_migrations, u64::saturating_add);
         self.traffic =
             sum(self.traffic, exit.traffic, |one, other| Bytes(one.0.saturating_add(other.0)));

@@ -27,7 +27,7 @@ pub(crate) fn ending(job: &JobRow) -> String {
 /// Returns the labels and texts of the fields without a column.
 pub(crate) fn of_job(job: &JobRow) -> Vec<(&'static str, String)> {
     let several = |n: u64| (n != 1).then(|| count(n));
-    let facts: [(&str, Option<String>); 21] = [
+    let facts: [(&str, Option<String>); 22] = [
         ("command", Some(job.command.clone())),
         ("state", Some(ending(job))),
         ("start_cpus", job.start_cpus.clone()),
@@ -40,6 +40,7 @@ pub(crate) fn of_job(job: &JobRow) -> Vec<(&'static str, String)> {
         ("due_ns", Some(format!("{} s", seconds(job.due_ns)))),
         ("user_ns", job.user_ns.map(duration)),
         ("system_ns", job.system_ns.map(duration)),
+        ("blocked_ns", job.blocked_ns.map(duration)),
         ("max_resident_bytes", job.max_resident_bytes.map(bytes)),
         ("n_migrations", job.n_migrations.map(count)),
         ("counters", counters(job)),

@@ -126,6 +126,7 @@ fn with_usage(row: JobRow, usage: Usage, is_known: bool) -> JobRow {
         user_ns: is_known.then_some(usage.user.0),
         system_ns: is_known.then_some(usage.system.0),
         wait_ns: usage.wait.map(|wait| wait.0),
+        blocked_ns: usage.blocked.map(|blocked| blocked.0),
         max_resident_bytes: is_known.then_some(usage.max_resident.0),
         n_migrations: usage.n_migrations,
         traffic_bytes: usage.traffic.map(|bytes| bytes.0),

@@ -213,7 +213,7 @@ fn json(
     let placement = PlacementJson { level: domains.level().to_string(), n_domains: domains.len() };
     let signals: Vec<SignalJson> = signals.iter().map(signal_json).collect();
     let file = MachineFile::from(machine);
-    let fields = [
+    let mut fields = vec![
         field("format_version", &file.format_version)?,
         field("name", &file.name)?,
         rows("warnings", &file.warnings)?,
@@ -224,6 +224,15 @@ fn json(
         rows("cpus", &file.cpus)?,
         rows("accesses", &file.accesses)?,
         rows("core_kinds", &file.core_kinds)?,
+    ];
+    // Only machine files have these lists.
+    if !file.links.is_empty() {
+        fields.push(rows("links", &file.links)?);
+    }
+    if !file.clusters.is_empty() {
+        fields.push(rows("clusters", &file.clusters)?);
+    }
+    fields.extend([
         field("kernel", &file.kernel)?,
         field("numa_balancing", &file.numa_balancing)?,
         field("placement", &placement)?,
@@ -232,7 +241,7 @@ fn json(
         field("uarch_name", &events.map(|(uarch, _)| &uarch.name))?,
         rows("events", &events.map_or_else(Vec::new, |(_, events)| events_json(events)))?,
         field("cgroups", &groups.map(CgroupsJson::from))?,
-    ];
+    ]);
     Ok(format!("{{\n{}\n}}\n", fields.join(",\n")))
 }
 

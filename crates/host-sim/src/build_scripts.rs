@@ -12,7 +12,7 @@ use program::profile::{Phase, ProfileValue};
 use program::{Ending, Job, Profile, Sections};
 
 use crate::hardware::Hardware;
-use crate::physics::{Calibration, FillTable, ProfileError, of_phase};
+use crate::physics::{Calibration, ProfileError, of_phase};
 use crate::script::{Script, ScriptPhase};
 
 /// An error for a job that cannot be simulated.
@@ -219,17 +219,15 @@ fn script_phase(
             "the phase has no instructions; remove the phase, or set instructions".to_owned()
         );
     }
-    let kinds = hardware.cache_sizes();
-    let fills = kinds.iter().map(|&bytes| FillTable::new(behaviour.miss_curve(), bytes)).collect();
-    let references = behaviour.counts(bytes).accesses;
+    let fills = hardware.fill_tables(&behaviour);
+    let accesses = behaviour.counts(bytes).accesses;
     let threads = f64::from(job.threads);
     Ok(ScriptPhase {
         fills: Arc::new(fills),
         instructions: instructions / threads,
         sleeps: sleeps(phase)?,
         footprint: value(phase.footprint_bytes).unwrap_or(0.0) as u64,
-        references,
-        l1_misses: value(phase.l1_misses).unwrap_or(references),
+        l1_misses: value(phase.l1_misses).unwrap_or(accesses),
         behaviour: Arc::new(behaviour),
     })
 }

@@ -14,6 +14,7 @@
 //! A machine file may omit values. [`Hardware::assumed`] describes the values that are assumed instead, so that
 //! reports can print them. CPUs, cores, caches and nodes are identified by their index.
 
+mod clusters;
 mod core_speeds;
 
 use std::collections::BTreeMap;
@@ -23,6 +24,8 @@ use topology::{AttributeSource, Machine, SourcedValue};
 
 use crate::physics::{Channel, CoreSpeed, LoadCurve};
 
+pub use clusters::Cluster;
+use clusters::distinct;
 use core_speeds::{CoreSpeeds, frequency_assumption};
 
 /// Frequency of a core if the machine file has none, in GHz. Guessed: a typical value of servers under load.
@@ -77,6 +80,8 @@ pub struct Hardware {
     pub smt_shares: Vec<Vec<f64>>,
     /// Last-level caches.
     pub caches: Vec<Cache>,
+    /// Clusters of cores with a shared cache below their last-level cache.
+    pub clusters: Vec<Cluster>,
     /// NUMA nodes; at least one.
     pub nodes: Vec<HardwareNode>,
     /// Memory of each node, in the order of the nodes, then links and ports with a known bandwidth.
@@ -97,6 +102,8 @@ pub struct HardwareCpu {
     pub core: usize,
     /// Index of the last-level cache.
     pub cache: usize,
+    /// Index of the cluster, if the CPU shares a cache below the last-level cache with other cores.
+    pub cluster: Option<usize>,
     /// Index of the node.
     pub node: usize,
     /// Speed of the core, with the hit latency of its cache.
@@ -125,8 +132,10 @@ pub struct Cache {
     pub bytes: f64,
     /// CPUs that share the cache.
     pub cpus: Vec<usize>,
-    /// Index of the size in [`Hardware::cache_sizes`].
-    size_index: usize,
+    /// Clusters of these CPUs.
+    pub clusters: Vec<usize>,
+    /// Index of the size in [`Hardware::fill_tables`].
+    pub fill_index: usize,
 }
 
 /// A NUMA node.
@@ -171,6 +180,7 @@ impl Hardware {
             cpus: Vec::new(),
             cores: Vec::new(),
             caches: Vec::new(),
+            clusters: Vec::new(),
             nodes: Vec::new(),
             channels: Vec::new(),
             smt_shares: Vec::new(),
@@ -239,19 +249,6 @@ impl Hardware {
     /// Returns the index of a node.
     pub fn node_index(&self, id: NodeId) -> Option<usize> {
         self.nodes.iter().position(|node| node.id == Some(id))
-    }
-
-    /// Returns the distinct cache sizes in ascending order.
-    pub fn cache_sizes(&self) -> Vec<f64> {
-        let mut sizes: Vec<f64> = self.caches.iter().map(|cache| cache.bytes).collect();
-        sizes.sort_by(f64::total_cmp);
-        sizes.dedup();
-        sizes
-    }
-
-    /// Returns the index of a cache's size in [`Hardware::cache_sizes`].
-    pub fn cache_size_index(&self, cache: usize) -> usize {
-        self.caches[cache].size_index
     }
 
     /// Returns the indexes of a set of CPUs in ascending order.
@@ -333,7 +330,15 @@ impl Hardware {
             self.nodes[node].cpus.push(cpu_idx);
             let speed = CoreSpeed::new(ghz.unwrap_or(GHZ));
             let capacity = CAPACITY_MAX;
-            self.cpus.push(HardwareCpu { id: cpu.id, core: 0, cache: 0, node, speed, capacity });
+            self.cpus.push(HardwareCpu {
+                id: cpu.id,
+                core: 0,
+                cache: 0,
+                cluster: None,
+                node,
+                speed,
+                capacity,
+            });
         }
         let speeds = CoreSpeeds::new(machine, ghz);
         for core in machine.cores() {
@@ -422,10 +427,11 @@ impl Hardware {
             node.caches.sort_unstable();
             node.caches.dedup();
         }
-        let sizes = self.cache_sizes();
+        let sizes = distinct(self.caches.iter().map(|cache| cache.bytes));
         for cache in &mut self.caches {
-            cache.size_index = sizes.partition_point(|&bytes| bytes < cache.bytes);
+            cache.fill_index = sizes.partition_point(|&bytes| bytes < cache.bytes);
         }
+        self.add_clusters(machine, sizes.len());
     }
 
     fn add_cache(&mut self, cache: Cache, has_one: &mut [bool]) {
@@ -519,7 +525,15 @@ impl Hardware {
 
 impl Cache {
     fn new(bytes: f64, cpus: Vec<usize>) -> Self {
-        Cache { id: None, port: None, memory_link: None, bytes, cpus, size_index: 0 }
+        Cache {
+            id: None,
+            port: None,
+            memory_link: None,
+            bytes,
+            cpus,
+            clusters: Vec::new(),
+            fill_index: 0,
+        }
     }
 }
 

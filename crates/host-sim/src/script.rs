@@ -29,7 +29,7 @@ pub struct Script {
 pub struct ScriptPhase {
     /// CPI model, which gives the speed by cache size.
     pub behaviour: Arc<CpiModel>,
-    /// Fill table for each cache size of the machine, by [`Hardware::cache_size_index`].
+    /// Fill table for each cache size of the machine, see [`Hardware::fill_tables`].
     pub fills: Arc<Vec<FillTable>>,
     /// Number of instructions per thread.
     pub instructions: f64,
@@ -37,8 +37,6 @@ pub struct ScriptPhase {
     pub sleeps: Option<(f64, u64)>,
     /// Memory of all threads of the job in this phase, in bytes.
     pub footprint: u64,
-    /// Accesses to the last-level cache per 1000 instructions.
-    pub references: f64,
     /// Misses of the first-level cache per 1000 instructions.
     pub l1_misses: f64,
 }

@@ -15,7 +15,7 @@ pub use machine::{
     Core, Cpu, DISTANCE_LOCAL, Llc, Machine, MachineError, MachineParts, Node, System,
 };
 pub use perf_attributes::{
-    AttributeSource, CacheAttributes, CoreKindAttributes, LatencyCurve, LinkAttributes,
-    MemoryAccess, PerfAttributes, SourcedList, SourcedValue,
+    AttributeSource, CacheAttributes, ClusterAttributes, CoreKindAttributes, LatencyCurve,
+    LinkAttributes, MemoryAccess, PerfAttributes, SourcedList, SourcedValue,
 };
 pub use synthetic::SyntheticError;

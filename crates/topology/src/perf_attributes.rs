@@ -11,7 +11,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use base::{CoreId, LlcId, NodeId};
+use base::{CoreId, CpuSet, LlcId, NodeId};
 use serde::{Deserialize, Serialize};
 
 /// The source of a value, most trustworthy first.
@@ -131,6 +131,19 @@ pub struct CoreKindAttributes {
     pub has_prefetcher: Option<bool>,
     /// Core cycles per instruction (without stalls beyond the private caches), in permille of those of a profile.
     pub core_cycles_permille: Option<SourcedValue>,
+    /// Size in bytes of the largest cache that only the core uses, such as its second-level cache.
+    pub private_cache_bytes: Option<SourcedValue>,
+}
+
+/// Cores that share a cache between their own caches and their last-level cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClusterAttributes {
+    /// Number of the cluster in the machine file.
+    pub id: u32,
+    /// CPUs of the cluster: whole cores of one LLC domain.
+    pub cpus: CpuSet,
+    /// Size of the shared cache in bytes.
+    pub cache_bytes: SourcedValue,
 }
 
 /// All performance attributes of a machine. On most machines few attributes are known.
@@ -146,6 +159,8 @@ pub struct PerfAttributes {
     pub core_mhz: BTreeMap<CoreId, SourcedValue>,
     /// Links that several accesses share.
     pub links: Vec<LinkAttributes>,
+    /// Clusters of cores with a shared cache.
+    pub clusters: Vec<ClusterAttributes>,
 }
 
 impl fmt::Display for AttributeSource {

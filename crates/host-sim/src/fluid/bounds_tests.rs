@@ -6,7 +6,7 @@ use topology::file::parse_toml;
 
 use super::tests::{ends, mask_of};
 use super::*;
-use crate::physics::{Calibration, CoreSpeed, CpiModel, FillTable, MissCurve, MissPoint};
+use crate::physics::{Calibration, CoreSpeed, CpiModel, MissCurve, MissPoint};
 use crate::script::{Script, ScriptPhase};
 use crate::variation::Variation;
 
@@ -139,14 +139,12 @@ impl Program {
         let curve = MissCurve::new(rows, row(0.0, self.misses + 5.0)).expect("a valid curve");
         let parameters = Calibration::default().parameters(CoreSpeed::new(2.0));
         let model = CpiModel::from_core_cycles(&curve, self.core_cycles, self.overlap, parameters);
-        let sizes = hardware.cache_sizes();
         let phase = ScriptPhase {
-            fills: Arc::new(sizes.iter().map(|&size| FillTable::new(&curve, size)).collect()),
+            fills: Arc::new(hardware.fill_tables(&model)),
             behaviour: Arc::new(model),
             instructions: self.instructions,
             sleeps: self.sleeps,
             footprint: self.footprint,
-            references: self.misses + 5.0,
             l1_misses: 2.0 * self.misses + 10.0,
         };
         Arc::new(Script { phases: vec![phase], n_threads: 1, ..Script::default() })

@@ -59,13 +59,15 @@ impl Fluid {
         let port = self.hardware.caches[cache].port.map(|port| &self.solver.channels[port]);
         let port_ns = port.map_or(0.0, |port| port.latency);
         overload = overload.max(port.map_or(1.0, |port| port.overload));
+        let core = self.core_of(idx, cpu);
         CacheMember {
             task: idx,
             cpu,
             is_steady,
             duty,
             smt_share,
-            terms: self.phase_of(idx).behaviour.terms_on(&self.hardware.cpus[cpu].speed),
+            terms: self.phase_of(idx).behaviour.terms_on(&core),
+            core,
             latencies: (miss_ns + fixed_ns, port_ns),
             slower: overload / smt_share,
             bytes: self.tasks[idx].cached.bytes,
@@ -146,7 +148,7 @@ impl Fluid {
         members: &mut [CacheMember],
     ) {
         let bytes = hardware.caches[cache].bytes;
-        let kind = hardware.cache_size_index(cache);
+        let kind = hardware.caches[cache].fill_index;
         let table_of = |member: &CacheMember| &self.phase_of(member.task).fills[kind];
         let tables: Vec<&FillTable> = members.iter().map(table_of).collect();
         let precision = self.settings.precision * CONVERGED;
@@ -154,18 +156,20 @@ impl Fluid {
         if !time_ns.is_finite() {
             time_ns = 0.0;
         }
-        if let ([member], [table]) = (&mut *members, &tables[..]) {
-            member.bytes = bytes;
-            member.update_speed(table);
-            time_ns = table.thousands_to_fill() * member.ns / member.duty;
-        }
         let is_shared = 2 <= members.len();
-        for (member, table) in members.iter_mut().zip(&tables).filter(|_| is_shared) {
+        for (member, table) in members.iter_mut().zip(&tables) {
+            member.bytes = if is_shared { member.bytes } else { bytes };
             member.update_speed(table);
+        }
+        if let ([_], [table]) = (&*members, &tables[..]) {
+            self.share_clusters(hardware, cache, members, 1.0);
+            members[0].update_speed(table);
+            time_ns = table.thousands_to_fill() * members[0].ns / members[0].duty;
         }
         let (mut relaxation, mut previous_change) = (1.0, f64::INFINITY);
         let mut is_time_near = false;
         for _ in 0..if is_shared { N_ROUNDS } else { 0 } {
+            self.share_clusters(hardware, cache, members, relaxation);
             let (mut empty, mut room, mut gain) = (bytes, bytes, 0.0);
             for (member, table) in members.iter_mut().zip(&tables) {
                 empty -= member.fill(table, bytes, time_ns);
@@ -214,6 +218,8 @@ impl Fluid {
     /// Sets the new occupancy of a task: a refill or a surplus covers the difference to its current occupancy. Returns
     /// whether the demand of the task changes.
     pub(super) fn settle_occupancy(&mut self, member: &CacheMember, cache: usize) -> bool {
+        self.tasks[member.task].cached.cluster_bytes =
+            self.hardware.cpus[member.cpu].cluster.and(member.core.private_bytes);
         if member.is_steady {
             let change = libm::fabs(member.ns / member.ns_before - 1.0);
             if change <= STEADY_CHANGE_MAX * self.settings.precision {
@@ -225,7 +231,7 @@ impl Fluid {
             }
             self.refresh_contents(member.task, (member.cpu, cache));
         }
-        let kind = self.hardware.cache_size_index(cache);
+        let kind = self.hardware.caches[cache].fill_index;
         let share = REFILL_SHARE_MIN * self.settings.precision;
         let lines_min = share * self.hardware.caches[cache].bytes / LINE;
         let now = self.tasks[member.task].cached.bytes;

@@ -8,7 +8,7 @@
 //! | the CPU time of all tasks on a CPU is at most the elapsed time | each turn |
 //! | no controller, link or port has transferred more than its capacity | each turn |
 //! | demand and latency of each channel are consistent | each turn |
-//! | the occupancies of the tasks in a cache are at most its size | each turn |
+//! | the occupancies of the tasks in a cache, and in the cache of a cluster, are at most its size | each turn |
 //! | a job that ended has executed the instructions of its script | each end of a job |
 //! | moved and failed bytes of a page migration add up to the attempted bytes, which are within the limit | each migration |
 //! | every job ends | at the end |
@@ -44,6 +44,7 @@ impl Fluid {
         self.check_pages().map_err(violation)?;
         self.check_cpu_time().map_err(violation)?;
         self.check_occupancies().map_err(violation)?;
+        self.check_clusters().map_err(violation)?;
         if self.settings.contention {
             let checked = self.solver.check(self.now, self.settings.precision, &self.tasks);
             checked.map_err(violation)?;

@@ -15,6 +15,9 @@
 #[cfg(test)]
 mod bounds_tests;
 mod cache_contents;
+mod cluster_contents;
+#[cfg(test)]
+mod cluster_tests;
 mod cpus;
 mod events;
 mod invariants;

@@ -137,10 +137,11 @@ impl Fluid {
     fn set_demand(&mut self, idx: usize, smt_share: f64) {
         let task = &self.tasks[idx];
         let (cpu, job) = (task.cpu, task.job);
-        let HardwareCpu { node, cache, speed, .. } = self.hardware.cpus[cpu];
+        let HardwareCpu { node, cache, .. } = self.hardware.cpus[cpu];
+        let speed = self.core_of(idx, cpu);
         let phase = self.phase_of(idx);
         let model = &phase.behaviour;
-        let table = &phase.fills[self.hardware.cache_size_index(cache)];
+        let table = &phase.fills[self.hardware.caches[cache].fill_index];
         let (demand, events) = model
             .solve_events(&speed, table.events(task.cached.bytes, &mut { task.cached.hints.1 }));
         let (lines_at_once, refill_stall) = (speed.outstanding_max, 1.0 / model.overlap_on(&speed));
@@ -351,10 +352,11 @@ impl Fluid {
         let phase = self.phase_of(idx);
         let (thousands, events) = (instructions / 1000.0, task.events);
         let stalled_ns = (run_ns - thousands * task.demand.core_ns).max(0.0);
-        let requests = phase.references + events.prefetches;
+        let references = events.accesses;
+        let requests = references + events.prefetches;
         let full = match 0.0 < run_ns && 0.0 < thousands {
             true => {
-                let hits = (phase.references - events.demand_misses).max(0.0);
+                let hits = (references - events.demand_misses).max(0.0);
                 let miss_ns = stalled_ns / (thousands * task.demand.exposed).max(1e-12);
                 let waits = (events.demand_misses + events.prefetches) * miss_ns;
                 queue_full((waits + hits * speed.hit_ns) * thousands / run_ns)
@@ -364,7 +366,6 @@ impl Fluid {
         let reads = thousands * events.reads + refilled_lines;
         let writes = thousands * events.writes;
         let l1_misses = phase.l1_misses;
-        let references = phase.references;
         let (job, moving) = (task.job, task.moving_between);
         let thousands_of_units = task.uncounted.units(task.activity) / 1000.0;
         for of in &self.tasks[idx].demand.uses {

@@ -4,7 +4,7 @@ use super::Task;
 use super::tasks::ChannelUse;
 use super::virtual_time::SoloSpeed;
 use crate::hardware::Hardware;
-use crate::physics::{Channel, ChannelDemand, CpiTerms, EventsPer1000, FillTable};
+use crate::physics::{Channel, ChannelDemand, CoreSpeed, CpiTerms, EventsPer1000, FillTable};
 
 /// Relative tolerance of the checks.
 const CHECKED: f64 = 2e-3;
@@ -84,6 +84,8 @@ pub(super) struct CacheMember {
     pub duty: f64,
     /// Speed of the CPU relative to its speed with idle siblings.
     pub smt_share: f64,
+    /// The core; its private cache is the occupancy in the cache of its cluster, if it is in one.
+    pub core: CoreSpeed,
     /// Its program on its core.
     pub terms: CpiTerms,
     /// Average latency of a miss, and latency of the port of the cache.

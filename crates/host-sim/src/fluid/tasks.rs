@@ -125,6 +125,8 @@ pub(super) struct CacheContents {
     pub surplus_lines: f64,
     /// Indexes of steps of the fill table, by instructions and by occupancy.
     pub hints: (usize, usize),
+    /// Occupancy of the task in the cache of its cluster, in bytes; absent if the CPU is in no cluster.
+    pub cluster_bytes: Option<f64>,
     /// Number of times that the contents of the cache had been replaced ([`super::rates`]) when this was current.
     pub turnovers: f64,
 }

@@ -3,7 +3,7 @@
 use topology::Machine;
 
 use super::*;
-use crate::physics::{Calibration, CoreSpeed, CpiModel, FillTable, MissCurve, MissPoint};
+use crate::physics::{Calibration, CoreSpeed, CpiModel, MissCurve, MissPoint};
 use crate::script::{Script, ScriptPhase};
 use crate::variation::Variation;
 
@@ -35,14 +35,12 @@ pub(super) fn script(fluid: &Fluid, instructions: f64, misses: f64, mib: u64) ->
         1.0,
         Calibration::default().parameters(CoreSpeed::new(1.0)),
     );
-    let sizes = fluid.hardware().cache_sizes();
     let phase = ScriptPhase {
-        fills: Arc::new(sizes.iter().map(|&size| FillTable::new(&character, size)).collect()),
+        fills: Arc::new(fluid.hardware().fill_tables(&behaviour)),
         behaviour: Arc::new(behaviour),
         instructions,
         sleeps: None,
         footprint: mib * MIB,
-        references: 4.0 * misses,
         l1_misses: 8.0 * misses,
     };
     Arc::new(Script { phases: vec![phase], n_threads: 1, ..Script::default() })

@@ -55,7 +55,7 @@ pub(super) struct SoloSpeed {
     events: EventsPer1000,
 }
 
-const N_KEYS: usize = 7;
+const N_KEYS: usize = 8;
 /// Capacity of the solution cache. It is larger than the usual number of pairs of program and CPU kind.
 const SOLO_SPEEDS_MAX: usize = 64;
 
@@ -250,10 +250,18 @@ impl Fluid {
         let miss_ns = self.hardware.memory(node).unloaded_ns;
         let smt = self.smt_share(cpu);
         let behaviour = self.phase_of(idx).behaviour.clone();
-        let CoreSpeed { ghz, relative_cycles, outstanding_max, has_prefetcher, hit_ns } = speed;
+        let CoreSpeed {
+            ghz,
+            relative_cycles,
+            outstanding_max,
+            has_prefetcher,
+            hit_ns,
+            private_bytes,
+        } = speed;
         let prefetches = f64::from(u8::from(has_prefetcher));
         let width = relative_cycles * smt;
-        let key = [bytes, miss_ns, width, ghz, outstanding_max, prefetches, hit_ns];
+        let private = private_bytes.unwrap_or(0.0);
+        let key = [bytes, miss_ns, width, ghz, outstanding_max, prefetches, hit_ns, private];
         let key = key.map(f64::to_bits);
         let is_it =
             |known: &SoloSpeed| Arc::ptr_eq(&known.behaviour, &behaviour) && known.key == key;

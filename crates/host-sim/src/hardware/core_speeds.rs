@@ -65,6 +65,7 @@ impl<'m> CoreSpeeds<'m> {
         CoreSpeed {
             relative_cycles: self.cycles_of(core).or(ghz.map(derived)).unwrap_or(1.0),
             outstanding_max: outstanding.unwrap_or(CoreSpeed::OUTSTANDING),
+            private_bytes: kind.and_then(|kind| known(kind.private_cache_bytes)),
             has_prefetcher: kind.and_then(|kind| kind.has_prefetcher).unwrap_or(true),
             ..CoreSpeed::new(ghz.unwrap_or(self.assumed_ghz.unwrap_or(GHZ) * capacity / 1024.0))
         }

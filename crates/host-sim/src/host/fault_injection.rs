@@ -8,7 +8,7 @@ use sched::Cause;
 use super::SimHost;
 use crate::faults::FaultKind;
 use crate::fluid::JobStart;
-use crate::physics::{Calibration, CoreSpeed, CpiModel, FillTable, MissCurve, MissPoint};
+use crate::physics::{Calibration, CoreSpeed, CpiModel, MissCurve, MissPoint};
 use crate::script::{Script, ScriptPhase};
 use crate::variation::RandomKey;
 
@@ -137,14 +137,12 @@ impl SimHost {
             4.0,
             Calibration::default().parameters(CoreSpeed::new(2.4)),
         );
-        let sizes = hardware.cache_sizes();
         let phase = ScriptPhase {
-            fills: Arc::new(sizes.iter().map(|&size| FillTable::new(&character, size)).collect()),
+            fills: Arc::new(hardware.fill_tables(&behaviour)),
             behaviour: Arc::new(behaviour),
             instructions: 1e18,
             sleeps: None,
             footprint: 16 << 20,
-            references: 25.0,
             l1_misses: 50.0,
         };
         Script { phases: vec![phase], n_threads: 1, ..Script::default() }

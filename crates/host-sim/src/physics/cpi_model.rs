@@ -33,6 +33,9 @@ pub struct CoreSpeed {
     pub has_prefetcher: bool,
     /// Hit latency of the last-level cache in nanoseconds.
     pub hit_ns: f64,
+    /// Cache between the core and its last-level cache that a program has, in bytes. Without it, a program accesses the
+    /// last-level cache as often as where it was measured.
+    pub private_bytes: Option<f64>,
 }
 
 /// Time of a page fault without zeroing the page, in nanoseconds. Guessed: half of the 575 to 1013 ns that one published
@@ -57,6 +60,7 @@ impl CoreSpeed {
             outstanding_max: CoreSpeed::OUTSTANDING,
             has_prefetcher: true,
             hit_ns: CoreSpeed::HIT_NS,
+            private_bytes: None,
         }
     }
 
@@ -108,6 +112,9 @@ const SATURATION_RANGE: [f64; 2] = [0.85, 0.95];
 #[derive(Clone, Debug, PartialEq)]
 pub struct CpiModel {
     character: Arc<MissCurve>,
+    /// Accesses to the last-level cache by size of the private caches; absent if the size is not known for which they
+    /// were measured.
+    private: Option<Arc<MissCurve>>,
     core_cycles: f64,
     /// Inverse of the memory-level parallelism, without the limit of a core.
     inverse_mlp: f64,
@@ -122,12 +129,17 @@ const CORE_SHARE_MIN: f64 = 0.1;
 /// The CPI model of a program on one core: linear terms of its time, per 1000 instructions.
 ///
 /// The core cycles contain hits in the last-level cache, so that only the difference between both hit latencies counts. A
-/// miss costs its latency in addition to a hit.
+/// miss costs its latency in addition to a hit. With other private caches than where the program was measured, the number
+/// of hits differs, and each hit more or less counts with its whole latency.
 #[derive(Clone, Copy, Debug)]
 pub struct CpiTerms {
     core_ns: f64,
-    /// Nanoseconds of a hit beyond those that the core cycles contain.
-    hit_ns: f64,
+    /// Least nanoseconds without stalls on memory.
+    least_ns: f64,
+    /// Nanoseconds of a hit beyond those that the core cycles contain, and of a hit that they do not contain.
+    hit_ns: (f64, f64),
+    /// Accesses to the last-level cache with the private caches of the core; `None`: as measured.
+    accesses: Option<f64>,
     /// Inverse of the memory-level parallelism on the core.
     pub inverse_mlp: f64,
     /// Share of prefetched lines that arrive too late; 0 without a prefetcher.
@@ -136,21 +148,24 @@ pub struct CpiTerms {
 }
 
 impl CpiTerms {
-    /// Returns the event counts on this core. A core without a prefetcher reads no prefetched lines.
-    fn events(&self, events: EventsPer1000) -> EventsPer1000 {
-        match self.has_prefetcher {
-            true => events,
-            false => {
-                let reads = events.reads - events.prefetches;
-                EventsPer1000 { prefetches: 0.0, reads, ..events }
-            }
+    /// Returns the event counts on this core, from those of the curve. A core without a prefetcher reads no prefetched
+    /// lines, and at most all accesses miss.
+    fn events(&self, curve: &EventsPer1000) -> EventsPer1000 {
+        let reads = if self.has_prefetcher { curve.reads } else { curve.reads - curve.prefetches };
+        let prefetches = if self.has_prefetcher { curve.prefetches } else { 0.0 };
+        let events = EventsPer1000 { reads, prefetches, ..*curve };
+        match self.accesses {
+            None => events,
+            Some(accesses) => events.with_accesses(accesses),
         }
     }
 
-    /// Returns the nanoseconds without stalls on memory.
-    fn core_ns(&self, events: &EventsPer1000) -> f64 {
-        let hits = (events.accesses - events.demand_misses).max(0.0);
-        (self.core_ns + hits * self.hit_ns).max(CORE_SHARE_MIN * self.core_ns)
+    /// Returns the nanoseconds without stalls on memory, from the event counts of the curve and of this core.
+    fn core_ns(&self, curve: &EventsPer1000, events: &EventsPer1000) -> f64 {
+        let measured_hits = curve.hits();
+        let of_hits =
+            measured_hits * self.hit_ns.0 + (events.hits() - measured_hits) * self.hit_ns.1;
+        (self.core_ns + of_hits).max(self.least_ns)
     }
 
     /// Returns the stall nanoseconds per nanosecond of miss latency.
@@ -158,10 +173,12 @@ impl CpiTerms {
         (events.demand_misses + self.late * events.prefetches) * self.inverse_mlp
     }
 
-    /// Returns the nanoseconds with this latency of a miss and of the port of the cache.
-    pub fn ns(&self, events: &EventsPer1000, (miss_ns, port_ns): (f64, f64)) -> f64 {
+    /// Returns the nanoseconds with these event counts of the curve, and with this latency of a miss and of the port of
+    /// the cache.
+    pub fn ns(&self, curve: &EventsPer1000, (miss_ns, port_ns): (f64, f64)) -> f64 {
+        let events = self.events(curve);
         let on_port = events.accesses * self.inverse_mlp * port_ns;
-        self.core_ns(events) + self.exposed(events) * miss_ns + on_port
+        self.core_ns(curve, &events) + self.exposed(&events) * miss_ns + on_port
     }
 }
 
@@ -206,6 +223,7 @@ impl CpiModel {
     ) -> Self {
         CpiModel {
             character: Arc::new(character.clone()),
+            private: None,
             core_cycles,
             inverse_mlp: 1.0 / overlap.max(1.0),
             included_hit_ns: CoreSpeed::HIT_NS,
@@ -236,6 +254,7 @@ impl CpiModel {
         let mix = |apart: f64, filling: f64| apart * (1.0 - full) + filling * full;
         CpiModel {
             character: Arc::new(character.clone()),
+            private: None,
             core_cycles: mix(core_cycles, core_min),
             inverse_mlp: mix(inverse_mlp, 1.0 / parameters.overlap_max),
             included_hit_ns: parameters.core.hit_ns,
@@ -251,6 +270,17 @@ impl CpiModel {
     /// Returns the miss-ratio curve of the program.
     pub fn miss_curve(&self) -> &MissCurve {
         &self.character
+    }
+
+    /// Returns this program with the accesses to the last-level cache by size of the private caches.
+    pub fn with_private_curve(self, curve: MissCurve) -> Self {
+        CpiModel { private: Some(Arc::new(curve)), ..self }
+    }
+
+    /// Returns the accesses to the last-level cache by size of the private caches. If they are not known, the miss-ratio
+    /// curve takes their place.
+    pub fn private_curve(&self) -> &MissCurve {
+        self.private.as_ref().unwrap_or(&self.character)
     }
 
     /// Returns the memory-level parallelism on a core.
@@ -279,11 +309,11 @@ impl CpiModel {
     }
 
     /// Returns the demand and the event counts on a core from event counts of the curve.
-    pub fn solve_events(&self, core: &CoreSpeed, events: EventsPer1000) -> (Demand, EventsPer1000) {
+    pub fn solve_events(&self, core: &CoreSpeed, curve: EventsPer1000) -> (Demand, EventsPer1000) {
         let terms = self.terms_on(core);
-        let events = terms.events(events);
+        let events = terms.events(&curve);
         let demand = Demand {
-            core_ns: terms.core_ns(&events),
+            core_ns: terms.core_ns(&curve, &events),
             exposed: terms.exposed(&events),
             bytes: LINE * (events.reads + events.writes),
         };
@@ -293,9 +323,21 @@ impl CpiModel {
     /// Returns the terms of the model on a core.
     pub fn terms_on(&self, core: &CoreSpeed) -> CpiTerms {
         let inverse_mlp = 1.0 / self.overlap_on(core);
+        let core_ns = self.core_cycles * core.ns_per_1000_cycles();
+        let private = core.private_bytes.zip(self.private.as_ref());
+        let accesses = private.map(|(bytes, curve)| curve.at(bytes).demand_misses);
+        let least_ns = match accesses {
+            // However few accesses remain, no core exceeds its issue width.
+            Some(_) => {
+                self.parameters.core_cycles_min.min(self.core_cycles) * core.ns_per_1000_cycles()
+            }
+            None => CORE_SHARE_MIN * core_ns,
+        };
         CpiTerms {
-            core_ns: self.core_cycles * core.ns_per_1000_cycles(),
-            hit_ns: inverse_mlp * (core.hit_ns - self.included_hit_ns),
+            core_ns,
+            least_ns,
+            hit_ns: (inverse_mlp * (core.hit_ns - self.included_hit_ns), inverse_mlp * core.hit_ns),
+            accesses,
             inverse_mlp,
             late: if core.has_prefetcher { self.parameters.late } else { 0.0 },
             has_prefetcher: core.has_prefetcher,

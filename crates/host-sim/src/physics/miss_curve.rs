@@ -51,6 +51,23 @@ pub struct EventsPer1000 {
 }
 
 impl EventsPer1000 {
+    /// Returns the loads and stores that hit the last-level cache.
+    pub(super) fn hits(&self) -> f64 {
+        (self.accesses - self.demand_misses).max(0.0)
+    }
+
+    /// Returns the counts with another number of accesses. At most all accesses miss.
+    pub(super) fn with_accesses(self, accesses: f64) -> Self {
+        let share = if accesses < self.demand_misses { accesses / self.demand_misses } else { 1.0 };
+        EventsPer1000 {
+            accesses,
+            demand_misses: share * self.demand_misses,
+            prefetches: share * self.prefetches,
+            reads: share * self.reads,
+            writes: share * self.writes,
+        }
+    }
+
     /// Returns `self + (other - self) * part` for each count.
     pub(super) fn mixed(&self, other: &Self, part: f64) -> Self {
         let mix = |of: fn(&Self) -> f64| of(self) + (of(other) - of(self)) * part;

@@ -53,9 +53,7 @@ pub fn llc_domains(machine: &Machine, ghz: Option<f64>) -> LlcDomains {
     let domain = |(idx, cache): (usize, &crate::hardware::Cache)| {
         let cpus: Vec<&HardwareCpu> = cache.cpus.iter().map(|&cpu| &hardware.cpus[cpu]).collect();
         let n_cpus = cpus.iter().filter(|cpu| allowed.contains(cpu.id)).count();
-        let fastest = cpus.iter().copied().reduce(|best, cpu| {
-            if best.instructions_per_ns() < cpu.instructions_per_ns() { cpu } else { best }
-        })?;
+        let fastest = fastest_of(&hardware, cache)?;
         let mut cores: Vec<(usize, bool)> = (cpus.iter().filter(|cpu| allowed.contains(cpu.id)))
             .map(|cpu| (cpu.core, cpu.speed == fastest.speed))
             .collect();
@@ -76,12 +74,28 @@ pub fn llc_domains(machine: &Machine, ghz: Option<f64>) -> LlcDomains {
         .filter(|domain| 0 < domain.n_cpus)
     };
     let all = hardware.caches.iter().enumerate().filter_map(domain).collect();
-    let notes = match hardware.assumed() {
+    let mut notes = match hardware.assumed() {
         [] => Vec::new(),
         assumed => vec![format!(
             "assumed values that the machine file does not have: {}",
             assumed.join("; ")
         )],
     };
+    let is_fastest_in_cluster = |cache: &crate::hardware::Cache| {
+        fastest_of(&hardware, cache).is_some_and(|cpu| cpu.cluster.is_some())
+    };
+    if hardware.caches.iter().any(is_fastest_in_cluster) {
+        notes.push("each program has the whole cache of its cluster".to_owned());
+    }
     LlcDomains { all, notes }
+}
+
+/// Returns the fastest CPU of a cache for core cycles; of equal CPUs, the first.
+fn fastest_of<'h>(
+    hardware: &'h Hardware,
+    cache: &crate::hardware::Cache,
+) -> Option<&'h HardwareCpu> {
+    cache.cpus.iter().map(|&cpu| &hardware.cpus[cpu]).reduce(|best, cpu| {
+        if best.instructions_per_ns() < cpu.instructions_per_ns() { cpu } else { best }
+    })
 }

@@ -224,6 +224,35 @@ fn a_slow_core_scales_core_cycles_only() {
 }
 
 #[test]
+fn a_domain_of_cores_with_a_small_private_cache_is_slower_for_a_profile_that_uses_more() {
+    let kinds = |small: u64| {
+        let kind = |name: &str, bytes: u64| {
+            format!(
+                "{{ kind = \"{name}\", frequency = {{ mhz = 4000, source = \"assumed\" }}, private_cache = {{ bytes = {bytes}, source = \"assumed\" }} }}"
+            )
+        };
+        format!("{}, {}", kind("large", 1 << 18), kind("small", small))
+    };
+    let alone = |small: u64| {
+        let cores = [", kind = \"large\"", ", kind = \"small\""];
+        let machine = differing([8, 8], cores, &kinds(small));
+        let machine = topology::file::parse_toml(&machine, "machine.toml").unwrap();
+        let text = "name = \"a\"\n[[phase]]\nshare = 1\ncore_cycles_per_instruction = 0.5\nllc_accesses_per_1000 = 20\nprivate_cache_bytes = 262144\ncurve = { cache_bytes = [1048576], misses_per_1000 = [1] }\n";
+        let profile = program::profile::parse_profile(text, std::path::Path::new("a")).unwrap();
+        let mut programs = ProgramSet::default();
+        programs.add_profile(profile, "a").unwrap();
+        let known = llc_domains(&machine, programs.ghz);
+        let setup = PredictionSetup::new(known, 2, &programs, Calibration::default());
+        let two = vec![setup.placeable(&programs, "a").unwrap().unwrap(); 2];
+        placement::testing(&two, &setup.llc_domains, &setup.domains)(&[0, 1])
+    };
+    let [half, equal, larger] = [1 << 16, 1 << 18, 1 << 20].map(alone);
+    assert!(half[0] == 1.0 && 1.05 < half[1], "{half:?}");
+    assert_eq!(equal, [1.0, 1.0]);
+    assert!(1.05 < larger[0] && larger[1] == 1.0, "{larger:?}");
+}
+
+#[test]
 fn equal_domains_have_no_note_that_the_domains_differ() {
     let (predicted, notes) = place_on(&differing([1, 1], ["", ""], PLAIN), &["hmmsim", "stream"]);
     assert_eq!(predicted.slowdowns, [1.0, 1.0]);

@@ -5,15 +5,15 @@ use std::collections::BTreeMap;
 use base::{Bytes, CoreId, CpuId, IdSet, LlcId, NodeId, NodeSet, ParseSetError, SetId};
 
 use super::{
-    AccessEntry, Bandwidth, CoreEntry, Count, CpuEntry, CurveEntry, FORMAT_VERSION, FormatVersion,
-    Frequency, Ignored, KindEntry, Latency, LinkEntry, LlcEntry, MachineFile, NodeEntry, Share,
-    Shares,
+    AccessEntry, Bandwidth, ClusterEntry, CoreEntry, Count, CpuEntry, CurveEntry, FORMAT_VERSION,
+    FormatVersion, Frequency, Ignored, KindEntry, Latency, LinkEntry, LlcEntry, MachineFile,
+    NodeEntry, Share, Shares, Size,
 };
 use crate::machine::check::{access_name, invalid};
 use crate::{
-    CacheAttributes, Core, CoreKindAttributes, Cpu, DISTANCE_LOCAL, LatencyCurve, LinkAttributes,
-    Llc, Machine, MachineError, MachineParts, MemoryAccess, Node, PerfAttributes, SourcedList,
-    SourcedValue, System,
+    CacheAttributes, ClusterAttributes, Core, CoreKindAttributes, Cpu, DISTANCE_LOCAL,
+    LatencyCurve, LinkAttributes, Llc, Machine, MachineError, MachineParts, MemoryAccess, Node,
+    PerfAttributes, SourcedList, SourcedValue, System,
 };
 
 /// Largest id of a CPU, core, cache or node: the limit of the id sets. The limits of the kernel are lower.
@@ -55,6 +55,7 @@ impl From<&Machine> for MachineFile {
             accesses: parts.perf_attributes.accesses.iter().map(access_entry).collect(),
             core_kinds: parts.perf_attributes.kinds.iter().map(kind_entry).collect(),
             links: parts.perf_attributes.links.iter().map(link_entry).collect(),
+            clusters: parts.perf_attributes.clusters.iter().map(cluster_entry).collect(),
             kernel: parts.system.kernel.clone(),
             numa_balancing: parts.system.numa_balancing,
             placement: Ignored,
@@ -197,6 +198,16 @@ fn link_entry(link: &LinkAttributes) -> LinkEntry {
     LinkEntry { id: link.id, bandwidth: link.bandwidth_bytes_per_s.into() }
 }
 
+fn cluster_entry(cluster: &ClusterAttributes) -> ClusterEntry {
+    let cpus = cluster.cpus.to_string();
+    ClusterEntry { id: cluster.id, cpus, cache: cluster.cache_bytes.into() }
+}
+
+fn cluster(entry: &ClusterEntry) -> Result<ClusterAttributes, FileError> {
+    let cpus = list(&format!("cluster{}", entry.id), "cpus", &entry.cpus)?;
+    Ok(ClusterAttributes { id: entry.id, cpus, cache_bytes: entry.cache.into() })
+}
+
 fn kind_entry((kind, known): (&String, &CoreKindAttributes)) -> KindEntry {
     let shares = |list: &SourcedList| Shares { permille: list.values.clone(), source: list.source };
     KindEntry {
@@ -207,6 +218,7 @@ fn kind_entry((kind, known): (&String, &CoreKindAttributes)) -> KindEntry {
         max_outstanding_misses: known.max_outstanding_misses.map(Count::from),
         prefetcher: known.has_prefetcher,
         core_cycles: known.core_cycles_permille.map(Share::from),
+        private_cache: known.private_cache_bytes.map(Size::from),
     }
 }
 
@@ -228,6 +240,7 @@ fn kind_attributes(entry: &KindEntry) -> Result<(String, CoreKindAttributes), Ma
         max_outstanding_misses: entry.max_outstanding_misses.map(SourcedValue::from),
         has_prefetcher: entry.prefetcher,
         core_cycles_permille: entry.core_cycles.map(SourcedValue::from),
+        private_cache_bytes: entry.private_cache.map(SourcedValue::from),
     };
     Ok((entry.kind.clone(), attributes))
 }
@@ -278,7 +291,7 @@ fn cpu(entry: CpuEntry) -> Cpu {
     }
 }
 
-fn perf_attributes(file: &MachineFile) -> Result<PerfAttributes, MachineError> {
+fn perf_attributes(file: &MachineFile) -> Result<PerfAttributes, FileError> {
     let llcs = file.llcs.iter().map(|llc| {
         let attributes = CacheAttributes {
             latency_ns: llc.latency.map(SourcedValue::from),
@@ -299,6 +312,7 @@ fn perf_attributes(file: &MachineFile) -> Result<PerfAttributes, MachineError> {
         kinds: file.core_kinds.iter().map(kind_attributes).collect::<Result<_, _>>()?,
         core_mhz: core_mhz.collect(),
         links: file.links.iter().map(link).collect(),
+        clusters: file.clusters.iter().map(cluster).collect::<Result<_, _>>()?,
     })
 }
 

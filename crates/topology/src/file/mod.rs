@@ -67,6 +67,9 @@ pub struct MachineFile {
     /// Interconnect links that several entries of `accesses` share.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub links: Vec<LinkEntry>,
+    /// Clusters of cores that share a cache between their own caches and the last-level cache.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub clusters: Vec<ClusterEntry>,
     /// The kernel that the simulator models, such as `linux-6.18`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
@@ -253,6 +256,18 @@ pub struct LinkEntry {
     pub bandwidth: Bandwidth,
 }
 
+/// Cores that share a cache between their own caches and the last-level cache.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ClusterEntry {
+    /// Number of the cluster, chosen in the file.
+    pub id: u32,
+    /// CPUs of the cluster in list format.
+    pub cpus: String,
+    /// The shared cache.
+    pub cache: Size,
+}
+
 /// Shares with one source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -290,6 +305,9 @@ pub struct KindEntry {
     /// Core cycles per instruction, in permille of those of a profile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub core_cycles: Option<Share>,
+    /// The largest cache that only the core uses.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub private_cache: Option<Size>,
 }
 
 /// A value with its source. The key of the value names the unit.
@@ -323,6 +341,7 @@ sourced_values! {
     "A frequency with its source." Frequency { "In MHz." mhz }
     "A share with its source." Share { "In permille." permille }
     "A count with its source." Count { "Number." count }
+    "A size with its source." Size { "In bytes." bytes }
     "A latency with its source." Latency { "Nanoseconds." ns }
     "A bandwidth with its source." Bandwidth { "Bytes per second." bytes_per_s }
 }

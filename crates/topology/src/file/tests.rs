@@ -75,6 +75,18 @@ fn a_written_machine_is_read_back_equal() {
 }
 
 #[test]
+fn private_caches_and_clusters_are_written_and_read_back_equal() {
+    let text = format!(
+        "{SMALL}clusters = [{{ id = 0, cpus = \"0-1\", cache = {{ bytes = 4194304, source = \"published\" }} }}]\n"
+    )
+    .replace(r#"cpus = "2-3" }]"#, r#"cpus = "2-3", kind = "big" }]"#)
+        + "core_kinds = [{ kind = \"big\", private_cache = { bytes = 2097152, source = \"assumed\" } }]\n";
+    let machine = parse_toml(&text, "box.toml").expect("a machine");
+    assert_eq!(machine.perf_attributes().clusters[0].cpus.to_string(), "0-1");
+    assert_eq!(parse_toml(&to_toml(&machine), "again.toml"), Ok(machine));
+}
+
+#[test]
 fn every_part_of_a_written_machine_is_on_one_line() {
     let machine = Machine::synthetic("cores=2 smt=2").expect("a machine");
     expect![[r##"

@@ -113,8 +113,14 @@ fn list_and_keys(part: &str) -> Option<(&'static str, Vec<(&'static str, u32)>)>
         let keys = vec![("from_node", number("node", from)?), ("to_node", number("node", to)?)];
         return Some(("accesses", keys));
     }
-    let lists =
-        [("node", "nodes"), ("llc", "llcs"), ("core", "cores"), ("cpu", "cpus"), ("link", "links")];
+    let lists = [
+        ("node", "nodes"),
+        ("llc", "llcs"),
+        ("core", "cores"),
+        ("cpu", "cpus"),
+        ("link", "links"),
+        ("cluster", "clusters"),
+    ];
     lists.into_iter().find_map(|(kind, list)| Some((list, vec![("id", number(kind, part)?)])))
 }
 
@@ -142,6 +148,9 @@ pub fn to_toml(machine: &Machine) -> String {
     }
     if !file.links.is_empty() {
         line("links", rows(&file.links));
+    }
+    if !file.clusters.is_empty() {
+        line("clusters", rows(&file.clusters));
     }
     if let Some(kernel) = &file.kernel {
         line("kernel", inline(kernel));

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Bytes, CoreId, CpuId, CpuSet, LlcId, NodeId, NodeSet};
 
-use super::{Core, Cpu, MachineParts};
+use super::{Core, Cpu, Llc, MachineParts};
 use crate::{CoreKindAttributes, LatencyCurve, MemoryAccess, PerfAttributes, SourcedValue};
 
 /// The highest cache level. Real machines have at most 4.
@@ -90,7 +90,7 @@ impl Owners {
     }
 }
 
-fn owners<'a, I: Copy + std::fmt::Display>(
+fn owners<'a, I: Clone + std::fmt::Display>(
     lists: impl Iterator<Item = (I, &'a CpuSet)>,
     cpu_ids: &CpuSet,
 ) -> Result<BTreeMap<CpuId, I>, MachineError> {
@@ -100,7 +100,7 @@ fn owners<'a, I: Copy + std::fmt::Display>(
             if !cpu_ids.contains(cpu) {
                 return Err(MachineError::UnknownCpu { part: owner.to_string(), cpu });
             }
-            if let Some(first) = owner_of.insert(cpu, owner) {
+            if let Some(first) = owner_of.insert(cpu, owner.clone()) {
                 let (first, second) = (first.to_string(), owner.to_string());
                 return Err(MachineError::SharedCpu { cpu, first, second });
             }
@@ -231,8 +231,12 @@ fn check_sizes(parts: &MachineParts) -> Result<(), MachineError> {
         known(id.to_string(), values)
     });
     let of_kinds = attributes.kinds.iter().flat_map(|(kind, values)| {
-        let values =
-            [values.frequency_mhz, values.max_outstanding_misses, values.core_cycles_permille];
+        let values = [
+            values.frequency_mhz,
+            values.max_outstanding_misses,
+            values.core_cycles_permille,
+            values.private_cache_bytes,
+        ];
         known(format!("the kind {kind:?}"), values.map(|value| ("core_kinds", value)))
     });
     let of_cores = attributes
@@ -242,8 +246,11 @@ fn check_sizes(parts: &MachineParts) -> Result<(), MachineError> {
     let of_links = attributes.links.iter().flat_map(|link| {
         known(format!("link{}", link.id), [("bandwidth", Some(link.bandwidth_bytes_per_s))])
     });
-    let known: Vec<_> =
-        of_accesses.chain(of_caches).chain(of_kinds).chain(of_cores).chain(of_links).collect();
+    let of_clusters = attributes.clusters.iter().flat_map(|cluster| {
+        known(format!("cluster{}", cluster.id), [("cache", Some(cluster.cache_bytes))])
+    });
+    let known = of_accesses.chain(of_caches).chain(of_kinds).chain(of_cores).chain(of_links);
+    let known: Vec<_> = known.chain(of_clusters).collect();
     if let Some((part, field, _)) = known.iter().find(|(.., value)| *value == Some(0)) {
         return Err(invalid(
             part,
@@ -316,6 +323,7 @@ fn check_attributes(attributes: &PerfAttributes, parts: &MachineParts) -> Result
     }
     check_local_is_fastest(attributes)?;
     check_links(attributes)?;
+    check_clusters(parts)?;
     for (kind, known) in &attributes.kinds {
         check_kind(kind, known, parts)
             .map_err(|problem| invalid(format!("the kind {kind:?}"), "core_kinds", problem))?;
@@ -428,6 +436,70 @@ fn check_links(attributes: &PerfAttributes) -> Result<(), MachineError> {
     }
 }
 
+/// Checks that a cluster consists of whole cores of one LLC domain, and that its cache is not larger than the last-level
+/// cache. The cache of a cluster is the largest cache between a core and its last-level cache.
+fn check_clusters(parts: &MachineParts) -> Result<(), MachineError> {
+    let clusters = &parts.perf_attributes.clusters;
+    let cpu_ids: CpuSet = parts.cpus.iter().map(|cpu| cpu.id).collect();
+    let name = |id: u32| format!("cluster{id}");
+    let mut ids = BTreeSet::new();
+    if let Some(twice) = clusters.iter().find(|cluster| !ids.insert(cluster.id)) {
+        return Err(MachineError::DuplicateId(name(twice.id)));
+    }
+    owners(
+        clusters.iter().map(|cluster| (format!("cluster{}", cluster.id), &cluster.cpus)),
+        &cpu_ids,
+    )?;
+    for cluster in clusters {
+        let reject = |field, problem: String| Err(invalid(name(cluster.id), field, problem));
+        let (cpus, bytes) = (&cluster.cpus, cluster.cache_bytes.value);
+        let Some(first) = cpus.iter().next() else {
+            return reject("cpus", "has no CPU: remove the entry".to_owned());
+        };
+        let Some(llc) = parts.llcs.iter().find(|llc| llc.cpus.contains(first)) else {
+            let problem = format!("has {first}, which is in no llc: a cluster is below one");
+            return reject("cpus", problem);
+        };
+        if let Some(other) = cpus.iter().find(|&cpu| !llc.cpus.contains(cpu)) {
+            let problem = format!("has {first} of {} and {other}, which is not in it", llc.id);
+            return reject("cpus", problem);
+        }
+        for core in parts.cores.iter().filter(|core| core.cpus.intersects(cpus)) {
+            if !core.cpus.minus(cpus).is_empty() {
+                let problem = format!("has some of the CPUs of {}: write all or none", core.id);
+                return reject("cpus", problem);
+            }
+            let kind = parts.perf_attributes.kinds.get(&core.kind);
+            if kind.is_some_and(|kind| kind.private_cache_bytes.is_some()) {
+                let problem = format!(
+                    "has {} of the kind {:?}, which has a private_cache: remove one of them",
+                    core.id, core.kind
+                );
+                return reject("cpus", problem);
+            }
+        }
+        check_upper_cache(bytes, llc.size).or_else(|problem| reject("cache", problem))?;
+    }
+    Ok(())
+}
+
+/// Checks the size of a cache between the cores and a last-level cache. The error is the problem.
+fn check_upper_cache(bytes: u64, llc: Option<Bytes>) -> Result<(), String> {
+    match llc.filter(|llc| llc.0 < bytes) {
+        Some(llc) => Err(format!(
+            "has a cache of {bytes} bytes, larger than the last-level cache of {}",
+            llc.0
+        )),
+        None if bytes < UPPER_CACHE_MIN => {
+            Err(format!("has a cache of {bytes} bytes: the smallest is {UPPER_CACHE_MIN}"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// The smallest accepted cache between a core and its last-level cache in bytes. First-level caches have 16 KiB or more.
+const UPPER_CACHE_MIN: u64 = 8192;
+
 /// Checks the attributes of a core kind. The error is the problem.
 fn check_kind(kind: &str, known: &CoreKindAttributes, parts: &MachineParts) -> Result<(), String> {
     let cores = || parts.cores.iter().filter(|core| core.kind == kind);
@@ -439,6 +511,11 @@ fn check_kind(kind: &str, known: &CoreKindAttributes, parts: &MachineParts) -> R
     }
     if known.core_cycles_permille.is_some_and(|share| !(50..=20_000).contains(&share.value)) {
         return Err("has core_cycles outside 50 to 20000 permille".to_owned());
+    }
+    if let Some(size) = known.private_cache_bytes {
+        let of_kind = |llc: &&Llc| cores().any(|core| core.cpus.intersects(&llc.cpus));
+        let least = parts.llcs.iter().filter(of_kind).filter_map(|llc| llc.size).min();
+        check_upper_cache(size.value, least)?;
     }
     let Some(list) = &known.smt_throughput_permille else { return Ok(()) };
     if list.values.is_empty() {

@@ -1,0 +1,67 @@
+//! Caches of clusters: the share of each task in a cache between the cores of a cluster and their last-level cache.
+//!
+//! ```text
+//!   core 0   core 1        the misses of the cores fill the cache of the cluster;
+//!      ╲      ╱            the misses of that cache are the accesses to the last-level cache
+//!     cluster cache ──► last-level cache ──► memory
+//! ```
+//!
+//! The equilibrium is that of a last-level cache ([`crate::physics::occupancies`]). It has no dynamics: such a cache has
+//! a few MiB and is refilled in less than a millisecond.
+
+use super::Fluid;
+use super::solver::CacheMember;
+use crate::hardware::Hardware;
+use crate::physics::{CoreSpeed, FillTable, occupancies};
+
+impl Fluid {
+    /// Returns the core of a task. The private cache is its occupancy in the cache of its cluster, if it is in one.
+    pub(super) fn core_of(&self, idx: usize, cpu: usize) -> CoreSpeed {
+        let speed = self.hardware.cpus[cpu].speed;
+        let private_bytes = self.tasks[idx].cached.cluster_bytes.or(speed.private_bytes);
+        CoreSpeed { private_bytes, ..speed }
+    }
+
+    /// Changes the occupancies in the caches of the clusters below a last-level cache towards their equilibrium at the
+    /// current speeds.
+    pub(super) fn share_clusters(
+        &self,
+        hardware: &Hardware,
+        cache: usize,
+        members: &mut [CacheMember],
+        relaxation: f64,
+    ) {
+        for &cluster_idx in &hardware.caches[cache].clusters {
+            let cluster = &hardware.clusters[cluster_idx];
+            let is_in =
+                |member: &CacheMember| hardware.cpus[member.cpu].cluster == Some(cluster_idx);
+            let fills = |member: &CacheMember| {
+                let table = &self.phase_of(member.task).fills[cluster.fill_index];
+                (table, member.ns / member.duty)
+            };
+            let here: Vec<(&FillTable, f64)> =
+                members.iter().filter(|member| is_in(member)).map(fills).collect();
+            let fits = occupancies(&here, cluster.bytes);
+            for (member, fit) in members.iter_mut().filter(|member| is_in(member)).zip(fits) {
+                let bytes = member.core.private_bytes.unwrap_or(fit);
+                member.core.private_bytes = Some(bytes + relaxation * (fit - bytes));
+                member.terms = self.phase_of(member.task).behaviour.terms_on(&member.core);
+            }
+        }
+    }
+
+    /// Checks that the tasks in the cache of each cluster occupy at most its size.
+    pub(super) fn check_clusters(&self) -> Result<(), String> {
+        for cluster in &self.hardware.clusters {
+            let tasks = cluster.cpus.iter().flat_map(|&cpu| &self.cpus[cpu].tasks);
+            let occupied: f64 = tasks.filter_map(|&idx| self.tasks[idx].cached.cluster_bytes).sum();
+            if self.settings.contention && cluster.bytes * (1.0 + 1e-6) < occupied {
+                let bytes = cluster.bytes;
+                return Err(format!(
+                    "tasks occupy {occupied} bytes of a cluster's cache of {bytes}"
+                ));
+            }
+        }
+        Ok(())
+    }
+}

@@ -374,6 +374,8 @@ fn controllers(host: &mut SimHost) -> Vec<ControllerTraffic> {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use host_sim::kernel::KernelVersion;
+
     use super::*;
     use crate::compare::columns;
     use crate::shipped;
@@ -414,6 +416,39 @@ pub(crate) mod tests {
         times.sort();
         times.dedup();
         assert_eq!(times.len(), 3, "{times:?}");
+    }
+
+    /// On a machine with performance cores 0 to 15 and efficiency cores 16 to 31.
+    #[test]
+    fn a_job_is_measured_alone_on_the_kind_to_which_its_cpus_restrict_it_else_on_the_fastest() {
+        for kernel in KernelVersion::ALL {
+            for seed in 0..5 {
+                let options = SimOptions {
+                    kernel: Some(kernel),
+                    seed,
+                    variation: Variation::OFF,
+                    ..SimOptions::default()
+                };
+                let setting = SimSetting {
+                    machine: shipped::machine("hybrid-desktop").expect("it ships"),
+                    options,
+                    limits: PageMigrationLimits::default(),
+                    signals: TierOverride::default(),
+                };
+                let on = |id: u32, cpus: Option<&str>| Job {
+                    cpus: cpus.map(|cpus| cpus.parse().expect("CPUs")),
+                    ..job(id, "453.povray@0.02")
+                };
+                let jobs = vec![on(0, None), on(1, Some("0-15")), on(2, Some("16-31"))];
+                let bench = SimBench::new(setting, vec![jobs]).expect("it can run");
+                let alone = bench.alone(MachineVariant::default(), 0, 1);
+                let seconds = |idx: usize| alone[idx].expect("it ends").as_secs_f64();
+                let [free, fast, slow] = [0, 1, 2].map(seconds);
+                assert!((free / fast - 1.0).abs() < 1e-3, "{kernel:?} {seed}: {free} {fast}");
+                // 5.5 GHz over 4.3 GHz, and 1.33 times the core cycles.
+                assert!((1.6..1.8).contains(&(slow / fast)), "{kernel:?} {seed}: {slow} {fast}");
+            }
+        }
     }
 
     #[test]

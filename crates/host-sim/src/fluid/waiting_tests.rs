@@ -234,6 +234,57 @@ fn with_and_without_contention_waiting_is_the_same() {
 }
 
 #[test]
+fn the_done_share_of_a_job_with_sections_is_its_executed_share() {
+    let mut fluid = machine("cores=2");
+    let keys = "rounds = 2\nsection = [{ threads = 1, work = 1 }, { stages = [1, 2], items = 4, queue = 2 }]";
+    // Each round has 100 ms of one thread, then stages of 25 and 50 ms for four items.
+    let work = with_sections(&fluid, 8e8, 2, keys);
+    start_spread(&mut fluid, 0, &work);
+    // After 50 ms; at the end of the first serial section; with one item in the second stage; at the end.
+    for (ms, done) in [(50, 50.0), (100, 100.0), (125, 125.0), (150, 175.0), (649, 799.0)] {
+        fluid.advance(ms * 1_000_000);
+        fluid.update_all();
+        let found = 800.0 * fluid.done_share(0).expect("a running job");
+        assert!((found - done).abs() < 0.01, "{found} instead of {done} after {ms} ms");
+    }
+    assert_ms(run(&mut fluid).0, 650.0);
+}
+
+#[test]
+fn a_thread_that_waits_loses_its_cache_to_other_tasks() {
+    // Returns the occupancy of thread 1 at the end of its wait relative to that at the begin, in a job in which it waits
+    // for a long serial part of thread 0, which has another cache.
+    let kept = |with_other: bool| {
+        let mut fluid = machine("llcs=2 cores=2 llc=8M");
+        let mut work = (*script(&fluid, 1e8, 20.0, 0)).clone();
+        work.n_threads = 2;
+        let keys = "rounds = 2\nsection = [{ work = 2 }, { threads = 1, work = 8 }]";
+        work.plan = with_sections(&fluid, 2e8, 2, keys).plan.clone();
+        start(&mut fluid, 0, &Arc::new(work), None);
+        for (thread, cpu) in [0, 2].into_iter().enumerate() {
+            let only = mask_of(&fluid, &[cpu]);
+            fluid.bind_tid(fluid.tasks[thread].tid, Some(only));
+        }
+        if with_other {
+            let stream = script(&fluid, 1e12, 100.0, 0);
+            start(&mut fluid, 1, &stream, Some(3));
+        }
+        let mut asleep_with = None;
+        loop {
+            let at = fluid.next_event().expect("it wakes up");
+            fluid.advance(at);
+            let thread = &fluid.tasks[1];
+            match (thread.state, asleep_with) {
+                (TaskState::Sleeping, None) => asleep_with = Some(thread.occupancy()),
+                (TaskState::Runnable, Some(before)) => return thread.occupancy() / before,
+                _ => {}
+            }
+        }
+    };
+    assert!(kept(true) < 0.1 && 0.99 < kept(false), "{} {}", kept(true), kept(false));
+}
+
+#[test]
 fn a_killed_job_with_blocked_threads_leaves_no_task() {
     let mut fluid = machine("cores=2");
     let work = with_sections(&fluid, 1e9, 4, "section = [{ threads = 1 }, { work = 9 }]");

@@ -351,6 +351,7 @@ mod tests {
     use engine::PageMigrationLimits;
     use host_sim::SimOptions;
     use host_sim::variation::Variation;
+    use program::{Section, Sections, WorkPart};
     use sched::TierOverride;
     use topology::Machine;
 
@@ -423,6 +424,16 @@ mod tests {
         check("cores=4", &jobs, [1.02, 1.36, 1.02], "the CPU time of the jobs on CPUs 0");
     }
 
+    /// Returns a serial section before a team, or a pipeline, of two threads.
+    fn sections(is_pipeline: bool) -> Sections {
+        let part = |work| WorkPart { work, phase: None };
+        let serial = Section::Team { threads: Some(1), part: part(1) };
+        let team = Section::Team { threads: None, part: part(4) };
+        let pipeline = Section::Pipeline { stages: vec![part(1), part(2)], items: 10, queue: 1 };
+        let sections = if is_pipeline { vec![pipeline] } else { vec![serial, team] };
+        Sections { rounds: 3, sections }
+    }
+
     #[test]
     fn no_run_is_below_the_bound() {
         let machines =
@@ -440,7 +451,12 @@ mod tests {
                 cpus: (one_of(4) == 0).then(|| "0".parse().expect("a set")),
                 ..job(idx as u32, names[one_of(names.len())])
             });
-            let bench = bench(machine, jobs.collect(), Variation::default());
+            let mut jobs: Vec<Job> = jobs.collect();
+            // In half of the sets, jobs with two threads have sections.
+            for job in jobs.iter_mut().filter(|job| job.threads == 2 && seed % 2 == 0) {
+                job.sections = Some(sections(seed % 4 == 0));
+            }
+            let bench = bench(machine, jobs, Variation::default());
             let policy = policies[one_of(policies.len())];
             for objective in [Objective::Makespan, Objective::MeanSlowdown, Objective::MaxSlowdown]
             {

@@ -210,3 +210,16 @@ fn huge_footprints_do_not_overflow() {
     };
     assert!(generate(&list, &options).is_err(), "the second one does not fit");
 }
+
+#[test]
+fn jobs_of_a_program_with_sections_have_its_sections() {
+    let text = "[[program]]\nname = \"pipe\"\nload = \"compute\"\nthreads = 2\nsection = [{ stages = [1, 2], items = 9, queue = 3 }]\n";
+    let list = ProgramList::parse(text, Path::new("list.toml")).expect("a list");
+    let workload = generate(&list, &GeneratorOptions { hog_fraction: 0.0, ..options() });
+    let workload = workload.expect("a workload");
+    let text = to_toml(&workload).expect("its paths are text");
+    let read = parse_toml(&text, Path::new("w.toml")).expect("a workload");
+    assert_eq!(read.jobs.len(), 8);
+    assert!(read.jobs.iter().all(|job| job.sections == list.programs[0].job.sections));
+    assert!(read.jobs[0].sections.is_some());
+}

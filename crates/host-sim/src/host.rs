@@ -49,6 +49,8 @@ pub struct SimOptions {
     pub seed: u64,
     /// Run-to-run variation.
     pub variation: Variation,
+    /// Relative error of the values that policies see as declared ([`crate::declared`]).
+    pub declared_error: f64,
     /// The modelled kernel; `None`: the kernel of the machine file, else the newest.
     pub kernel: Option<KernelVersion>,
     /// Whether automatic NUMA balancing is enabled; `None`: the setting of the machine file, else disabled.
@@ -80,6 +82,7 @@ impl Default for SimOptions {
             interval: None,
             seed: 0,
             variation: Variation::default(),
+            declared_error: 0.0,
             kernel: None,
             numa_balancing: None,
             contention: true,
@@ -247,6 +250,12 @@ impl SimHost {
         };
         host.schedule_faults();
         Ok(host)
+    }
+
+    /// Returns the jobs as policies see them: with the error of declared values.
+    pub fn declared_jobs(&self) -> Vec<Job> {
+        let jobs: Vec<Job> = self.slots.iter().map(|slot| slot.job.clone()).collect();
+        crate::declared::declared_jobs(&jobs, self.options.declared_error, &self.variation_streams)
     }
 
     /// Returns the simulated time since the start.

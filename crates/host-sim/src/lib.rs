@@ -15,6 +15,7 @@ pub mod build_scripts;
 pub mod calibrate;
 pub mod copy_scaling;
 pub mod csv_table;
+pub mod declared;
 pub mod faults;
 pub mod fluid;
 pub mod hardware;

@@ -175,6 +175,7 @@ enum Purpose {
     StartDelay,
     Length,
     UsedShare,
+    Declared,
 }
 
 /// Mixes two numbers into one (the finalizer of SplitMix64).
@@ -235,6 +236,11 @@ impl VariationStreams {
             return 0.0;
         }
         self.variation.pages * self.stream(Purpose::UsedShare, RandomKey(node as u64), 0).unit()
+    }
+
+    /// Returns the random stream of the n-th declared value of a job. It does not depend on the variation.
+    pub(crate) fn declared(&self, key: RandomKey, nth: u64) -> Rng {
+        self.stream(Purpose::Declared, key, nth)
     }
 
     /// Returns the noise of the counters in the n-th sample of a thread or node.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use anyhow::Context;
 use base::{Bytes, Nanos, StopFlag};
 use engine::{Engine, Sink};
+use host_sim::declared::ERROR_MAX;
 use host_sim::faults::Faults;
 use host_sim::hardware::Hardware;
 use host_sim::kernel::KernelVersion;
@@ -52,6 +53,10 @@ pub struct SimArgs {
     /// sleep, counters, pages
     #[arg(long, value_name = "KEYS", value_parser = variation, default_value = "on", help_heading = "With --host sim")]
     pub variation: Variation,
+    /// Disturb the declared class, profile and sensitivity that policies see, by random factors with this relative standard
+    /// deviation; the simulated programs are unchanged
+    #[arg(long, value_name = "F", value_parser = declared_error, default_value_t = 0.0, hide_default_value = true, allow_hyphen_values = true, help_heading = "With --host sim")]
+    pub declared_error: f64,
     /// Inject faults: KEY=VALUE separated by commas, with the keys samples-lost, counters-absent,
     /// requests-rejected, pages-busy, unmanaged-programs, cpus-offline (default: none)
     #[arg(long, value_name = "KEYS", value_parser = faults, default_value = "", hide_default_value = true, help_heading = "With --host sim")]
@@ -95,6 +100,12 @@ fn variation(text: &str) -> Result<Variation, String> {
     Variation::parse(text).map_err(|error| error.to_string())
 }
 
+fn declared_error(text: &str) -> Result<f64, String> {
+    let accepted = |error: &f64| (0.0..=ERROR_MAX).contains(error);
+    let error = text.parse().ok().filter(accepted);
+    error.ok_or_else(|| format!("write a number from 0 to {ERROR_MAX}, such as 0.3"))
+}
+
 fn faults(text: &str) -> Result<Faults, String> {
     Faults::parse(text).map_err(|error| error.to_string())
 }
@@ -106,6 +117,7 @@ impl SimArgs {
             interval,
             seed,
             variation: self.variation,
+            declared_error: self.declared_error,
             kernel: self.kernel,
             numa_balancing: self.numa_balancing.map(|switch| switch == Switch::On),
             contention: !self.no_contention,
@@ -134,6 +146,9 @@ impl SimArgs {
         if self.variation != Variation::default() {
             add("variation", format!("{:?}", self.variation));
         }
+        if self.declared_error != 0.0 {
+            add("declared-error", self.declared_error.to_string());
+        }
         if self.no_contention {
             add("contention", "off".to_owned());
         }
@@ -154,6 +169,7 @@ impl SimArgs {
             ("--numa-balancing", self.numa_balancing.is_some()),
             ("--interleave", self.interleave),
             ("--variation", self.variation != Variation::default()),
+            ("--declared-error", self.declared_error != 0.0),
             ("--faults", !self.faults.is_none()),
             ("--no-contention", self.no_contention),
             ("--exact", self.exact),
@@ -334,6 +350,9 @@ fn header(
     if args.sim.exact {
         add("exact", "yes".to_owned());
     }
+    if args.sim.declared_error != 0.0 {
+        add("declared-error", args.sim.declared_error.to_string());
+    }
     if let Some(limit) = args.time_limit {
         add("time-limit", limit.to_string());
     }
@@ -349,7 +368,7 @@ fn header(
         seed: args.seed,
         workload: workload.name.clone(),
         dir: workload.dir.clone(),
-        jobs: workload.jobs.clone(),
+        jobs: host.declared_jobs(),
         options,
         ..recorded_run::header(HostKind::Sim, PolicyUsed::new(policy, &args.policy), machine)
     }

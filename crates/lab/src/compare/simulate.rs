@@ -221,7 +221,7 @@ impl SimBench {
         let options = self.options(column, policy.interval(), seed);
         let options = SimOptions { stop: stop.clone(), ..options };
         let mut host = self.host(&ready.jobs, &ready.scripts, options)?;
-        let mut engine = Engine::new(self.setting.machine.clone(), ready.jobs.clone(), policy)
+        let mut engine = Engine::new(self.setting.machine.clone(), host.declared_jobs(), policy)
             .with_page_migration_limits(self.setting.limits)
             .with_signals(self.setting.signals);
         let mut recorder = MetricsRecorder::new(&ready.jobs);
@@ -476,5 +476,67 @@ pub(crate) mod tests {
         assert_ne!(alone(1)[0], alone(2)[0]);
         assert_eq!(alone(1)[1], alone(2)[1]);
         assert_eq!(bench.workload(0, 2).jobs(), jobs);
+    }
+
+    /// The text of every plan of a run.
+    #[derive(Default)]
+    struct Plans(String);
+
+    impl Sink for Plans {
+        fn record(&mut self, record: &engine::TurnRecord<'_>) -> std::io::Result<()> {
+            if !record.plan.is_empty() {
+                self.0 += &format!("{:?} {:?}\n", record.turn.at, record.plan);
+            }
+            Ok(())
+        }
+    }
+
+    /// Runs a policy on programs that contend, with a relative error of declared values.
+    fn plans(policy: &str, declared_error: f64, counters: bool) -> (String, RunMetrics) {
+        let capabilities = host_sim::Capabilities { counters, controllers: counters, memory: true };
+        let setting = SimSetting {
+            machine: Machine::synthetic("nodes=2 cores=2").expect("a machine"),
+            options: SimOptions { declared_error, capabilities, ..SimOptions::default() },
+            limits: PageMigrationLimits::default(),
+            signals: TierOverride::default(),
+        };
+        let class = |id: u32| program::Class::new(4 + 3 * (id as u8 % 3));
+        let declared = |id: u32, profile: &str| Job { class: class(id), ..job(id, profile) };
+        let programs = ["lbm@0.02", "povray@0.02", "mcf@0.02", "lbm@0.02", "namd@0.02", "mcf@0.02"];
+        let jobs = (0..).zip(programs).map(|(id, profile)| declared(id, profile)).collect();
+        let bench = SimBench::without_solo_runs(setting, vec![jobs]).expect("it can run");
+        let column = &columns([policy]).expect("it is valid")[0];
+        let mut sink = Plans::default();
+        let built = policy::build(policy, 1).expect("a policy");
+        let stop = StopFlag::default();
+        let run = bench.run_policy(built, (column, 0, 1), &stop, Some(&mut sink));
+        (sink.0, run.expect("it runs").expect("not stopped"))
+    }
+
+    #[test]
+    fn an_error_of_declared_values_changes_no_simulated_program() {
+        for error in [0.5, 10.0] {
+            assert_eq!(plans("linux", error, true), plans("linux", 0.0, true));
+        }
+    }
+
+    /// `dfs` uses the declared class of a job until it is counted, `nmass` its profile and its sensitivity, and `di` only
+    /// the miss rates of profiles.
+    #[test]
+    fn policies_with_counters_decide_the_same_for_every_error_of_declared_values() {
+        let by_declaration = ["dfs", "di", "nmass"];
+        for name in policy::registry().iter().map(|info| info.name) {
+            let exact = plans(name, 0.0, true);
+            let is_equal = |error| plans(name, error, true) == exact;
+            let reads_declared = by_declaration.contains(&name);
+            assert_eq!([0.5, 10.0].map(is_equal), [!reads_declared; 2], "{name}");
+        }
+    }
+
+    #[test]
+    fn policies_without_counters_depend_on_the_error_of_declared_values() {
+        for name in ["dfs", "di", "dio", "dino", "animal"] {
+            assert_ne!(plans(name, 0.0, false).0, plans(name, 3.0, false).0, "{name}");
+        }
     }
 }

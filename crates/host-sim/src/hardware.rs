@@ -20,9 +20,9 @@ mod core_speeds;
 use std::collections::BTreeMap;
 
 use base::{Bytes, CpuId, CpuSet, LlcId, NodeId};
-use topology::{AttributeSource, Machine, SourcedValue};
+use topology::{AttributeSource, Machine, Replacement, SmtSharing, SourcedValue};
 
-use crate::physics::{Channel, CoreSpeed, LoadCurve};
+use crate::physics::{Channel, CoreSpeed, LoadCurve, PrefetchTimeliness, StreamEfficiency};
 
 pub use clusters::Cluster;
 use clusters::distinct;
@@ -78,10 +78,14 @@ pub struct Hardware {
     /// Speed of a CPU of each core relative to its speed with idle siblings, by the number of busy siblings of the core
     /// minus one. The first value is 1.
     pub smt_shares: Vec<Vec<f64>>,
+    /// Effect of busy SMT siblings.
+    pub smt: SmtSharing,
     /// Last-level caches.
     pub caches: Vec<Cache>,
     /// Clusters of cores with a shared cache below their last-level cache.
     pub clusters: Vec<Cluster>,
+    /// Replacement in these caches.
+    pub replacement: Replacement,
     /// NUMA nodes; at least one.
     pub nodes: Vec<HardwareNode>,
     /// Memory of each node, in the order of the nodes, then links and ports with a known bandwidth.
@@ -176,7 +180,10 @@ impl Hardware {
     /// Returns the tables of a machine. `ghz` is a frequency that follows from measurements of programs. It is used if
     /// the machine file has no frequency.
     pub fn with_frequency(machine: &Machine, ghz: Option<f64>) -> Self {
+        let physics = machine.perf_attributes().physics;
         let mut hardware = Hardware {
+            smt: physics.smt,
+            replacement: physics.replacement,
             cpus: Vec::new(),
             cores: Vec::new(),
             caches: Vec::new(),
@@ -191,6 +198,7 @@ impl Hardware {
         hardware.add_nodes(machine);
         hardware.add_cpus(machine, ghz);
         hardware.add_caches(machine);
+        hardware.add_prefetch_loss(known(physics.prefetch_loss_permille).unwrap_or(0.0) / 1000.0);
         hardware.add_paths(machine);
         hardware
     }
@@ -278,7 +286,12 @@ impl Hardware {
                 1e9 * CAP_PER_CORE * n_cores.max(1) as f64
             });
             let channel = self.memory_channel(own, ns, peak / 1e9);
-            self.channels.push(channel);
+            let streams = machine.perf_attributes().physics.open_streams;
+            let streams = streams.map_or(StreamEfficiency::CONSTANT, |streams| StreamEfficiency {
+                count: streams.count as f64,
+                least: streams.permille as f64 / 1000.0,
+            });
+            self.channels.push(Channel { streams, ..channel });
             self.nodes.push(HardwareNode {
                 id: has_nodes.then_some(node.id),
                 cpus: Vec::new(),
@@ -310,7 +323,9 @@ impl Hardware {
             let points = LOADED_LATENCY.to_vec();
             topology::LatencyCurve { points, source: AttributeSource::Assumed }
         });
-        Channel { unloaded_ns, capacity: share * peak, curve: LoadCurve::new(&curve) }
+        let curve = LoadCurve::new(&curve);
+        let streams = StreamEfficiency::CONSTANT;
+        Channel { unloaded_ns, capacity: share * peak, curve, streams }
     }
 
     /// Adds a channel that only limits the bandwidth. Returns its index.
@@ -432,6 +447,15 @@ impl Hardware {
             cache.fill_index = sizes.partition_point(|&bytes| bytes < cache.bytes);
         }
         self.add_clusters(machine, sizes.len());
+    }
+
+    /// Sets the share of prefetched lines that wait for the latency beyond that of the fastest idle memory.
+    fn add_prefetch_loss(&mut self, loss: f64) {
+        let latencies = self.channels[..self.nodes.len()].iter().map(|memory| memory.unloaded_ns);
+        let hidden_ns = latencies.fold(f64::INFINITY, f64::min);
+        for cpu in self.cpus.iter_mut().filter(|_| 0.0 < loss) {
+            cpu.speed.prefetch = PrefetchTimeliness { hidden_ns, loss };
+        }
     }
 
     fn add_cache(&mut self, cache: Cache, has_one: &mut [bool]) {

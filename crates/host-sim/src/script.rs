@@ -114,7 +114,7 @@ impl Script {
         let mut cpus: Vec<&HardwareCpu> = hardware.cpus.iter().collect();
         cpus.dedup_by_key(|cpu| cpu.speed);
         let on_cpu = |demand: Demand, cpu: &HardwareCpu, thousands: f64| LeastDemand {
-            cpu_ns: thousands * (demand.core_ns + demand.exposed * miss_ns),
+            cpu_ns: thousands * demand.ns_at(miss_ns),
             cycles: thousands * demand.core_ns * cpu.instructions_per_ns(),
             bytes: thousands * demand.bytes,
         };

@@ -16,6 +16,7 @@ pub use machine::{
 };
 pub use perf_attributes::{
     AttributeSource, CacheAttributes, ClusterAttributes, CoreKindAttributes, LatencyCurve,
-    LinkAttributes, MemoryAccess, PerfAttributes, SourcedList, SourcedValue,
+    LinkAttributes, MemoryAccess, OpenStreams, PerfAttributes, PhysicsAttributes, Replacement,
+    SmtSharing, SourcedList, SourcedValue,
 };
 pub use synthetic::SyntheticError;

@@ -146,6 +146,53 @@ pub struct ClusterAttributes {
     pub cache_bytes: SourcedValue,
 }
 
+/// Replacement of lines in the last-level caches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Replacement {
+    /// The least recently used line is evicted.
+    #[default]
+    Lru,
+    /// A random line is evicted.
+    Random,
+}
+
+/// Effect of busy SMT siblings on a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SmtSharing {
+    /// All siblings of a core are slowed down by the factor of `smt_throughput`.
+    #[default]
+    Equal,
+    /// A program is slowed down by the share of time in which the programs on its siblings use the core.
+    ByPair,
+}
+
+/// Bandwidth of a memory by the number of open streams of accesses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct OpenStreams {
+    /// Number of streams up to which the memory has its whole bandwidth.
+    pub count: u64,
+    /// Share of the bandwidth that remains with many streams, in permille.
+    pub permille: u64,
+    /// Source of both values.
+    pub source: AttributeSource,
+}
+
+/// Physics that differ from those of the simulator's default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PhysicsAttributes {
+    /// Replacement in the last-level caches.
+    pub replacement: Replacement,
+    /// Effect of busy SMT siblings.
+    pub smt: SmtSharing,
+    /// Bandwidth by the number of open streams; `None`: it does not depend on the number.
+    pub open_streams: Option<OpenStreams>,
+    /// Share of the queueing latency of the memory that prefetches do not hide, in permille; `None`: they hide all of it.
+    pub prefetch_loss_permille: Option<SourcedValue>,
+}
+
 /// All performance attributes of a machine. On most machines few attributes are known.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PerfAttributes {
@@ -161,6 +208,8 @@ pub struct PerfAttributes {
     pub links: Vec<LinkAttributes>,
     /// Clusters of cores with a shared cache.
     pub clusters: Vec<ClusterAttributes>,
+    /// Physics that differ from the default.
+    pub physics: PhysicsAttributes,
 }
 
 impl fmt::Display for AttributeSource {

@@ -27,7 +27,9 @@ pub use cross_validation::{
 pub use measurements::{CoRunData, DataError, MeasuredPair, MeasuredRemote};
 pub use nelder_mead::minimize;
 
-use crate::physics::{Calibration, Channel, CoreSpeed, CpiModel, Demand};
+use topology::Replacement;
+
+use crate::physics::{Calibration, Channel, CoreSpeed, CpiModel, Demand, StreamEfficiency};
 use crate::predict::program_table::TableProgram;
 use crate::predict::{CacheDomain, LlcDomain, Prediction, predict_together};
 
@@ -44,14 +46,19 @@ pub struct CoRunMachine {
     pub core: CoreSpeed,
     /// Additional latency of remote memory in nanoseconds.
     pub remote_extra_ns: f64,
+    /// Replacement in the cache.
+    pub replacement: Replacement,
+    /// Capacity of the memory by the number of open streams.
+    pub streams: StreamEfficiency,
 }
 
 impl CoRunMachine {
     /// Returns the machine for the LLC domain of a machine file.
     pub fn of(llc_domain: &LlcDomain, extra_ns: f64) -> Self {
-        let LlcDomain { cache, memory, peak, core, .. } = *llc_domain;
-        let unloaded_ns = memory.unloaded_ns;
-        CoRunMachine { cache, unloaded_ns, peak, core, remote_extra_ns: extra_ns }
+        let LlcDomain { cache, replacement, memory, peak, core, .. } = *llc_domain;
+        let Channel { unloaded_ns, streams, .. } = memory;
+        let remote_extra_ns = extra_ns;
+        CoRunMachine { cache, unloaded_ns, peak, core, remote_extra_ns, replacement, streams }
     }
 }
 
@@ -149,9 +156,10 @@ pub struct Predictor {
 impl Predictor {
     /// Returns a predictor for the programs and the machine of the measurements.
     pub fn new(measurements: &CoRunData, fitted: &Calibration) -> Self {
-        let CoRunMachine { cache, unloaded_ns, peak, core, remote_extra_ns: extra_ns } =
+        let CoRunMachine { cache, unloaded_ns, peak, core, replacement, streams, .. } =
             measurements.machine;
-        let channel = fitted.channel(unloaded_ns, peak);
+        let extra_ns = measurements.machine.remote_extra_ns;
+        let channel = Channel { streams, ..fitted.channel(unloaded_ns, peak) };
         let bandwidths =
             measurements.programs.iter().map(|program| program.max_bandwidth(core.ghz));
         let channel = channel.with_capacity_of(bandwidths.fold(0.0, f64::max));
@@ -159,7 +167,7 @@ impl Predictor {
         let model_of =
             |known: &TableProgram| CpiModel::fit(&known.miss_curve, cache, &channel, parameters);
         let models = measurements.programs.iter().filter_map(model_of).collect();
-        Predictor { domain: CacheDomain { cache, channel }, models, extra_ns }
+        Predictor { domain: CacheDomain { cache, replacement, channel }, models, extra_ns }
     }
 
     /// Returns the memory channel of the machine.

@@ -1,5 +1,7 @@
 //! Experiments that could refute the physics: bounds, monotonicity, symmetry, and checkers on broken machines.
 
+mod alternatives;
+
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
 use topology::file::parse_toml;
@@ -25,6 +27,8 @@ struct Built {
     shared_link: Option<u64>,
     port: Option<u64>,
     memory_link: Option<u64>,
+    /// Content of the table `physics`.
+    physics: &'static str,
 }
 
 const PLAIN: Built = Built {
@@ -38,6 +42,7 @@ const PLAIN: Built = Built {
     shared_link: None,
     port: None,
     memory_link: None,
+    physics: "",
 };
 
 impl Built {
@@ -88,12 +93,13 @@ impl Built {
         });
         let join = |list: &mut dyn Iterator<Item = String>| list.collect::<Vec<_>>().join(", ");
         let text = format!(
-            "format_version = 2\nnodes = [{}]\nllcs = [{}]\ncores = [{}]\ncpus = [{}]\naccesses = [{}]\ncore_kinds = [{{ frequency = {{ mhz = 2000, source = \"assumed\" }}, smt_throughput = {{ permille = [1300, 1450, 1500], source = \"assumed\" }} }}]\n{}",
+            "format_version = 2\nnodes = [{}]\nllcs = [{}]\ncores = [{}]\ncpus = [{}]\naccesses = [{}]\ncore_kinds = [{{ frequency = {{ mhz = 2000, source = \"assumed\" }}, smt_throughput = {{ permille = [1300, 1450, 1500], source = \"assumed\" }} }}]\nphysics = {{ {} }}\n{}",
             join(&mut { nodes }),
             join(&mut { llcs }),
             join(&mut { cores }),
             join(&mut { list }),
             join(&mut { accesses }),
+            self.physics,
             links.unwrap_or_default()
         );
         Hardware::new(&parse_toml(&text, "built").expect("a machine"))
@@ -114,6 +120,8 @@ struct Program {
     left: f64,
     core_cycles: f64,
     overlap: f64,
+    /// Lines that prefetchers read per 1000 instructions.
+    prefetches: f64,
     footprint: u64,
     sleeps: Option<(f64, u64)>,
 }
@@ -125,6 +133,7 @@ const STREAM: Program = Program {
     left: 40.0,
     core_cycles: 0.4,
     overlap: 8.0,
+    prefetches: 0.0,
     footprint: 0,
     sleeps: None,
 };
@@ -134,7 +143,10 @@ const SENSITIVE: Program =
 
 impl Program {
     fn script(&self, hardware: &Hardware) -> Arc<Script> {
-        let row = MissPoint::of_demand;
+        let row = |bytes: f64, misses: f64| {
+            let all = misses + self.prefetches;
+            MissPoint { misses: all, reads: all, ..MissPoint::of_demand(bytes, misses) }
+        };
         let rows = vec![row(MIB, self.misses), row(self.knee_mib * MIB, self.left)];
         let curve = MissCurve::new(rows, row(0.0, self.misses + 5.0)).expect("a valid curve");
         let parameters = Calibration::default().parameters(CoreSpeed::new(2.0));
@@ -358,6 +370,7 @@ fn program() -> impl Strategy<Value = Program> {
                 overlap,
                 footprint: mib << 20,
                 sleeps,
+                prefetches: 0.0,
             },
         )
 }
@@ -366,13 +379,18 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
     #[test]
-    fn for_a_program_alone_a_better_machine_is_never_slower(program in program(), factor in 2u64..4) {
+    fn for_a_program_alone_a_better_machine_is_never_slower(
+        program in program(),
+        factor in 2u64..4,
+        physics in prop_oneof![Just(""), Just(alternatives::ALL)],
+    ) {
         let took = |built: Built| together(built, &[(program, 0)]).0[0];
-        let plain = took(PLAIN);
+        let plain_built = Built { physics, ..PLAIN };
+        let plain = took(plain_built);
         let better = [
-            took(Built { memory: PLAIN.memory * factor, ..PLAIN }),
-            took(Built { llc_mib: PLAIN.llc_mib * factor, ..PLAIN }),
-            took(Built { local_ns: PLAIN.local_ns / factor, ..PLAIN }),
+            took(Built { memory: PLAIN.memory * factor, ..plain_built }),
+            took(Built { llc_mib: PLAIN.llc_mib * factor, ..plain_built }),
+            took(Built { local_ns: PLAIN.local_ns / factor, ..plain_built }),
         ];
         for took in better {
             prop_assert!(took as f64 <= plain as f64 * 1.002 + 1e5, "{took} {plain}");
@@ -415,12 +433,15 @@ proptest! {
         let mut members: Vec<_> = tasks.iter().map(|&(cpu, task)| fluid.enter_cache(task, (cpu, 0), 1.0)).collect();
         fluid.solve_occupancies(&hardware, 0, &mut members);
         let (bytes, time) = (hardware.caches[0].bytes, fluid.solver.caches[0].turnover_ns);
+        let mut sum = 0.0;
         for member in &mut members {
             let table = &fluid.tasks[member.task].script.phases[0].fills[0];
             let filled = member.fill(table, bytes, time);
-            prop_assert!((filled - member.bytes).abs() <= 2e-3 * bytes, "{filled} {}", member.bytes);
+            // The iteration ends when the speeds have converged; an occupancy that no speed depends on may lag behind.
+            prop_assert!((filled - member.bytes).abs() <= 1e-2 * bytes, "{filled} {}", member.bytes);
+            sum += std::mem::replace(&mut member.bytes, filled);
+            prop_assert!(member.update_speed(table) <= 1e-3);
         }
-        let sum = members.iter().map(|member| member.bytes).sum::<f64>();
         prop_assert!(sum <= bytes * (1.0 + 1e-9), "{sum}");
     }
 }

@@ -4,19 +4,21 @@
 //! ([`crate::physics::occupancies`]). A task whose occupancy grows reads the missing lines: a refill, with its own
 //! demand on memory. Until its end, the occupancy is between both values. The occupancy of a task that sleeps or
 //! migrates falls to zero during the next turnover, which is the time in which all insertions replace the contents of
-//! the cache once. If the occupancy of a running task falls, the difference is a surplus, which is lost in one turnover
+//! the cache once (with random replacement, exponentially). If the occupancy of a running task falls, the difference is a surplus, which is lost in one turnover
 //! too and is subtracted from the next refill.
 
 use super::Fluid;
 use super::solver::{CacheMember, CacheState};
 use super::tasks::CacheContents;
+use topology::Replacement;
+
 use crate::hardware::{Hardware, HardwareCpu};
-use crate::physics::{FillTable, LINE, residence_time};
+use crate::physics::{FillTable, LINE, occupancies_with, remaining_share, residence_time};
 
 /// Maximum number of iterations between occupancies and speeds.
 const N_ROUNDS: usize = 24;
-/// Smallest assumed ratio of two successive changes.
-const MIN_SHARE: f64 = 0.01;
+/// Smallest and largest assumed ratio of two successive changes.
+const SHARES: (f64, f64) = (0.1, 0.9);
 /// Largest share of the cache that may be empty or exceeded at the first residence time.
 const EMPTY_MAX: f64 = 0.1;
 /// Relaxation factor, which is used when the iteration oscillates.
@@ -28,12 +30,6 @@ const STEADY_CHANGE_MAX: f64 = 0.5;
 /// A task reads the lines of smaller refills with its next refill, so that a refill is at least this share of the cache,
 /// in units of the precision. The lines of the last small refills of a job are not read.
 const REFILL_SHARE_MIN: f64 = 4.0;
-
-/// Returns the share of lines that are not yet replaced after a number of turnovers. In an LRU cache, the ages of lines
-/// are evenly distributed up to one turnover.
-fn remaining_share(turnovers: f64) -> f64 {
-    (1.0 - turnovers).max(0.0)
-}
 
 impl Fluid {
     /// Returns a task as a member of its cache. A steady task keeps its state until its speed changes.
@@ -89,7 +85,7 @@ impl Fluid {
         let task = &mut self.tasks[idx];
         let is_here = task.cached.cache == Some(cache);
         let bytes = if is_here { task.occupancy() } else { 0.0 };
-        let left = remaining_share(turnovers - task.cached.turnovers);
+        let left = remaining_share(self.hardware.replacement, turnovers - task.cached.turnovers);
         let lines = task.cached.surplus_lines;
         let surplus_lines = if is_here && 0.0 < lines { lines * left } else { lines.min(0.0) };
         let before = task.cached;
@@ -126,7 +122,8 @@ impl Fluid {
         let turnovers = self.solver.turnovers(cache, self.now);
         let cached = &mut self.tasks[idx].cached;
         if cached.cache == Some(cache) {
-            cached.bytes *= remaining_share(turnovers - cached.turnovers);
+            let replacement = self.hardware.replacement;
+            cached.bytes *= remaining_share(replacement, turnovers - cached.turnovers);
             cached.refill_from = cached.bytes;
         } else {
             let surplus_lines = cached.surplus_lines.min(0.0);
@@ -167,38 +164,28 @@ impl Fluid {
             time_ns = table.thousands_to_fill() * members[0].ns / members[0].duty;
         }
         let (mut relaxation, mut previous_change) = (1.0, f64::INFINITY);
-        let mut is_time_near = false;
         for _ in 0..if is_shared { N_ROUNDS } else { 0 } {
             self.share_clusters(hardware, cache, members, relaxation);
-            let (mut empty, mut room, mut gain) = (bytes, bytes, 0.0);
-            for (member, table) in members.iter_mut().zip(&tables) {
-                empty -= member.fill(table, bytes, time_ns);
-                room -= member.bytes + member.step;
-                gain += member.gain;
-            }
-            if !is_time_near && EMPTY_MAX * bytes < libm::fabs(empty) {
-                // Far from the solution, the residence time is solved first.
-                is_time_near = true;
-                let takes = |member: &CacheMember| member.ns / member.duty;
-                let filling: Vec<(&FillTable, f64)> =
-                    tables.iter().copied().zip(members.iter().map(takes)).collect();
-                time_ns = residence_time(&filling, bytes, time_ns);
-                continue;
-            }
-            let more_ns = if 0.0 < gain { (room / gain).max(-time_ns) } else { 0.0 };
-            let mut change = libm::fabs(room) / bytes;
-            for (member, table) in members.iter_mut().zip(&tables) {
-                let step = relaxation * (member.step + member.gain * more_ns);
-                member.bytes = (member.bytes + step).clamp(0.0, bytes);
-                change = change.max(member.update_speed(table));
-            }
-            time_ns += relaxation * more_ns;
-            // If each change is the same share of the previous one, the next change is:
-            let next_change = change * (change / previous_change).max(MIN_SHARE);
-            if change < precision || (previous_change.is_finite() && next_change < precision) {
+            let change = match hardware.replacement {
+                Replacement::Lru => {
+                    step_together(members, &tables, bytes, &mut time_ns, relaxation)
+                }
+                other => {
+                    let mut fits = vec![0.0; members.len()];
+                    let filling = speeds(members, &tables);
+                    time_ns = occupancies_with(other, &filling, bytes, time_ns, &mut fits);
+                    step_to(members, &tables, &fits, relaxation)
+                }
+            };
+            // The sum of all later changes, if each is the same share of the previous one.
+            let share = match previous_change.is_finite() {
+                true => (change / previous_change).clamp(SHARES.0, SHARES.1),
+                false => 0.5,
+            };
+            if change * share / (1.0 - share) < precision {
                 break;
             }
-            if previous_change < change {
+            if change.is_finite() && previous_change < change {
                 relaxation = DAMPING;
             }
             previous_change = change;
@@ -265,4 +252,59 @@ impl Fluid {
         task.is_changed = false;
         true
     }
+}
+
+/// Returns the fill table of each member, and its time for 1000 instructions with the waits for its CPU.
+fn speeds<'a>(members: &[CacheMember], tables: &[&'a FillTable]) -> Vec<(&'a FillTable, f64)> {
+    let takes = |member: &CacheMember| member.ns / member.duty;
+    tables.iter().copied().zip(members.iter().map(takes)).collect()
+}
+
+/// Changes occupancies, speeds and residence time by one iteration of Newton's method for all of them. Returns the largest
+/// relative change; it is infinite if the residence time was far from a solution and is the only changed value.
+fn step_together(
+    members: &mut [CacheMember],
+    tables: &[&FillTable],
+    bytes: f64,
+    time_ns: &mut f64,
+    relaxation: f64,
+) -> f64 {
+    let (mut empty, mut room, mut gain) = (bytes, bytes, 0.0);
+    for (member, table) in members.iter_mut().zip(tables) {
+        empty -= member.fill(table, bytes, *time_ns);
+        room -= member.bytes + member.step;
+        gain += member.gain;
+    }
+    if EMPTY_MAX * bytes < libm::fabs(empty) {
+        let near_ns = residence_time(&speeds(members, tables), bytes, *time_ns);
+        // If the tasks do not fill the cache, the residence time stays infinite.
+        if near_ns != *time_ns {
+            *time_ns = near_ns;
+            return f64::INFINITY;
+        }
+    }
+    let more_ns = if 0.0 < gain { (room / gain).max(-*time_ns) } else { 0.0 };
+    *time_ns += relaxation * more_ns;
+    let mut change = libm::fabs(room) / bytes;
+    for (member, table) in members.iter_mut().zip(tables) {
+        let step = relaxation * (member.step + member.gain * more_ns);
+        member.bytes = (member.bytes + step).clamp(0.0, bytes);
+        change = change.max(member.update_speed(table));
+    }
+    change
+}
+
+/// Changes the occupancies towards these values. Returns the largest relative change of a speed.
+fn step_to(
+    members: &mut [CacheMember],
+    tables: &[&FillTable],
+    fits: &[f64],
+    relaxation: f64,
+) -> f64 {
+    let mut change = 0.0f64;
+    for ((member, table), fit) in members.iter_mut().zip(tables).zip(fits) {
+        member.bytes += relaxation * (fit - member.bytes);
+        change = change.max(member.update_speed(table));
+    }
+    change
 }

@@ -18,7 +18,9 @@ use super::solver::NO_RATIOS;
 use super::tasks::{ChannelUse, TaskActivity, TaskCounts, Uncounted, queue_full};
 use super::{Fluid, TaskState};
 use crate::hardware::HardwareCpu;
-use crate::physics::{ChannelDemand, LINE};
+use crate::physics::{ChannelDemand, LINE, smt_share_beside};
+
+use topology::SmtSharing;
 
 /// Minimum relative change of a speed by the occupancy for which the cache is solved again, in units of the precision. It
 /// is estimated from the change of the ratio of two speeds: if all tasks of a cache become slower by the same factor,
@@ -161,10 +163,9 @@ impl Fluid {
             }
         };
         let slower = 1.0 / smt_share;
-        let accesses = match task.activity {
-            TaskActivity::Running | TaskActivity::Refilling => events.accesses,
-            _ => 0.0,
-        };
+        let executes = matches!(task.activity, TaskActivity::Running | TaskActivity::Refilling);
+        let hidden_ns = if executes { demand.hidden_ns } else { 0.0 };
+        let accesses = if executes { events.accesses } else { 0.0 };
         let mut uses = std::mem::take(&mut self.solver.uses);
         let parts = match task.activity {
             TaskActivity::Touching => self.touch_parts(job, node),
@@ -192,7 +193,7 @@ impl Fluid {
         task.demand.smt_share = smt_share;
         task.demand.exposed = exposed * slower;
         task.demand.core_ns = core_ns * slower;
-        task.demand.path_ns = exposed * slower * fixed_ns;
+        task.demand.path_ns = exposed * slower * fixed_ns - hidden_ns * slower;
         self.list_uses(idx, uses);
     }
 
@@ -248,6 +249,7 @@ impl Fluid {
         let mut demands = std::mem::take(&mut self.solver.demands);
         demands.extend(users.iter().map(|&idx| self.demand_on(idx, channel_idx)));
         let state = &mut self.solver.channels[channel_idx];
+        state.channel = self.hardware.channels[channel_idx].with_streams_of(&demands);
         (state.latency, state.overload) =
             state.channel.solve(&demands, state.migrating, state.latency);
         demands.clear();
@@ -333,10 +335,30 @@ impl Fluid {
     /// Returns the speed of a CPU relative to its speed with idle SMT siblings.
     pub(super) fn smt_share(&self, cpu: usize) -> f64 {
         let core = self.hardware.cpus[cpu].core;
-        let siblings = self.hardware.cores[core].iter();
-        let is_busy = |other: &&usize| **other == cpu || !self.cpus[**other].tasks.is_empty();
-        let n_busy = siblings.filter(is_busy).count();
-        self.hardware.smt_shares[core][n_busy.max(1) - 1]
+        let siblings = self.hardware.cores[core].iter().copied();
+        let is_busy = |other: &usize| *other != cpu && !self.cpus[*other].tasks.is_empty();
+        let busy = siblings.filter(is_busy);
+        let n_busy = busy.clone().count();
+        let share = self.hardware.smt_shares[core][n_busy];
+        match self.hardware.smt {
+            SmtSharing::ByPair if 0 < n_busy && self.settings.contention => {
+                let uses = busy.map(|sibling| self.core_use(sibling)).sum::<f64>();
+                smt_share_beside(uses / n_busy as f64, share)
+            }
+            _ => share,
+        }
+    }
+
+    /// Returns the share of time in which the tasks of a CPU use their core, alone on an idle machine.
+    fn core_use(&self, cpu: usize) -> f64 {
+        let HardwareCpu { node, cache, speed, .. } = self.hardware.cpus[cpu];
+        let (bytes, miss_ns) =
+            (self.hardware.caches[cache].bytes, self.hardware.memory(node).unloaded_ns);
+        let of_task = |&idx: &usize| {
+            let demand = self.phase_of(idx).behaviour.demand_on(&speed, bytes);
+            self.tasks[idx].weight * demand.core_ns / demand.ns_at(miss_ns).max(1e-9)
+        };
+        self.cpus[cpu].tasks.iter().map(of_task).sum::<f64>() / self.cpus[cpu].weight
     }
 
     /// Adds the progress of a task since the last call to its counts, and its lines to the memory of its pages.

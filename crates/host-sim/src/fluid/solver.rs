@@ -40,7 +40,10 @@ pub(super) struct Solver {
 /// State of a channel.
 #[derive(Clone, Debug)]
 pub(super) struct ChannelState {
+    /// The channel with the capacity for its open streams.
     pub channel: Channel,
+    /// The largest capacity, with few open streams.
+    capacity_max: f64,
     /// Latency in nanoseconds.
     pub latency: f64,
     /// Demand divided by capacity, at least 1. The ratio also slows down programs that never stall on memory.
@@ -114,6 +117,7 @@ impl ChannelState {
         let users = Vec::new();
         ChannelState {
             channel: *channel,
+            capacity_max: channel.capacity,
             latency,
             overload: 1.0,
             migrating: 0.0,
@@ -173,7 +177,7 @@ impl Solver {
     pub fn check(&self, now: u64, precision: f64, tasks: &[Task]) -> Result<(), String> {
         for (channel_idx, state) in self.channels.iter().enumerate() {
             let ChannelState { channel, latency, used, transferred, .. } = state;
-            let possible = channel.capacity * now as f64;
+            let possible = state.capacity_max * now as f64;
             if possible * (1.0 + CHECKED) + CHECKED_BYTES < *transferred {
                 return Err(format!(
                     "channel {channel_idx} has transferred {transferred} bytes, its capacity is {possible}"

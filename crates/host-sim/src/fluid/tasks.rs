@@ -138,7 +138,7 @@ pub(super) struct TaskDemand {
     pub core_ns: f64,
     /// Stall nanoseconds per nanosecond of miss latency.
     pub exposed: f64,
-    /// Stall nanoseconds of the paths to the memory, without load.
+    /// Stall nanoseconds of the paths to the memory, without load, minus the stalls that prefetches hide.
     pub path_ns: f64,
     /// Share of time in which the task runs, 0 to 1.
     pub duty: f64,

@@ -257,6 +257,7 @@ impl Fluid {
             has_prefetcher,
             hit_ns,
             private_bytes,
+            ..
         } = speed;
         let prefetches = f64::from(u8::from(has_prefetcher));
         let width = relative_cycles * smt;
@@ -270,7 +271,7 @@ impl Fluid {
         }
         let (demand, events) = behaviour.solve_on(&speed, bytes);
         let (core_ns, exposed) = (demand.core_ns / smt, demand.exposed / smt);
-        let ns = (core_ns + exposed * miss_ns).max(1e-6);
+        let ns = (core_ns + exposed * miss_ns - demand.hidden_ns / smt).max(1e-6);
         if self.solver.solo_speeds.len() == SOLO_SPEEDS_MAX {
             self.solver.solo_speeds.clear();
         }

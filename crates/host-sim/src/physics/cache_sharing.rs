@@ -152,6 +152,38 @@ impl FillTable {
     }
 }
 
+impl FillTable {
+    /// Returns the bytes that the program holds if every line stays for `thousands` of instructions: insertions per
+    /// instruction at this occupancy, multiplied by the residence time.
+    pub(super) fn held_for(&self, thousands: f64) -> f64 {
+        let (mut low, mut high) = (0, self.n_steps());
+        while low < high {
+            let middle = low.midpoint(high);
+            let is_passed = self.steps[middle + 1].begin <= self.slope_of(middle) * thousands;
+            if is_passed { low = middle + 1 } else { high = middle }
+        }
+        match low < self.n_steps() {
+            true => self.steps[low].begin.max(self.slope_of(low) * thousands),
+            false => self.steps[low].begin,
+        }
+    }
+
+    /// Returns the thousands of instructions for which every line stays if the program fills the cache alone.
+    pub(super) fn residence_if_alone(&self) -> f64 {
+        self.steps[self.n_steps()].begin / self.slope_of(self.n_steps() - 1)
+    }
+
+    fn n_steps(&self) -> usize {
+        self.steps.len() - 1
+    }
+
+    /// Returns the bytes per thousand instructions that the program inserts in a step.
+    fn slope_of(&self, step: usize) -> f64 {
+        let (from, to) = (&self.steps[step], &self.steps[step + 1]);
+        (to.begin - from.begin) / (to.spent - from.spent)
+    }
+}
+
 /// Additional misses of a program whose occupancy grows.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Refill {
@@ -202,12 +234,25 @@ impl FillTable {
 /// Returns the occupancy of each program in bytes. Each program has a fill table for a cache of at least `bytes` and
 /// a time per 1000 instructions in a common unit. A program that does not run (infinite time) has no occupancy.
 pub fn occupancies(programs: &[(&FillTable, f64)], bytes: f64) -> Vec<f64> {
-    let time = residence_time(programs, bytes, 0.0);
-    let fills = |(table, takes): &(&FillTable, f64)| {
+    let mut occupancies = vec![0.0; programs.len()];
+    lru_occupancies(programs, bytes, 0.0, &mut occupancies);
+    occupancies
+}
+
+/// Writes the result of [`occupancies`] into a slice of the same length. Returns the residence time, as
+/// [`residence_time`].
+pub(super) fn lru_occupancies(
+    programs: &[(&FillTable, f64)],
+    bytes: f64,
+    guess: f64,
+    occupancies: &mut [f64],
+) -> f64 {
+    let time = residence_time(programs, bytes, guess);
+    for ((table, takes), occupancy) in programs.iter().zip(occupancies) {
         let thousands = if takes.is_finite() { time / takes } else { 0.0 };
-        table.filled_after(thousands, &mut 0).0.min(bytes)
-    };
-    programs.iter().map(fills).collect()
+        *occupancy = table.filled_after(thousands, &mut 0).0.min(bytes);
+    }
+    time
 }
 
 /// Returns the residence time of a line in the unit of the programs ([`occupancies`]); it is infinite if the programs do

@@ -8,7 +8,7 @@
 //!   latency = unloaded × (1 + slope × utilization),  utilization = bandwidth ÷ (capacity × peak)
 //! ```
 
-use super::{Channel, CoreSpeed, CpiParameters, LoadCurve};
+use super::{Channel, CoreSpeed, CpiParameters, LoadCurve, StreamEfficiency};
 
 /// Calibrated parameters. [`Calibration::default`] returns the shipped values.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -41,7 +41,12 @@ impl Calibration {
     /// Returns a channel with this unloaded miss latency, and this peak bandwidth in bytes per nanosecond (GB/s).
     pub fn channel(&self, unloaded_ns: f64, peak: f64) -> Channel {
         let curve = LoadCurve::rising(self.slope);
-        Channel { unloaded_ns, capacity: self.cap * peak, curve }
+        Channel {
+            unloaded_ns,
+            capacity: self.cap * peak,
+            curve,
+            streams: StreamEfficiency::CONSTANT,
+        }
     }
 
     /// Returns the parameters of programs that were measured on this core.

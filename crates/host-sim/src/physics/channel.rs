@@ -16,6 +16,8 @@
 //! A program with several channels has its stalls on all of them. The channels are solved in turn, each with the stalls
 //! on the other channels as a constant part of the program's time.
 
+use super::cache_sharing::LINE;
+
 /// A channel.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Channel {
@@ -25,6 +27,30 @@ pub struct Channel {
     pub capacity: f64,
     /// Latency under load.
     pub curve: LoadCurve,
+    /// Capacity by the number of open streams.
+    pub streams: StreamEfficiency,
+}
+
+/// Share of the capacity of a memory by the number of open streams: one up to `count`, then decreasing to `least`.
+///
+/// DRAM has one open row per bank. Streams that alternate between rows of one bank close and open them, and the more
+/// streams there are, the more time is lost. The number of open streams is the mean number of programs with lines in
+/// flight on the idle memory (Little's law; at most one stream per program). The values are those of the machine file.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StreamEfficiency {
+    /// Number of streams with the whole capacity.
+    pub count: f64,
+    /// Share of the capacity with many streams.
+    pub least: f64,
+}
+
+impl StreamEfficiency {
+    /// A capacity that does not depend on the number of streams.
+    pub const CONSTANT: StreamEfficiency = StreamEfficiency { count: 1.0, least: 1.0 };
+
+    fn share(&self, n_open: f64) -> f64 {
+        self.least + (1.0 - self.least) * (self.count / n_open.max(self.count))
+    }
 }
 
 /// Latency over utilization, relative to the unloaded latency, linear between at most [`LoadCurve::POINTS_MAX`] points.
@@ -82,6 +108,8 @@ pub struct Demand {
     pub exposed: f64,
     /// Bytes transferred.
     pub bytes: f64,
+    /// Part of the stalls that prefetches hide, in nanoseconds.
+    pub hidden_ns: f64,
 }
 
 /// Demand of a program on one channel, per 1000 instructions.
@@ -119,7 +147,21 @@ const LATENCY_MIN_NS: f64 = 1.0;
 impl Channel {
     /// Returns a channel that limits the bandwidth and adds no latency below saturation.
     pub fn limit(capacity: f64) -> Channel {
-        Channel { unloaded_ns: 0.0, capacity, curve: LoadCurve::FLAT }
+        let streams = StreamEfficiency::CONSTANT;
+        Channel { unloaded_ns: 0.0, capacity, curve: LoadCurve::FLAT, streams }
+    }
+
+    /// Returns this channel with the capacity that it has for the open streams of these demands.
+    pub fn with_streams_of(self, demands: &[ChannelDemand]) -> Channel {
+        if self.streams == StreamEfficiency::CONSTANT {
+            return self;
+        }
+        let in_flight = |demand: &ChannelDemand| {
+            let ns = (demand.other_ns + demand.stalls * self.unloaded_ns).max(1e-9);
+            (demand.bytes / LINE * self.unloaded_ns / ns).min(1.0)
+        };
+        let share = self.streams.share(demands.iter().map(in_flight).sum());
+        Channel { capacity: self.capacity * share, streams: StreamEfficiency::CONSTANT, ..self }
     }
 
     /// Returns this channel with a capacity of at least `moved` bytes per nanosecond, which a program alone has
@@ -136,14 +178,15 @@ impl Channel {
     /// Solves latency, utilization and speeds of programs that use only this channel.
     pub fn load(&self, demands: &[Demand]) -> ChannelLoad {
         let on_channel = |demand: &Demand| ChannelDemand {
-            other_ns: demand.core_ns,
+            other_ns: demand.core_ns - demand.hidden_ns,
             stalls: demand.exposed,
             bytes: demand.bytes,
         };
         let all: Vec<ChannelDemand> = demands.iter().map(on_channel).collect();
-        let (latency_ns, overload) = self.solve(&all, 0.0, self.unloaded_ns);
+        let channel = self.with_streams_of(&all);
+        let (latency_ns, overload) = channel.solve(&all, 0.0, self.unloaded_ns);
         let each_ns = demands.iter().map(|demand| demand.ns_at(latency_ns) * overload).collect();
-        let utilization = self.utilization(&all, 0.0, latency_ns).0.min(1.0);
+        let utilization = channel.utilization(&all, 0.0, latency_ns).0.min(1.0);
         ChannelLoad { latency_ns, utilization, each_ns }
     }
 
@@ -225,8 +268,9 @@ impl Demand {
         Demand { core_ns: self.core_ns + self.exposed * by_ns, ..self }
     }
 
-    fn ns_at(&self, latency_ns: f64) -> f64 {
-        self.core_ns + self.exposed * latency_ns
+    /// Returns the nanoseconds with this latency of a miss.
+    pub fn ns_at(&self, latency_ns: f64) -> f64 {
+        self.core_ns - self.hidden_ns + self.exposed * latency_ns
     }
 }
 
@@ -236,8 +280,12 @@ mod tests {
 
     use super::*;
 
-    const CHANNEL: Channel =
-        Channel { unloaded_ns: 45.0, capacity: 8.0, curve: LoadCurve::rising(1.2) };
+    const CHANNEL: Channel = Channel {
+        unloaded_ns: 45.0,
+        capacity: 8.0,
+        curve: LoadCurve::rising(1.2),
+        streams: StreamEfficiency::CONSTANT,
+    };
 
     fn moved(demands: &[Demand], loaded: &ChannelLoad) -> f64 {
         demands.iter().zip(&loaded.each_ns).map(|(demand, ns)| demand.bytes / ns).sum()
@@ -253,8 +301,8 @@ mod tests {
 
     #[test]
     fn total_bandwidth_never_exceeds_the_capacity() {
-        let blind = Demand { core_ns: 10.0, exposed: 0.0, bytes: 640.0 };
-        let waits = Demand { core_ns: 250.0, exposed: 5.0, bytes: 640.0 };
+        let blind = Demand { core_ns: 10.0, bytes: 640.0, ..Demand::default() };
+        let waits = Demand { core_ns: 250.0, exposed: 5.0, bytes: 640.0, ..Demand::default() };
         let demands = [blind, waits, blind];
         assert!(moved(&demands, &CHANNEL.load(&demands)) <= CHANNEL.capacity * (1.0 + 1e-9));
     }
@@ -262,9 +310,9 @@ mod tests {
     #[test]
     fn extra_latency_is_hidden_at_saturation_and_not_below() {
         let ns_alone = |demand: Demand| CHANNEL.load(&[demand]).each_ns[0];
-        let hog = Demand { core_ns: 75.0, exposed: 4.0, bytes: 6000.0 };
+        let hog = Demand { core_ns: 75.0, exposed: 4.0, bytes: 6000.0, ..Demand::default() };
         assert!((ns_alone(hog.with_extra_latency(60.0)) / ns_alone(hog) - 1.0).abs() < 1e-6);
-        let light = Demand { core_ns: 75.0, exposed: 4.5, bytes: 60.0 };
+        let light = Demand { core_ns: 75.0, exposed: 4.5, bytes: 60.0, ..Demand::default() };
         assert!(1.5 < ns_alone(light.with_extra_latency(60.0)) / ns_alone(light));
     }
 
@@ -283,7 +331,7 @@ mod tests {
     #[test]
     fn a_link_limits_the_bandwidth_and_adds_no_latency_below_its_limit() {
         let link = Channel::limit(10.0);
-        let demand = Demand { core_ns: 50.0, exposed: 2.0, bytes: 640.0 };
+        let demand = Demand { core_ns: 50.0, exposed: 2.0, bytes: 640.0, ..Demand::default() };
         let half = Demand { bytes: 300.0, ..demand };
         assert_eq!(link.load(&[half]).each_ns, [50.0]);
         let loaded = link.load(&[demand, demand]);
@@ -298,8 +346,9 @@ mod tests {
     }
 
     fn demand() -> impl Strategy<Value = Demand> {
-        (1.0..2000.0f64, 0.0..60.0f64, 0.0..10000.0f64)
-            .prop_map(|(core_ns, exposed, bytes)| Demand { core_ns, exposed, bytes })
+        (1.0..2000.0f64, 0.0..60.0f64, 0.0..10000.0f64).prop_map(|(core_ns, exposed, bytes)| {
+            Demand { core_ns, exposed, bytes, hidden_ns: 0.0 }
+        })
     }
 
     fn curve() -> impl Strategy<Value = LoadCurve> {
@@ -313,6 +362,29 @@ mod tests {
             let source = topology::AttributeSource::Assumed;
             LoadCurve::new(&topology::LatencyCurve { points, source })
         })
+    }
+
+    const OPEN: StreamEfficiency = StreamEfficiency { count: 4.0, least: 0.5 };
+
+    #[test]
+    fn many_open_streams_reduce_the_capacity_and_few_do_not() {
+        let stream = Demand { core_ns: 20.0, exposed: 1.0, bytes: 6400.0, ..Demand::default() };
+        let channel = Channel { streams: OPEN, ..CHANNEL };
+        let moved_by = |n: usize| moved(&vec![stream; n], &channel.load(&vec![stream; n]));
+        let constant = |n: usize| moved(&vec![stream; n], &CHANNEL.load(&vec![stream; n]));
+        assert_eq!([1, 4].map(moved_by), [1, 4].map(constant));
+        assert!((moved_by(8) / constant(8) - 0.75).abs() < 1e-3, "{}", moved_by(8));
+        assert!(0.5 < moved_by(1000) / constant(1000) && moved_by(1000) < 0.51 * constant(1000));
+        let neutral = StreamEfficiency { least: 1.0, ..OPEN };
+        let demands = vec![stream; 9];
+        assert_eq!(Channel { streams: neutral, ..CHANNEL }.load(&demands), CHANNEL.load(&demands));
+        // Programs that rarely access memory open no streams.
+        let quiet = Demand { core_ns: 1000.0, exposed: 0.01, bytes: 0.64, ..Demand::default() };
+        assert!(1.0 - 1e-9 < channel.with_streams_of(&[on_channel(&quiet); 100]).capacity / 8.0);
+    }
+
+    fn on_channel(demand: &Demand) -> ChannelDemand {
+        ChannelDemand { other_ns: demand.core_ns, stalls: demand.exposed, bytes: demand.bytes }
     }
 
     proptest! {
@@ -335,7 +407,6 @@ mod tests {
             demands in proptest::collection::vec(demand(), 1..6),
             before in 0.0..500.0f64,
         ) {
-            let on_channel = |d: &Demand| ChannelDemand { other_ns: d.core_ns, stalls: d.exposed, bytes: d.bytes };
             let all: Vec<ChannelDemand> = demands.iter().map(on_channel).collect();
             let (one, other) = (CHANNEL.solve(&all, 0.0, 45.0), CHANNEL.solve(&all, 0.0, before));
             prop_assert!((one.0 / other.0 - 1.0).abs() < 1e-7, "{one:?} {other:?}");
@@ -345,10 +416,12 @@ mod tests {
         fn an_additional_program_makes_no_other_program_faster(
             demands in proptest::collection::vec(demand(), 1..6),
             more in demand(),
+            streams in prop_oneof![Just(StreamEfficiency::CONSTANT), Just(OPEN)],
         ) {
-            let before = CHANNEL.load(&demands).each_ns;
+            let channel = Channel { streams, ..CHANNEL };
+            let before = channel.load(&demands).each_ns;
             let all_demands: Vec<Demand> = demands.iter().copied().chain([more]).collect();
-            let after = CHANNEL.load(&all_demands).each_ns;
+            let after = channel.load(&all_demands).each_ns;
             for (before, after) in before.iter().zip(&after) {
                 prop_assert!(*before <= after * (1.0 + 1e-6), "{before} {after}");
             }

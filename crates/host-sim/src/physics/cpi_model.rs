@@ -36,6 +36,23 @@ pub struct CoreSpeed {
     /// Cache between the core and its last-level cache that a program has, in bytes. Without it, a program accesses the
     /// last-level cache as often as where it was measured.
     pub private_bytes: Option<f64>,
+    /// Timeliness of prefetches.
+    pub prefetch: PrefetchTimeliness,
+}
+
+/// How much of the latency prefetches hide. A prefetcher runs ahead of its program by a constant time. Lines whose
+/// latency is longer arrive late: under load, and from another node.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct PrefetchTimeliness {
+    /// Latency that all prefetches hide, in nanoseconds.
+    pub hidden_ns: f64,
+    /// Share of prefetched lines that wait for the remaining latency.
+    pub loss: f64,
+}
+
+impl PrefetchTimeliness {
+    /// Prefetches hide every latency.
+    pub const COMPLETE: PrefetchTimeliness = PrefetchTimeliness { hidden_ns: 0.0, loss: 0.0 };
 }
 
 /// Time of a page fault without zeroing the page, in nanoseconds. Guessed: half of the 575 to 1013 ns that one published
@@ -61,6 +78,7 @@ impl CoreSpeed {
             has_prefetcher: true,
             hit_ns: CoreSpeed::HIT_NS,
             private_bytes: None,
+            prefetch: PrefetchTimeliness::COMPLETE,
         }
     }
 
@@ -70,6 +88,7 @@ impl CoreSpeed {
             core_ns: 1000.0 * FAULT_NS / PAGE,
             exposed: 1000.0 / LINE / self.outstanding_max,
             bytes: 1000.0,
+            hidden_ns: 0.0,
         }
     }
 
@@ -145,6 +164,10 @@ pub struct CpiTerms {
     /// Share of prefetched lines that arrive too late; 0 without a prefetcher.
     late: f64,
     has_prefetcher: bool,
+    /// Prefetched lines that wait for the latency beyond that which prefetches hide, in stall nanoseconds per nanosecond
+    /// of this latency and per prefetched line, and the hidden latency.
+    tardy: f64,
+    hidden_ns: f64,
 }
 
 impl CpiTerms {
@@ -171,6 +194,12 @@ impl CpiTerms {
     /// Returns the stall nanoseconds per nanosecond of miss latency.
     fn exposed(&self, events: &EventsPer1000) -> f64 {
         (events.demand_misses + self.late * events.prefetches) * self.inverse_mlp
+            + self.tardy * events.prefetches
+    }
+
+    /// Returns the stall nanoseconds that prefetches hide.
+    fn hidden_ns(&self, events: &EventsPer1000) -> f64 {
+        self.tardy * events.prefetches * self.hidden_ns
     }
 
     /// Returns the nanoseconds with these event counts of the curve, and with this latency of a miss and of the port of
@@ -178,7 +207,8 @@ impl CpiTerms {
     pub fn ns(&self, curve: &EventsPer1000, (miss_ns, port_ns): (f64, f64)) -> f64 {
         let events = self.events(curve);
         let on_port = events.accesses * self.inverse_mlp * port_ns;
-        self.core_ns(curve, &events) + self.exposed(&events) * miss_ns + on_port
+        let stalls = self.exposed(&events) * miss_ns - self.hidden_ns(&events);
+        self.core_ns(curve, &events) + stalls + on_port
     }
 }
 
@@ -316,6 +346,7 @@ impl CpiModel {
             core_ns: terms.core_ns(&curve, &events),
             exposed: terms.exposed(&events),
             bytes: LINE * (events.reads + events.writes),
+            hidden_ns: terms.hidden_ns(&events),
         };
         (demand, events)
     }
@@ -341,6 +372,8 @@ impl CpiModel {
             inverse_mlp,
             late: if core.has_prefetcher { self.parameters.late } else { 0.0 },
             has_prefetcher: core.has_prefetcher,
+            tardy: (1.0 - self.parameters.late) * core.prefetch.loss * inverse_mlp,
+            hidden_ns: core.prefetch.hidden_ns,
         }
     }
 
@@ -563,6 +596,25 @@ mod tests {
                 .map(|core| model.demand_on(&core, MIB));
         assert!((slow.core_ns - 250.0).abs() < 1e-9 && (wide.core_ns - 187.5).abs() < 1e-9);
         assert_eq!((slow.exposed, slow.bytes), (wide.exposed, wide.bytes));
+    }
+
+    #[test]
+    fn late_prefetches_stall_for_the_latency_that_they_do_not_hide() {
+        let model = known_model(4.0, 2.0);
+        let at = |loss: f64, latency_ns: f64| {
+            let prefetch = PrefetchTimeliness { hidden_ns: 45.0, loss };
+            let core = CoreSpeed { prefetch, ..CoreSpeed::new(4.0) };
+            model.demand_on(&core, MIB).ns_at(latency_ns)
+        };
+        for latency_ns in [45.0, 90.0, 200.0] {
+            assert_eq!(at(0.0, latency_ns), model.demand(MIB).ns_at(latency_ns));
+        }
+        assert!((at(1.0, 45.0) - at(0.0, 45.0)).abs() < 1e-9, "unloaded memory is hidden");
+        assert!(at(0.0, 90.0) < at(0.5, 90.0) && at(0.5, 90.0) < at(1.0, 90.0));
+        // With all prefetches late, the lines beyond the hidden latency stall like demand misses.
+        let late = Calibration::default().late;
+        let expected = at(0.0, 90.0) + (1.0 - late) * 4.0 / 2.0 * 45.0;
+        assert!((at(1.0, 90.0) - expected).abs() < 1e-9, "{} {expected}", at(1.0, 90.0));
     }
 
     #[test]

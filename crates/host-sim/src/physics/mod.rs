@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!   values of one program ── miss_curve.rs ─► misses at any cache size
-//!   all programs of a cache ── cache_sharing.rs ─► cache occupancy of each program
+//!   all programs of a cache ── cache_sharing.rs, replacement.rs ─► cache occupancy of each program
 //!   all programs of a channel ── channel.rs ─► miss latency, and the resulting speed of each program
+//!   programs of the SMT siblings ── smt.rs ─► speed of a program on a shared core
 //!   one program at several cache sizes ── cpi_model.rs ─► its share of stall cycles
 //!   one profile ── profile_model.rs ─► its share of stall cycles
 //!   latency and peak bandwidth of a memory ── calibration.rs ─► its channel
@@ -18,11 +19,15 @@ mod channel;
 mod cpi_model;
 mod miss_curve;
 mod profile_model;
+mod replacement;
+mod smt;
 
 pub(crate) use cache_sharing::LINE;
 pub use cache_sharing::{FillTable, Refill, occupancies, residence_time};
 pub use calibration::Calibration;
-pub use channel::{Channel, ChannelDemand, ChannelLoad, Demand, LoadCurve};
-pub use cpi_model::{CoreSpeed, CpiModel, CpiParameters, CpiTerms};
+pub use channel::{Channel, ChannelDemand, ChannelLoad, Demand, LoadCurve, StreamEfficiency};
+pub use cpi_model::{CoreSpeed, CpiModel, CpiParameters, CpiTerms, PrefetchTimeliness};
 pub use miss_curve::{EventsPer1000, MissCurve, MissCurveError, MissPoint};
 pub use profile_model::{ProfileError, of_phase, of_profile};
+pub use replacement::{occupancies_with, remaining_share};
+pub use smt::smt_share_beside;

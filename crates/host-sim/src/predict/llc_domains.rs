@@ -1,7 +1,7 @@
 //! LLC domains of a machine: last-level caches with their cores and their memory, from the tables of the simulator.
 
 use base::{LlcId, NodeId};
-use topology::Machine;
+use topology::{Machine, Replacement};
 
 use crate::hardware::{Hardware, HardwareCpu};
 use crate::physics::{Channel, CoreSpeed};
@@ -21,6 +21,8 @@ pub struct LlcDomain {
     pub n_fast: usize,
     /// Size of the cache in bytes.
     pub cache: f64,
+    /// Replacement in the cache.
+    pub replacement: Replacement,
     /// Memory of the domain.
     pub memory: Channel,
     /// Peak memory bandwidth in bytes per nanosecond.
@@ -67,6 +69,7 @@ pub fn llc_domains(machine: &Machine, ghz: Option<f64>) -> LlcDomains {
             n_cores: cores.len(),
             n_fast: cores.iter().filter(|(_, is_fast)| *is_fast).count(),
             cache: cache.bytes,
+            replacement: hardware.replacement,
             memory: *hardware.memory(fastest.node),
             peak: node.peak,
             core: fastest.speed,

@@ -21,13 +21,17 @@ pub use placement::{
 };
 pub use program_set::{PredictionSetup, ProgramSet, ProgramSetError};
 
-use crate::physics::{Channel, CpiModel, Demand, FillTable, occupancies};
+use topology::Replacement;
+
+use crate::physics::{Channel, CpiModel, Demand, FillTable, occupancies_with};
 
 /// A last-level cache and its memory controller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CacheDomain {
     /// Size of the cache in bytes.
     pub cache: f64,
+    /// Replacement in the cache.
+    pub replacement: Replacement,
     /// The memory controller.
     pub channel: Channel,
 }
@@ -35,7 +39,11 @@ pub struct CacheDomain {
 impl CacheDomain {
     /// Returns the cache and the memory of an LLC domain.
     pub fn of(llc_domain: &LlcDomain) -> Self {
-        CacheDomain { cache: llc_domain.cache, channel: llc_domain.memory }
+        CacheDomain {
+            cache: llc_domain.cache,
+            replacement: llc_domain.replacement,
+            channel: llc_domain.memory,
+        }
     }
 
     /// Returns the nanoseconds per 1000 instructions of a program that runs alone in the domain.
@@ -69,15 +77,18 @@ const CONVERGED: f64 = 1e-7;
 
 /// Returns the predictions for programs in one domain, each on a separate core, in the order of the programs.
 pub fn predict_together(programs: &[&CpiModel], domain: &CacheDomain) -> Vec<Prediction> {
-    predict_groups(&[(programs, domain.cache)], &domain.channel).into_iter().flatten().collect()
+    predict_groups(&[(programs, domain.cache)], domain).into_iter().flatten().collect()
 }
 
-/// Returns the predictions for groups of programs. Each group has its own cache, and all groups share one channel.
-pub fn predict_groups(groups: &[(&[&CpiModel], f64)], channel: &Channel) -> Vec<Vec<Prediction>> {
-    let mut caches: Vec<SharedCache<'_>> = groups
-        .iter()
-        .map(|(programs, bytes)| SharedCache::new(programs, *bytes, channel))
-        .collect();
+/// Returns the predictions for groups of programs. Each group has its own cache of some bytes, and all groups share the
+/// channel of the domain.
+pub fn predict_groups(
+    groups: &[(&[&CpiModel], f64)],
+    domain: &CacheDomain,
+) -> Vec<Vec<Prediction>> {
+    let mut caches: Vec<SharedCache<'_>> =
+        groups.iter().map(|(programs, bytes)| SharedCache::new(programs, *bytes, domain)).collect();
+    let CacheDomain { channel, .. } = domain;
     let mut demands: Vec<Demand> = Vec::new();
     for _ in 0..N_ROUNDS {
         // Every cache is updated, even after a cache that has not converged.
@@ -102,6 +113,7 @@ pub fn predict_groups(groups: &[(&[&CpiModel], f64)], channel: &Channel) -> Vec<
 struct SharedCache<'a> {
     programs: &'a [&'a CpiModel],
     bytes: f64,
+    replacement: Replacement,
     tables: Vec<FillTable>,
     /// Nanoseconds per 1000 instructions alone and together, and occupancies in bytes, in the order of the programs.
     alone: Vec<f64>,
@@ -110,14 +122,15 @@ struct SharedCache<'a> {
 }
 
 impl<'a> SharedCache<'a> {
-    fn new(programs: &'a [&'a CpiModel], bytes: f64, channel: &Channel) -> Self {
+    fn new(programs: &'a [&'a CpiModel], bytes: f64, domain: &CacheDomain) -> Self {
         let alone: Vec<f64> =
-            programs.iter().map(|model| alone_ns(model, bytes, channel)).collect();
+            programs.iter().map(|model| alone_ns(model, bytes, &domain.channel)).collect();
         let tables =
             programs.iter().map(|model| FillTable::new(model.miss_curve(), bytes)).collect();
         SharedCache {
             programs,
             bytes,
+            replacement: domain.replacement,
             tables,
             each_ns: alone.clone(),
             alone,
@@ -128,7 +141,8 @@ impl<'a> SharedCache<'a> {
     /// Updates the occupancies for the current speeds. Returns whether the occupancies have converged.
     fn share(&mut self) -> bool {
         let fast: Vec<_> = self.tables.iter().zip(self.each_ns.iter().copied()).collect();
-        let fits = occupancies(&fast, self.bytes);
+        let mut fits = vec![0.0; fast.len()];
+        occupancies_with(self.replacement, &fast, self.bytes, 0.0, &mut fits);
         if self.occupancies.is_empty() {
             self.occupancies = fits;
             return self.occupancies.len() < 2;

@@ -290,7 +290,7 @@ impl<'a> ProgramPlacementSearch<'a> {
         let groups: Vec<(&[&CpiModel], f64)> = (key.iter().zip(&members))
             .map(|((domain, _), members)| (members.as_slice(), self.domains[*domain].cache))
             .collect();
-        let predictions = predict_groups(&groups, &self.domains[lead].channel);
+        let predictions = predict_groups(&groups, &self.domains[lead]);
         let flat = key.iter().flat_map(|(_, members)| members.iter().copied());
         let slow = |(program, ns_per_1000): (usize, f64)| {
             (program, ns_per_1000 / self.programs[program].alone_ns)

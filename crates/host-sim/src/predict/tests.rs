@@ -12,7 +12,11 @@ use crate::physics::{Calibration, CoreSpeed, FillTable, MissCurve, MissPoint, oc
 const MIB: f64 = 1048576.0;
 
 fn domain(cache: f64) -> CacheDomain {
-    CacheDomain { cache, channel: Calibration::default().channel(45.0, 12.8) }
+    CacheDomain {
+        cache,
+        replacement: Replacement::Lru,
+        channel: Calibration::default().channel(45.0, 12.8),
+    }
 }
 
 fn shipped() -> Vec<(String, CpiModel)> {
@@ -33,6 +37,7 @@ fn llc_domain(id: u32, node: u32, n_cpus: usize) -> LlcDomain {
         n_cores: n_cpus,
         n_fast: n_cpus,
         cache: MIB,
+        replacement: Replacement::Lru,
         memory: domain(MIB).channel,
         peak: 12.8,
         core: CoreSpeed::new(4.0),
@@ -138,6 +143,17 @@ fn domains_of_one_node_slow_each_other_down() {
             .unwrap();
     assert!((apart.mean - 1.0).abs() < 1e-9, "{apart:?}");
     assert!(1.5 < on_one_node.mean, "{on_one_node:?}");
+}
+
+#[test]
+fn a_prediction_has_the_physics_of_the_machine_file() {
+    let physics = "physics = { replacement = \"random\", open_streams = { count = 1, permille = 500, source = \"assumed\" }, prefetch_loss = { permille = 1000, source = \"assumed\" } }\n";
+    let neutral = "physics = { open_streams = { count = 1, permille = 1000, source = \"assumed\" }, prefetch_loss = { permille = 0, source = \"assumed\" } }\n";
+    let plain = differing([1, 1], ["", ""], "");
+    let with = |keys: &str| place_on(&format!("{plain}{keys}"), &["stream", "bwaindex", "stream"]);
+    assert_eq!(with(neutral), with(""));
+    let (same, alternative) = (with("").0.mean, with(physics).0.mean);
+    assert!(same + 0.05 < alternative, "{same} {alternative}");
 }
 
 /// Returns the placement of programs of the shipped table on the LLC domains of a machine.

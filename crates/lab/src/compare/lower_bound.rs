@@ -29,6 +29,7 @@ use base::{CpuSet, Nanos, NodeId, NodeSet};
 use host_sim::hardware::{Hardware, HardwareCpu};
 use host_sim::script::{LeastDemand, Script};
 use program::{Ending, Job, MemoryPolicy};
+use topology::SmtSharing;
 
 use super::{MachineVariant, SimBench};
 use crate::oracle::Objective;
@@ -219,7 +220,11 @@ fn resources<'a>(
         let on = || format!("CPUs {ids}");
         resources.push(Resource {
             kind: ResourceKind::Cpus,
-            capacity: throughput(hardware, &set, |_| 1.0),
+            capacity: match hardware.smt {
+                SmtSharing::Equal => throughput(hardware, &set, |_| 1.0),
+                // Beside programs that stall on memory, a sibling runs as fast as alone.
+                SmtSharing::ByPair => set.iter().filter(|is_in| **is_in).count() as f64,
+            },
             term: name("the CPU time", &jobs, on()),
             jobs: jobs.clone(),
         });

@@ -7,13 +7,13 @@ use base::{Bytes, CoreId, CpuId, IdSet, LlcId, NodeId, NodeSet, ParseSetError, S
 use super::{
     AccessEntry, Bandwidth, ClusterEntry, CoreEntry, Count, CpuEntry, CurveEntry, FORMAT_VERSION,
     FormatVersion, Frequency, Ignored, KindEntry, Latency, LinkEntry, LlcEntry, MachineFile,
-    NodeEntry, Share, Shares, Size,
+    NodeEntry, PhysicsEntry, Share, Shares, Size,
 };
 use crate::machine::check::{access_name, invalid};
 use crate::{
     CacheAttributes, ClusterAttributes, Core, CoreKindAttributes, Cpu, DISTANCE_LOCAL,
     LatencyCurve, LinkAttributes, Llc, Machine, MachineError, MachineParts, MemoryAccess, Node,
-    PerfAttributes, SourcedList, SourcedValue, System,
+    PerfAttributes, PhysicsAttributes, SourcedList, SourcedValue, System,
 };
 
 /// Largest id of a CPU, core, cache or node: the limit of the id sets. The limits of the kernel are lower.
@@ -56,6 +56,7 @@ impl From<&Machine> for MachineFile {
             core_kinds: parts.perf_attributes.kinds.iter().map(kind_entry).collect(),
             links: parts.perf_attributes.links.iter().map(link_entry).collect(),
             clusters: parts.perf_attributes.clusters.iter().map(cluster_entry).collect(),
+            physics: physics_entry(&parts.perf_attributes.physics),
             kernel: parts.system.kernel.clone(),
             numa_balancing: parts.system.numa_balancing,
             placement: Ignored,
@@ -208,6 +209,18 @@ fn cluster(entry: &ClusterEntry) -> Result<ClusterAttributes, FileError> {
     Ok(ClusterAttributes { id: entry.id, cpus, cache_bytes: entry.cache.into() })
 }
 
+fn physics_entry(physics: &PhysicsAttributes) -> PhysicsEntry {
+    let PhysicsAttributes { replacement, smt, open_streams, prefetch_loss_permille } = *physics;
+    let prefetch_loss = prefetch_loss_permille.map(Share::from);
+    PhysicsEntry { replacement, smt, open_streams, prefetch_loss }
+}
+
+fn physics(entry: &PhysicsEntry) -> PhysicsAttributes {
+    let PhysicsEntry { replacement, smt, open_streams, prefetch_loss } = *entry;
+    let prefetch_loss_permille = prefetch_loss.map(SourcedValue::from);
+    PhysicsAttributes { replacement, smt, open_streams, prefetch_loss_permille }
+}
+
 fn kind_entry((kind, known): (&String, &CoreKindAttributes)) -> KindEntry {
     let shares = |list: &SourcedList| Shares { permille: list.values.clone(), source: list.source };
     KindEntry {
@@ -313,6 +326,7 @@ fn perf_attributes(file: &MachineFile) -> Result<PerfAttributes, FileError> {
         core_mhz: core_mhz.collect(),
         links: file.links.iter().map(link).collect(),
         clusters: file.clusters.iter().map(cluster).collect::<Result<_, _>>()?,
+        physics: physics(&file.physics),
     })
 }
 

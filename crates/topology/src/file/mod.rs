@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AttributeSource, SourcedValue};
+use crate::{AttributeSource, OpenStreams, Replacement, SmtSharing, SourcedValue};
 
 pub use convert::FileError;
 pub use toml::{ParseFileError, parse_toml, read_toml, to_toml};
@@ -70,6 +70,9 @@ pub struct MachineFile {
     /// Clusters of cores that share a cache between their own caches and the last-level cache.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub clusters: Vec<ClusterEntry>,
+    /// Physics that differ from the simulator's default.
+    #[serde(default, skip_serializing_if = "PhysicsEntry::is_default")]
+    pub physics: PhysicsEntry,
     /// The kernel that the simulator models, such as `linux-6.18`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub kernel: Option<String>,
@@ -308,6 +311,34 @@ pub struct KindEntry {
     /// The largest cache that only the core uses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub private_cache: Option<Size>,
+}
+
+/// Physics that differ from the simulator's default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PhysicsEntry {
+    /// Replacement of lines in the last-level caches: `lru` or `random`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub replacement: Replacement,
+    /// Effect of busy SMT siblings on a program: `equal` or `by-pair`.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub smt: SmtSharing,
+    /// Bandwidth of a memory by the number of open streams.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub open_streams: Option<OpenStreams>,
+    /// Share of the queueing latency of the memory that prefetches do not hide.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefetch_loss: Option<Share>,
+}
+
+impl PhysicsEntry {
+    fn is_default(&self) -> bool {
+        is_default(self)
+    }
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// A value with its source. The key of the value names the unit.

@@ -152,6 +152,9 @@ pub fn to_toml(machine: &Machine) -> String {
     if !file.clusters.is_empty() {
         line("clusters", rows(&file.clusters));
     }
+    if !file.physics.is_default() {
+        line("physics", inline(&file.physics));
+    }
     if let Some(kernel) = &file.kernel {
         line("kernel", inline(kernel));
     }

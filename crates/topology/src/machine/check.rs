@@ -5,7 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::{Bytes, CoreId, CpuId, CpuSet, LlcId, NodeId, NodeSet};
 
 use super::{Core, Cpu, Llc, MachineParts};
-use crate::{CoreKindAttributes, LatencyCurve, MemoryAccess, PerfAttributes, SourcedValue};
+use crate::{
+    CoreKindAttributes, LatencyCurve, MemoryAccess, OpenStreams, PerfAttributes, PhysicsAttributes,
+    SourcedValue,
+};
 
 /// The highest cache level. Real machines have at most 4.
 const LEVEL_MAX: u32 = 9;
@@ -324,6 +327,7 @@ fn check_attributes(attributes: &PerfAttributes, parts: &MachineParts) -> Result
     check_local_is_fastest(attributes)?;
     check_links(attributes)?;
     check_clusters(parts)?;
+    check_physics(&attributes.physics).map_err(|problem| invalid("physics", "physics", problem))?;
     for (kind, known) in &attributes.kinds {
         check_kind(kind, known, parts)
             .map_err(|problem| invalid(format!("the kind {kind:?}"), "core_kinds", problem))?;
@@ -497,8 +501,26 @@ fn check_upper_cache(bytes: u64, llc: Option<Bytes>) -> Result<(), String> {
     }
 }
 
+/// Checks the physics. The error is the problem.
+fn check_physics(physics: &PhysicsAttributes) -> Result<(), String> {
+    if let Some(OpenStreams { count, permille, .. }) = physics.open_streams {
+        if !(1..=STREAMS_MAX).contains(&count) {
+            return Err(format!("has open_streams with count {count}: it is 1 to {STREAMS_MAX}"));
+        }
+        if !(1..=1000).contains(&permille) {
+            return Err(format!("has open_streams with permille {permille}: it is 1 to 1000"));
+        }
+    }
+    match physics.prefetch_loss_permille.filter(|loss| 1000 < loss.value) {
+        Some(loss) => Err(format!("has prefetch_loss {}: it is at most 1000", loss.value)),
+        None => Ok(()),
+    }
+}
+
 /// The smallest accepted cache between a core and its last-level cache in bytes. First-level caches have 16 KiB or more.
 const UPPER_CACHE_MIN: u64 = 8192;
+/// The largest accepted number of open streams.
+const STREAMS_MAX: u64 = 1 << 20;
 
 /// Checks the attributes of a core kind. The error is the problem.
 fn check_kind(kind: &str, known: &CoreKindAttributes, parts: &MachineParts) -> Result<(), String> {

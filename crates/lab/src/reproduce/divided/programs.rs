@@ -26,6 +26,7 @@ pub(super) fn socket_of(machine: &Machine, draw: ProfileDraw) -> Result<Socket, 
     let hardware = Hardware::new(machine);
     let cpu = &hardware.cpus[0];
     let domain = CacheDomain {
+        replacement: hardware.replacement,
         cache: hardware.caches[cpu.cache].bytes,
         channel: *hardware.memory(cpu.node),
     };

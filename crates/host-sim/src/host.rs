@@ -248,6 +248,9 @@ impl SimHost {
             violation: None,
             progress: SharedProgress::default(),
         };
+        if host.options.capabilities.resctrl {
+            host.fluid.monitor_traffic();
+        }
         host.schedule_faults();
         Ok(host)
     }

@@ -68,8 +68,9 @@ pub struct SimArgs {
     /// the ends of jobs with fixed affinities by less than 0.1 %
     #[arg(long, conflicts_with = "no_contention", help_heading = "With --host sim")]
     pub exact: bool,
-    /// Select the readable signals: all, or none except CPU times, as on a machine without counters
-    #[arg(long, value_enum, value_name = "all|none", default_value_t = SimSignals::All, help_heading = "With --host sim")]
+    /// Select the readable signals: all; resctrl, which is all and the resctrl counters of LLC domains and jobs; or none
+    /// except CPU times, as on a machine without counters
+    #[arg(long, value_enum, value_name = "all|resctrl|none", default_value_t = SimSignals::All, help_heading = "With --host sim")]
     pub readable: SimSignals,
 }
 
@@ -87,6 +88,8 @@ pub enum Switch {
 pub enum SimSignals {
     /// Task counters, memory controllers and memory per node
     All,
+    /// All, and traffic and occupancy of LLC domains and jobs
+    Resctrl,
     /// CPU times only
     None,
 }
@@ -112,7 +115,8 @@ fn faults(text: &str) -> Result<Faults, String> {
 
 impl SimArgs {
     pub fn options(&self, seed: u64, interval: Option<Nanos>, limit: Option<Nanos>) -> SimOptions {
-        let all = self.readable == SimSignals::All;
+        let all = self.readable != SimSignals::None;
+        let resctrl = self.readable == SimSignals::Resctrl;
         SimOptions {
             interval,
             seed,
@@ -123,7 +127,7 @@ impl SimArgs {
             contention: !self.no_contention,
             interleave: self.interleave,
             exact: self.exact,
-            capabilities: Capabilities { counters: all, controllers: all, memory: all },
+            capabilities: Capabilities { counters: all, controllers: all, memory: all, resctrl },
             time_limit: limit,
             faults: self.faults,
             ..SimOptions::default()
@@ -155,8 +159,13 @@ impl SimArgs {
         if self.exact {
             add("exact", "yes".to_owned());
         }
-        if self.readable != SimSignals::All {
-            add("readable", "none".to_owned());
+        let readable = match self.readable {
+            SimSignals::All => None,
+            SimSignals::Resctrl => Some("resctrl"),
+            SimSignals::None => Some("none"),
+        };
+        if let Some(readable) = readable {
+            add("readable", readable.to_owned());
         }
         options
     }

@@ -1,6 +1,7 @@
 //! Experiments that could refute the physics: bounds, monotonicity, symmetry, and checkers on broken machines.
 
 mod alternatives;
+mod monitored;
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;

@@ -179,6 +179,9 @@ impl Fluid {
     /// Frees the memory and the tasks of an ended job. Called after its counters were read.
     pub fn remove_job(&mut self, job: usize) {
         self.pages.end(job);
+        if let Some(monitor) = &mut self.traffic {
+            monitor.remove_job(job);
+        }
         self.oom_killed = self.oom_killed.filter(|killed| *killed != job);
         let Some(state) = self.jobs.remove(job) else { return };
         for idx in state.tasks {

@@ -23,6 +23,7 @@ mod events;
 mod invariants;
 mod job_map;
 mod jobs;
+mod monitoring;
 mod numa;
 #[cfg(test)]
 mod numa_tests;
@@ -53,6 +54,7 @@ use cpus::{BusyBalancing, CpuState};
 use events::EventQueue;
 use job_map::JobMap;
 use jobs::FluidJob;
+use monitoring::TrafficMonitor;
 use pages::{FailedAllocation, MemoryState};
 use solver::Solver;
 
@@ -118,6 +120,8 @@ pub struct Fluid {
     next_tid: u32,
     /// Lines read and written by each memory controller since the start.
     lines: Vec<[f64; 2]>,
+    /// Traffic of caches and jobs, if it is kept.
+    traffic: Option<TrafficMonitor>,
     /// Number of remaining balancing attempts. A change resets it.
     balance_left: u32,
     /// Number of changes to run queues and affinities.
@@ -177,6 +181,7 @@ impl Fluid {
             variation,
             next_tid: FIRST_TID,
             lines: vec![[0.0; 2]; n_nodes],
+            traffic: None,
             balance_left: 0,
             n_changes: 0,
             balanced_at: None,

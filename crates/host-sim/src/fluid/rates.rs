@@ -393,8 +393,9 @@ impl Fluid {
         for of in &self.tasks[idx].demand.uses {
             self.solver.channels[of.channel].transferred += thousands_of_units * of.bytes;
         }
+        let uncounted = std::mem::take(&mut self.tasks[idx].uncounted);
+        self.monitor_task(idx, &uncounted, reads + writes);
         let task = &mut self.tasks[idx];
-        task.uncounted = Uncounted::default();
         let counts = &mut task.counts;
         *counts = TaskCounts {
             instructions: counts.instructions + instructions,

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use base::{Bytes, JobId, Nanos, TaskId};
+use base::{Bytes, JobId, LlcId, Nanos, TaskId};
 use sched::{
-    CounterEvent, Counters, NodeMemory, NodeSample, NumaSettings, ProcessMemory, RawCounter,
-    Sample, TaskSample,
+    CounterEvent, Counters, LlcSample, MonGroupSample, NodeMemory, NodeSample, NumaSettings,
+    ProcessMemory, RawCounter, Sample, TaskSample, Traffic,
 };
 
 use super::{SimHost, SimJobState};
@@ -22,11 +22,13 @@ pub struct Capabilities {
     pub controllers: bool,
     /// Memory of the jobs by node.
     pub memory: bool,
+    /// Traffic and occupancy of LLC domains and jobs (resctrl).
+    pub resctrl: bool,
 }
 
 impl Default for Capabilities {
     fn default() -> Self {
-        Capabilities { counters: true, controllers: true, memory: true }
+        Capabilities { counters: true, controllers: true, memory: true, resctrl: false }
     }
 }
 
@@ -100,6 +102,7 @@ impl SimHost {
             interleaves: self.options.interleave,
         });
         self.sample_nodes(sample);
+        self.sample_llcs(sample);
     }
 
     /// Samples all sources for an interval turn.
@@ -114,6 +117,7 @@ impl SimHost {
             }
         }
         self.sample_nodes(sample);
+        self.sample_llcs(sample);
     }
 
     /// Samples a running job before its end, so that the values since its last sample count.
@@ -180,6 +184,38 @@ impl SimHost {
             sample.memory.push(memory);
         }
         self.last_reported.memory.insert(idx, now.to_vec());
+    }
+
+    /// Samples the resctrl counters of all LLC domains, and those of the running jobs.
+    fn sample_llcs(&mut self, sample: &mut Sample) {
+        if !self.options.capabilities.resctrl {
+            return;
+        }
+        let traffic = |bytes: Option<[f64; 2]>, occupied: f64| {
+            let count = |idx: usize| Some(RawCounter::unmultiplexed(bytes?[idx] as u64));
+            let occupancy = Some(Bytes(occupied as u64));
+            Traffic { total_bytes: count(0), local_bytes: count(1), occupancy }
+        };
+        let caches = self.fluid.hardware().caches.iter().enumerate();
+        let llcs: Vec<(usize, LlcId)> =
+            caches.filter_map(|(cache, known)| Some((cache, known.id?))).collect();
+        let occupied = self.fluid.occupancies();
+        for (idx, slot) in self.slots.iter().enumerate() {
+            if !matches!(slot.state, SimJobState::Running(_)) {
+                continue;
+            }
+            for &(cache, llc) in &llcs {
+                let bytes = occupied.get(&(idx, cache)).copied().unwrap_or_default();
+                let traffic = traffic(self.fluid.job_traffic(idx, cache), bytes);
+                sample.mon_groups.push(MonGroupSample { job: slot.job.id, llc, traffic });
+            }
+        }
+        for (cache, llc) in llcs {
+            let here = occupied.iter().filter(|((_, at), _)| *at == cache);
+            let bytes = here.map(|(_, bytes)| bytes).sum();
+            let traffic = traffic(self.fluid.cache_traffic(cache), bytes);
+            sample.llcs.push(LlcSample { llc, traffic });
+        }
     }
 
     fn sample_nodes(&mut self, sample: &mut Sample) {

@@ -493,7 +493,11 @@ pub(crate) mod tests {
 
     /// Runs a policy on programs that contend, with a relative error of declared values.
     fn plans(policy: &str, declared_error: f64, counters: bool) -> (String, RunMetrics) {
-        let capabilities = host_sim::Capabilities { counters, controllers: counters, memory: true };
+        let capabilities = host_sim::Capabilities {
+            counters,
+            controllers: counters,
+            ..host_sim::Capabilities::default()
+        };
         let setting = SimSetting {
             machine: Machine::synthetic("nodes=2 cores=2").expect("a machine"),
             options: SimOptions { declared_error, capabilities, ..SimOptions::default() },
@@ -537,6 +541,43 @@ pub(crate) mod tests {
     fn policies_without_counters_depend_on_the_error_of_declared_values() {
         for name in ["dfs", "di", "dio", "dino", "animal"] {
             assert_ne!(plans(name, 0.0, false).0, plans(name, 3.0, false).0, "{name}");
+        }
+    }
+
+    #[test]
+    fn resctrl_counters_give_the_loads_of_llc_domains_in_one_node() {
+        let tiers = |resctrl: bool| {
+            let capabilities =
+                host_sim::Capabilities { resctrl, ..host_sim::Capabilities::default() };
+            let setting = SimSetting {
+                machine: Machine::synthetic("nodes=1 llcs=2 cores=2").expect("a machine"),
+                options: SimOptions { capabilities, ..SimOptions::default() },
+                limits: PageMigrationLimits::default(),
+                signals: TierOverride::default(),
+            };
+            let jobs = (0..3).map(|id| job(id, "lbm@0.02")).collect();
+            let bench = SimBench::without_solo_runs(setting, vec![jobs]).expect("it can run");
+            let policy = "dfs[domains=llc]";
+            let column = &columns([policy]).expect("it is valid")[0];
+            let mut sink = Tiers::default();
+            let built = policy::build(policy, 1).expect("a policy");
+            let run =
+                bench.run_policy(built, (column, 0, 1), &StopFlag::default(), Some(&mut sink));
+            assert_eq!(run.expect("it runs").expect("not stopped").error, None);
+            sink.0
+        };
+        assert!(tiers(true).contains(&sched::SignalTier::Bandwidth));
+        assert!(!tiers(false).contains(&sched::SignalTier::Bandwidth));
+    }
+
+    /// The tiers of the loads.
+    #[derive(Default)]
+    struct Tiers(BTreeSet<sched::SignalTier>);
+
+    impl Sink for Tiers {
+        fn record(&mut self, record: &engine::TurnRecord<'_>) -> std::io::Result<()> {
+            self.0.extend(record.loads.map(|sample| sample.loads.tier));
+            Ok(())
         }
     }
 }

@@ -20,7 +20,7 @@ mod core_speeds;
 use std::collections::BTreeMap;
 
 use base::{Bytes, CpuId, CpuSet, LlcId, NodeId};
-use topology::{AttributeSource, Machine, Replacement, SmtSharing, SourcedValue};
+use topology::{AttributeSource, ContextSwitch, Machine, Replacement, SmtSharing, SourcedValue};
 
 use crate::physics::{Channel, CoreSpeed, LoadCurve, PrefetchTimeliness, StreamEfficiency};
 
@@ -80,6 +80,8 @@ pub struct Hardware {
     pub smt_shares: Vec<Vec<f64>>,
     /// Effect of busy SMT siblings.
     pub smt: SmtSharing,
+    /// Costs of context switches and migrations; `None`: they cost nothing.
+    pub context_switch: Option<ContextSwitch>,
     /// Last-level caches.
     pub caches: Vec<Cache>,
     /// Clusters of cores with a shared cache below their last-level cache.
@@ -183,6 +185,7 @@ impl Hardware {
         let physics = machine.perf_attributes().physics;
         let mut hardware = Hardware {
             smt: physics.smt,
+            context_switch: physics.context_switch,
             replacement: physics.replacement,
             cpus: Vec::new(),
             cores: Vec::new(),

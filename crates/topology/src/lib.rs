@@ -15,8 +15,8 @@ pub use machine::{
     Core, Cpu, DISTANCE_LOCAL, Llc, Machine, MachineError, MachineParts, Node, System,
 };
 pub use perf_attributes::{
-    AttributeSource, CacheAttributes, ClusterAttributes, CoreKindAttributes, LatencyCurve,
-    LinkAttributes, MemoryAccess, OpenStreams, PerfAttributes, PhysicsAttributes, Replacement,
-    SmtSharing, SourcedList, SourcedValue,
+    AttributeSource, CacheAttributes, ClusterAttributes, ContextSwitch, CoreKindAttributes,
+    LatencyCurve, LinkAttributes, MemoryAccess, OpenStreams, PerfAttributes, PhysicsAttributes,
+    Replacement, SmtSharing, SourcedList, SourcedValue,
 };
 pub use synthetic::SyntheticError;

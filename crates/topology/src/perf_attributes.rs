@@ -180,6 +180,18 @@ pub struct OpenStreams {
     pub source: AttributeSource,
 }
 
+/// Costs of a context switch between tasks that share a CPU, and of a migration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ContextSwitch {
+    /// CPU time of the switch in nanoseconds.
+    pub ns: u64,
+    /// Bytes of the private caches that the next task reads again from the last-level cache.
+    pub refill_bytes: u64,
+    /// Source of both values.
+    pub source: AttributeSource,
+}
+
 /// Physics that differ from those of the simulator's default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PhysicsAttributes {
@@ -191,6 +203,8 @@ pub struct PhysicsAttributes {
     pub open_streams: Option<OpenStreams>,
     /// Share of the queueing latency of the memory that prefetches do not hide, in permille; `None`: they hide all of it.
     pub prefetch_loss_permille: Option<SourcedValue>,
+    /// Costs of context switches and migrations; `None`: they cost nothing.
+    pub context_switch: Option<ContextSwitch>,
 }
 
 /// All performance attributes of a machine. On most machines few attributes are known.

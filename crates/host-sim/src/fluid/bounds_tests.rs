@@ -2,6 +2,7 @@
 
 mod alternatives;
 mod monitored;
+mod switching;
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;

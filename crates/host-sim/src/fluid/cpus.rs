@@ -207,6 +207,7 @@ impl Fluid {
     pub(super) fn count_migration(&mut self, idx: usize) {
         self.tasks[idx].n_migrations += 1;
         self.counts.migrations += 1;
+        self.charge_migration(idx);
     }
 
     /// Computes the time at which the first segment on a CPU ends.

@@ -30,6 +30,7 @@ mod numa_tests;
 mod pages;
 mod rates;
 mod solver;
+mod switches;
 mod tasks;
 mod teamwork;
 #[cfg(test)]

@@ -370,7 +370,7 @@ impl Fluid {
     }
 
     /// Charges kernel CPU time to a task.
-    fn charge_kernel_time(&mut self, idx: usize, ns: f64) {
+    pub(super) fn charge_kernel_time(&mut self, idx: usize, ns: f64) {
         self.update_before_charge(idx);
         self.tasks[idx].left.kernel_ns += ns;
         self.mark_task_changed(idx);

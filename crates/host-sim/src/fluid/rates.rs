@@ -117,7 +117,8 @@ impl Fluid {
             let smt_share = self.smt_share(cpu);
             for at in 0..self.cpus[cpu].tasks.len() {
                 let task = self.cpus[cpu].tasks[at];
-                members.push(self.enter_cache(task, (cpu, cache), smt_share));
+                let share = smt_share * self.switch_share(task, cpu);
+                members.push(self.enter_cache(task, (cpu, cache), share));
             }
         }
         self.solve_occupancies(&hardware, cache, &mut members);

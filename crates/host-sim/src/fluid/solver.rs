@@ -85,7 +85,7 @@ pub(super) struct CacheMember {
     /// Whether the task executes without refill, and nothing but the contents of the cache can have changed.
     pub is_steady: bool,
     pub duty: f64,
-    /// Speed of the CPU relative to its speed with idle siblings.
+    /// Speed of the CPU relative to its speed with idle siblings and without context switches.
     pub smt_share: f64,
     /// The core; its private cache is the occupancy in the cache of its cluster, if it is in one.
     pub core: CoreSpeed,

@@ -142,7 +142,7 @@ pub(super) struct TaskDemand {
     pub path_ns: f64,
     /// Share of time in which the task runs, 0 to 1.
     pub duty: f64,
-    /// Speed of the CPU relative to its speed with idle SMT siblings.
+    /// Speed of the CPU relative to its speed with idle SMT siblings and without context switches.
     pub smt_share: f64,
     /// Demand on each channel.
     pub uses: Vec<ChannelUse>,

@@ -28,6 +28,7 @@
 mod busy_balance;
 mod cpu_selection;
 mod load_balance;
+mod slices;
 #[cfg(test)]
 mod tests;
 mod unlike_cpus;

@@ -210,15 +210,23 @@ fn cluster(entry: &ClusterEntry) -> Result<ClusterAttributes, FileError> {
 }
 
 fn physics_entry(physics: &PhysicsAttributes) -> PhysicsEntry {
-    let PhysicsAttributes { replacement, smt, open_streams, prefetch_loss_permille } = *physics;
-    let prefetch_loss = prefetch_loss_permille.map(Share::from);
-    PhysicsEntry { replacement, smt, open_streams, prefetch_loss }
+    PhysicsEntry {
+        replacement: physics.replacement,
+        smt: physics.smt,
+        open_streams: physics.open_streams,
+        prefetch_loss: physics.prefetch_loss_permille.map(Share::from),
+        context_switch: physics.context_switch,
+    }
 }
 
 fn physics(entry: &PhysicsEntry) -> PhysicsAttributes {
-    let PhysicsEntry { replacement, smt, open_streams, prefetch_loss } = *entry;
-    let prefetch_loss_permille = prefetch_loss.map(SourcedValue::from);
-    PhysicsAttributes { replacement, smt, open_streams, prefetch_loss_permille }
+    PhysicsAttributes {
+        replacement: entry.replacement,
+        smt: entry.smt,
+        open_streams: entry.open_streams,
+        prefetch_loss_permille: entry.prefetch_loss.map(SourcedValue::from),
+        context_switch: entry.context_switch,
+    }
 }
 
 fn kind_entry((kind, known): (&String, &CoreKindAttributes)) -> KindEntry {

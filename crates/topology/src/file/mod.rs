@@ -25,7 +25,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AttributeSource, OpenStreams, Replacement, SmtSharing, SourcedValue};
+use crate::{AttributeSource, ContextSwitch, OpenStreams, Replacement, SmtSharing, SourcedValue};
 
 pub use convert::FileError;
 pub use toml::{ParseFileError, parse_toml, read_toml, to_toml};
@@ -329,6 +329,9 @@ pub struct PhysicsEntry {
     /// Share of the queueing latency of the memory that prefetches do not hide.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub prefetch_loss: Option<Share>,
+    /// Costs of context switches and migrations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub context_switch: Option<ContextSwitch>,
 }
 
 impl PhysicsEntry {

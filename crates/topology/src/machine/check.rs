@@ -6,8 +6,8 @@ use base::{Bytes, CoreId, CpuId, CpuSet, LlcId, NodeId, NodeSet};
 
 use super::{Core, Cpu, Llc, MachineParts};
 use crate::{
-    CoreKindAttributes, LatencyCurve, MemoryAccess, OpenStreams, PerfAttributes, PhysicsAttributes,
-    SourcedValue,
+    ContextSwitch, CoreKindAttributes, LatencyCurve, MemoryAccess, OpenStreams, PerfAttributes,
+    PhysicsAttributes, SourcedValue,
 };
 
 /// The highest cache level. Real machines have at most 4.
@@ -511,6 +511,16 @@ fn check_physics(physics: &PhysicsAttributes) -> Result<(), String> {
             return Err(format!("has open_streams with permille {permille}: it is 1 to 1000"));
         }
     }
+    if let Some(ContextSwitch { ns, refill_bytes, .. }) = physics.context_switch {
+        if SWITCH_NS_MAX < ns {
+            return Err(format!("has context_switch with ns {ns}: it is at most {SWITCH_NS_MAX}"));
+        }
+        if REFILL_MAX < refill_bytes {
+            return Err(format!(
+                "has context_switch with refill_bytes {refill_bytes}: it is at most {REFILL_MAX}"
+            ));
+        }
+    }
     match physics.prefetch_loss_permille.filter(|loss| 1000 < loss.value) {
         Some(loss) => Err(format!("has prefetch_loss {}: it is at most 1000", loss.value)),
         None => Ok(()),
@@ -519,6 +529,10 @@ fn check_physics(physics: &PhysicsAttributes) -> Result<(), String> {
 
 /// The smallest accepted cache between a core and its last-level cache in bytes. First-level caches have 16 KiB or more.
 const UPPER_CACHE_MIN: u64 = 8192;
+/// The largest accepted time of a context switch: a millisecond.
+const SWITCH_NS_MAX: u64 = 1_000_000;
+/// The largest accepted size of private caches: 64 MiB.
+const REFILL_MAX: u64 = 64 << 20;
 /// The largest accepted number of open streams.
 const STREAMS_MAX: u64 = 1 << 20;
 

@@ -155,6 +155,7 @@ pub(super) fn scripts(hardware: &Hardware) -> anyhow::Result<Vec<Arc<Script>>> {
         let behaviour = CpiModel::from_core_cycles(&curve, 0.5, 2.0, parameters);
         let sizes = hardware.cache_sizes();
         let phase = ScriptPhase {
+            shared: None,
             fills: Arc::new(sizes.iter().map(|&size| FillTable::new(&curve, size)).collect()),
             behaviour: Arc::new(behaviour),
             instructions: 1e9 * (1.0 + f64::from(nth % 3)),

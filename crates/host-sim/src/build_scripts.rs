@@ -12,7 +12,7 @@ use program::profile::{Phase, ProfileValue};
 use program::{Ending, Job, Profile, Sections};
 
 use crate::hardware::Hardware;
-use crate::physics::{Calibration, ProfileError, of_phase};
+use crate::physics::{Calibration, ProfileError, SharedFills, of_phase};
 use crate::script::{Script, ScriptPhase};
 
 /// An error for a job that cannot be simulated.
@@ -220,10 +220,13 @@ fn script_phase(
         );
     }
     let fills = hardware.fill_tables(&behaviour);
+    let shared = value(phase.shared_footprint).filter(|_| 1 < job.threads);
+    let shared = shared.and_then(|share| SharedFills::new(share, &fills));
     let accesses = behaviour.counts(bytes).accesses;
     let threads = f64::from(job.threads);
     Ok(ScriptPhase {
         fills: Arc::new(fills),
+        shared: shared.map(Arc::new),
         instructions: instructions / threads,
         sleeps: sleeps(phase)?,
         footprint: value(phase.footprint_bytes).unwrap_or(0.0) as u64,

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use program::Sections;
 
 use crate::hardware::{Hardware, HardwareCpu};
-use crate::physics::{CpiModel, Demand, FillTable};
+use crate::physics::{CpiModel, Demand, FillTable, SharedFills};
 use crate::thread_plan::ThreadPlan;
 
 /// Work of one job.
@@ -31,6 +31,8 @@ pub struct ScriptPhase {
     pub behaviour: Arc<CpiModel>,
     /// Fill table for each cache size of the machine, see [`Hardware::fill_tables`].
     pub fills: Arc<Vec<FillTable>>,
+    /// Data that the threads of the job share; `None`: each thread has its own.
+    pub shared: Option<Arc<SharedFills>>,
     /// Number of instructions per thread.
     pub instructions: f64,
     /// Instructions between two sleeps, and the duration of each sleep in nanoseconds.

@@ -2,6 +2,7 @@
 
 mod alternatives;
 mod monitored;
+mod shared;
 mod switching;
 
 use proptest::prelude::*;
@@ -154,6 +155,7 @@ impl Program {
         let parameters = Calibration::default().parameters(CoreSpeed::new(2.0));
         let model = CpiModel::from_core_cycles(&curve, self.core_cycles, self.overlap, parameters);
         let phase = ScriptPhase {
+            shared: None,
             fills: Arc::new(hardware.fill_tables(&model)),
             behaviour: Arc::new(model),
             instructions: self.instructions,

@@ -4,16 +4,18 @@
 //! ([`crate::physics::occupancies`]). A task whose occupancy grows reads the missing lines: a refill, with its own
 //! demand on memory. Until its end, the occupancy is between both values. The occupancy of a task that sleeps or
 //! migrates falls to zero during the next turnover, which is the time in which all insertions replace the contents of
-//! the cache once (with random replacement, exponentially). If the occupancy of a running task falls, the difference is a surplus, which is lost in one turnover
-//! too and is subtracted from the next refill.
+//! the cache once (with random replacement, exponentially). If the occupancy of a running task falls, the difference is
+//! a surplus, which is lost in one turnover too and is subtracted from the next refill.
 
-use super::Fluid;
-use super::solver::{CacheMember, CacheState};
-use super::tasks::CacheContents;
 use topology::Replacement;
 
+use super::solver::{CacheMember, CacheState};
+use super::tasks::CacheContents;
+use super::{Fluid, TaskState};
 use crate::hardware::{Hardware, HardwareCpu};
-use crate::physics::{FillTable, LINE, occupancies_with, remaining_share, residence_time};
+use crate::physics::{
+    CacheEntries, FillTable, LINE, occupancies_with, remaining_share, residence_time,
+};
 
 /// Maximum number of iterations between occupancies and speeds.
 const N_ROUNDS: usize = 24;
@@ -74,6 +76,7 @@ impl Fluid {
             sensitivity: 0.0,
             hints: self.tasks[idx].cached.hints,
             ns_before: if is_steady { self.ns_at_latencies(idx) } else { 0.0 },
+            elsewhere: 0.0,
         }
     }
 
@@ -112,6 +115,7 @@ impl Fluid {
                 turnovers,
                 surplus_lines: task.cached.surplus_lines.min(0.0),
                 hints: task.cached.hints,
+                elsewhere: task.cached.elsewhere,
                 ..CacheContents::default()
             };
         }
@@ -133,7 +137,21 @@ impl Fluid {
                 surplus_lines,
                 ..CacheContents::default()
             };
+            self.find_shared_data(idx, cache);
         }
+    }
+
+    /// Begins with the data in a cache that other threads of the job have read.
+    fn find_shared_data(&mut self, idx: usize, cache: usize) {
+        let Some(shared) = self.phase_of(idx).shared.clone() else { return };
+        let (job, phase) = (self.tasks[idx].job, self.tasks[idx].phase);
+        let others = self.tasks_of(job).filter(|other| {
+            let is_here = other.cached.cache == Some(cache) && other.state == TaskState::Runnable;
+            is_here && other.phase == phase && other.tid != self.tasks[idx].tid
+        });
+        let most = others.map(|other| shared.share * other.occupancy()).fold(0.0, f64::max);
+        let cached = &mut self.tasks[idx].cached;
+        (cached.bytes, cached.refill_from) = (most, most);
     }
 
     /// Solves the occupancies, the speeds, and the residence time of lines together at the current latencies, from the
@@ -163,18 +181,19 @@ impl Fluid {
             members[0].update_speed(table);
             time_ns = table.thousands_to_fill() * members[0].ns / members[0].duty;
         }
+        let mut entries = self.cache_entries(hardware, cache, members);
         let (mut relaxation, mut previous_change) = (1.0, f64::INFINITY);
         for _ in 0..if is_shared { N_ROUNDS } else { 0 } {
             self.share_clusters(hardware, cache, members, relaxation);
-            let change = match hardware.replacement {
-                Replacement::Lru => {
-                    step_together(members, &tables, bytes, &mut time_ns, relaxation)
-                }
-                other => {
-                    let mut fits = vec![0.0; members.len()];
-                    let filling = speeds(members, &tables);
-                    time_ns = occupancies_with(other, &filling, bytes, time_ns, &mut fits);
-                    step_to(members, &tables, &fits, relaxation)
+            let change = match &mut entries {
+                None => step_together(members, &tables, bytes, &mut time_ns, relaxation),
+                Some(entries) => {
+                    entries.set_times(members.iter().map(|member| member.ns / member.duty));
+                    let mut fits = vec![0.0; entries.entries().len()];
+                    let all = entries.entries();
+                    let kind = hardware.replacement;
+                    time_ns = occupancies_with(kind, all, bytes, time_ns, &mut fits);
+                    step_to(members, &tables, |nth| entries.bytes_of(nth, &fits), relaxation)
                 }
             };
             // The sum of all later changes, if each is the same share of the previous one.
@@ -190,7 +209,8 @@ impl Fluid {
             }
             previous_change = change;
         }
-        let sum = members.iter().map(|member| member.bytes).sum::<f64>();
+        let own = |member: &CacheMember| member.bytes * (1.0 - member.elsewhere);
+        let sum = members.iter().map(own).sum::<f64>();
         for member in members.iter_mut().filter(|_| bytes < sum) {
             member.bytes *= bytes / sum;
         }
@@ -202,9 +222,31 @@ impl Fluid {
             CacheState { turnover_ns, turnovers, at: self.now, sensitivity, ratios };
     }
 
+    /// Returns the entries of a cache that is not solved by Newton's method: one in which threads share data, or one with
+    /// another replacement than LRU.
+    fn cache_entries(
+        &self,
+        hardware: &Hardware,
+        cache: usize,
+        members: &[CacheMember],
+    ) -> Option<CacheEntries<'_>> {
+        let is_shared = |member: &CacheMember| self.phase_of(member.task).shared.is_some();
+        if hardware.replacement == Replacement::Lru && !members.iter().any(is_shared) {
+            return None;
+        }
+        let mut entries = CacheEntries::default();
+        for member in members {
+            let (phase, task) = (self.phase_of(member.task), &self.tasks[member.task]);
+            let (kind, program) = (hardware.caches[cache].fill_index, (task.job, task.phase));
+            entries.add(&phase.fills, phase.shared.as_deref(), kind, program);
+        }
+        Some(entries)
+    }
+
     /// Sets the new occupancy of a task: a refill or a surplus covers the difference to its current occupancy. Returns
     /// whether the demand of the task changes.
     pub(super) fn settle_occupancy(&mut self, member: &CacheMember, cache: usize) -> bool {
+        self.tasks[member.task].cached.elsewhere = member.elsewhere;
         self.tasks[member.task].cached.cluster_bytes =
             self.hardware.cpus[member.cpu].cluster.and(member.core.private_bytes);
         if member.is_steady {
@@ -294,15 +336,18 @@ fn step_together(
     change
 }
 
-/// Changes the occupancies towards these values. Returns the largest relative change of a speed.
+/// Changes the occupancies towards those that `fit` returns for each member, with the share that is counted for other
+/// threads. Returns the largest relative change of a speed.
 fn step_to(
     members: &mut [CacheMember],
     tables: &[&FillTable],
-    fits: &[f64],
+    fit: impl Fn(usize) -> (f64, f64),
     relaxation: f64,
 ) -> f64 {
     let mut change = 0.0f64;
-    for ((member, table), fit) in members.iter_mut().zip(tables).zip(fits) {
+    for (nth, (member, table)) in members.iter_mut().zip(tables).enumerate() {
+        let (fit, elsewhere) = fit(nth);
+        member.elsewhere = elsewhere;
         member.bytes += relaxation * (fit - member.bytes);
         change = change.max(member.update_speed(table));
     }

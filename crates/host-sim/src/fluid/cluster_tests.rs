@@ -50,6 +50,7 @@ fn work(fluid: &Fluid, weight: f64) -> Arc<Script> {
     let model = CpiModel::from_core_cycles(&curve, 1.0, 2.0, parameters);
     let model = model.with_private_curve(private);
     let phase = ScriptPhase {
+        shared: None,
         fills: Arc::new(fluid.hardware().fill_tables(&model)),
         behaviour: Arc::new(model),
         instructions: 1e9,

@@ -125,7 +125,7 @@ impl Fluid {
             let tasks = cache.cpus.iter().flat_map(|&cpu| &self.cpus[cpu].tasks);
             let here = tasks.map(|&idx| &self.tasks[idx]);
             let here = here.filter(|task| task.cached.cache == Some(cache_idx));
-            let occupied: f64 = here.map(Task::occupancy).sum();
+            let occupied: f64 = here.map(Task::own_occupancy).sum();
             if self.settings.contention && cache.bytes * (1.0 + 1e-6) < occupied {
                 return Err(format!("tasks occupy {occupied} bytes of a cache of {}", cache.bytes));
             }

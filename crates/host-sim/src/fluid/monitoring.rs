@@ -83,7 +83,8 @@ impl Fluid {
                 TaskState::Runnable => 0.0,
                 _ => self.solver.turnovers(cache, self.now) - task.cached.turnovers,
             };
-            let bytes = task.occupancy() * remaining_share(self.hardware.replacement, turnovers);
+            let bytes =
+                task.own_occupancy() * remaining_share(self.hardware.replacement, turnovers);
             *by_job.entry((task.job, cache)).or_default() += bytes;
             sums[cache] += bytes;
         }

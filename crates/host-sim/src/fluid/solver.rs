@@ -95,6 +95,8 @@ pub(super) struct CacheMember {
     pub latencies: (f64, f64),
     /// Factor by which the task is slower, because of siblings and overload.
     pub slower: f64,
+    /// As in [`super::tasks::CacheContents`].
+    pub elsewhere: f64,
     /// Occupancy in bytes.
     pub bytes: f64,
     /// Nanoseconds per 1000 instructions, and their change per byte.

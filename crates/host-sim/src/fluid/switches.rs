@@ -1,6 +1,6 @@
 //! Time of context switches and of refilling private caches.
 //!
-//! Tasks that share a CPU take turns. At the end of each slice the CPU switches, and the next task reads the lines of its
+//! Tasks that share a CPU run in slices. At the end of each slice the CPU switches, and the next task reads the lines of its
 //! private caches again from the last-level cache:
 //!
 //! ```text

@@ -115,6 +115,8 @@ pub(super) struct CacheContents {
     pub cache: Option<usize>,
     /// Occupancy in bytes after the current refill.
     pub bytes: f64,
+    /// Share of the occupancy that is counted for other threads of the job, which share the data.
+    pub elsewhere: f64,
     /// Occupancy in bytes at the beginning of the current refill, its instructions, and its additional misses per 1000
     /// instructions.
     pub refill_from: f64,
@@ -324,6 +326,11 @@ impl Task {
         self.left.refill_instructions = 0.0;
         self.cached.refill_from = self.cached.bytes;
         (self.cached.refill_instructions, self.cached.refill_misses) = (0.0, 0.0);
+    }
+
+    /// Returns the current occupancy without the part that is counted for other threads.
+    pub(super) fn own_occupancy(&self) -> f64 {
+        self.occupancy() * (1.0 - self.cached.elsewhere)
     }
 
     /// Returns the current occupancy in bytes. It grows with the refill.

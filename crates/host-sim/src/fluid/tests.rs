@@ -36,6 +36,7 @@ pub(super) fn script(fluid: &Fluid, instructions: f64, misses: f64, mib: u64) ->
         Calibration::default().parameters(CoreSpeed::new(1.0)),
     );
     let phase = ScriptPhase {
+        shared: None,
         fills: Arc::new(fluid.hardware().fill_tables(&behaviour)),
         behaviour: Arc::new(behaviour),
         instructions,

@@ -138,6 +138,7 @@ impl SimHost {
             Calibration::default().parameters(CoreSpeed::new(2.4)),
         );
         let phase = ScriptPhase {
+            shared: None,
             fills: Arc::new(hardware.fill_tables(&behaviour)),
             behaviour: Arc::new(behaviour),
             instructions: 1e18,

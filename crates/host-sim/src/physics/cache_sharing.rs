@@ -153,6 +153,12 @@ impl FillTable {
 }
 
 impl FillTable {
+    /// Returns how a share of the data fills the cache.
+    pub(super) fn scaled(&self, share: f64) -> Self {
+        let scaled = |step: &FillStep| FillStep { begin: step.begin * share, ..*step };
+        FillTable { steps: self.steps.iter().map(scaled).collect() }
+    }
+
     /// Returns the bytes that the program holds if every line stays for `thousands` of instructions: insertions per
     /// instruction at this occupancy, multiplied by the residence time.
     pub(super) fn held_for(&self, thousands: f64) -> f64 {

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   values of one program ── miss_curve.rs ─► misses at any cache size
-//!   all programs of a cache ── cache_sharing.rs, replacement.rs ─► cache occupancy of each program
+//!   all programs of a cache ── cache_sharing.rs, replacement.rs, shared_data.rs ─► cache occupancy of each program
 //!   all programs of a channel ── channel.rs ─► miss latency, and the resulting speed of each program
 //!   programs of the SMT siblings ── smt.rs ─► speed of a program on a shared core
 //!   one program at several cache sizes ── cpi_model.rs ─► its share of stall cycles
@@ -20,6 +20,7 @@ mod cpi_model;
 mod miss_curve;
 mod profile_model;
 mod replacement;
+mod shared_data;
 mod smt;
 
 pub(crate) use cache_sharing::LINE;
@@ -30,4 +31,5 @@ pub use cpi_model::{CoreSpeed, CpiModel, CpiParameters, CpiTerms, PrefetchTimeli
 pub use miss_curve::{EventsPer1000, MissCurve, MissCurveError, MissPoint};
 pub use profile_model::{ProfileError, of_phase, of_profile};
 pub use replacement::{occupancies_with, remaining_share};
+pub use shared_data::{CacheEntries, SharedFills};
 pub use smt::smt_share_beside;

@@ -78,6 +78,8 @@ pub struct Phase {
     pub burst_instructions: Option<ProfileValue>,
     /// Duration of each sleep in nanoseconds.
     pub sleep_ns: Option<ProfileValue>,
+    /// Share of the data of each thread that all threads of the program have in common, 0 to 1.
+    pub shared_footprint: Option<ProfileValue>,
     /// Size of the private caches for which [`Phase::llc_accesses`] was measured.
     pub private_cache: Option<Bytes>,
     /// Memory traffic in bytes per second of CPU time, for a cache of the size [`Profile::class_cache`].

@@ -60,6 +60,7 @@ const PHASE_KNOWN: &[&str] = &[
     "core_cycles_per_instruction",
     "overlap",
     "footprint_bytes",
+    "shared_footprint",
     "working_set_bytes",
     "threads",
     "llc_accesses_per_1000",
@@ -121,6 +122,7 @@ fn phase(table: &TomlTable<'_>) -> Result<Phase, WorkloadError> {
     let mut phase = Phase {
         share: table.get("share", share)?.unwrap_or_default(),
         private_cache: table.get("private_cache_bytes", values::size)?,
+        shared_footprint: table.get("shared_footprint", share)?,
         curve: match table.table("curve", "the curve", CURVE_KNOWN, &[])? {
             Some(curve) => read_curve(&curve)?,
             None => MissRatioCurve::default(),

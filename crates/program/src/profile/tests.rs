@@ -138,6 +138,7 @@ proptest! {
             footprint_bytes: values[3],
             working_set_bytes: values[4],
             bandwidth: values[5],
+            shared_footprint: ProfileValue::new(0.25, ValueSource::Estimated),
             curve: MissRatioCurve::new(if misses.is_empty() { ValueSource::Declared } else { ValueSource::Traced }, points).unwrap(),
             ..Phase::default()
         };

@@ -40,9 +40,13 @@ fn add_phase(text: &mut String, phase: &Phase) {
     let mut phase = phase.clone();
     let private_cache = phase.private_cache.map(|size| size.0.to_string());
     let share = [("share", Some(profile_value(phase.share)))];
+    let shared = [("shared_footprint", phase.shared_footprint.map(profile_value))];
     let values = phase.values_mut().map(|(key, value)| (key, value.map(profile_value)));
-    for (key, value) in
-        share.into_iter().chain(values).chain([("private_cache_bytes", private_cache)])
+    for (key, value) in share
+        .into_iter()
+        .chain(values)
+        .chain(shared)
+        .chain([("private_cache_bytes", private_cache)])
     {
         if let Some(value) = value {
             text.push_str(&format!("{key} = {value}\n"));

@@ -28,9 +28,9 @@ fn traffic_of_caches_and_jobs_adds_up_to_that_of_the_memories() {
             "{caches:?} {memories:?}"
         );
         assert!(caches.iter().all(|bytes| bytes[1] <= bytes[0] * (1.0 + 1e-12)));
-        for cache in 0..2 {
+        for (cache, total) in caches.iter().map(|bytes| bytes[0]).enumerate() {
             let of_jobs = (0..4).map(|job| fluid.job_traffic(job, cache).expect("it is kept")[0]);
-            assert!((of_jobs.sum::<f64>() - caches[cache][0]).abs() < 1.0);
+            assert!((of_jobs.sum::<f64>() - total).abs() < 1.0);
             let all = fluid.occupancies();
             let here = all.iter().filter(|((_, at), _)| *at == cache);
             let occupied: f64 = here.map(|(_, bytes)| bytes).sum();

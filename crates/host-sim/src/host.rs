@@ -23,10 +23,8 @@ use topology::Machine;
 
 use crate::build_scripts::{self, ScriptError};
 use crate::faults::{FaultInjector, Faults};
-use crate::fluid::{
-    Fluid, HostNotice, InvariantViolation, MachineSettings, PRECISION, PRECISION_EXACT,
-    SimulationWork,
-};
+use crate::fluid::{Fluid, MachineSettings, PRECISION, PRECISION_EXACT};
+use crate::frame::{HostNotice, InvariantViolation, SimMachine, SimulationWork};
 use crate::hardware::Hardware;
 use crate::kernel::KernelVersion;
 use crate::script::Script;
@@ -115,7 +113,8 @@ pub enum SimError {
 /// The simulated host.
 #[derive(Debug)]
 pub struct SimHost {
-    pub(crate) fluid: Fluid,
+    pub(crate) machine: Box<dyn SimMachine>,
+    pub(crate) hardware: Arc<Hardware>,
     pub(crate) slots: Vec<SimJob>,
     pub(crate) options: SimOptions,
     pub(crate) settings: MachineSettings,
@@ -227,7 +226,8 @@ impl SimHost {
         let mut agenda: Vec<_> = slots.iter().map(due).collect();
         agenda.sort_unstable_by(|one, other| other.cmp(one));
         let mut host = SimHost {
-            fluid: Fluid::new(hardware, settings, variation_streams),
+            machine: Box::new(Fluid::new(hardware.clone(), settings, variation_streams)),
+            hardware,
             next_interval: options.interval.map(|_| 0),
             fault_injector: FaultInjector::new(options.faults, options.seed),
             slots,
@@ -249,7 +249,7 @@ impl SimHost {
             progress: SharedProgress::default(),
         };
         if host.options.capabilities.resctrl {
-            host.fluid.monitor_traffic();
+            host.machine.monitor_traffic();
         }
         host.schedule_faults();
         Ok(host)
@@ -263,25 +263,25 @@ impl SimHost {
 
     /// Returns the simulated time since the start.
     pub fn now(&self) -> Nanos {
-        Nanos(self.fluid.now())
+        Nanos(self.machine.now())
     }
 
     /// Returns the amount of simulation work since the start.
     pub fn counts(&self) -> SimulationWork {
-        self.fluid.counts()
+        self.machine.work()
     }
 
     /// Returns the bytes read from and written to the memory of each node since the start.
     pub fn controllers(&mut self) -> Vec<(Option<NodeId>, [u64; 2])> {
-        self.fluid.update_all();
-        let nodes = self.fluid.hardware().nodes.iter().enumerate();
+        self.machine.update_all();
+        let nodes = self.hardware.nodes.iter().enumerate();
         let bytes = |lines: f64| (lines * base::LINE_BYTES as f64) as u64;
-        nodes.map(|(idx, node)| (node.id, self.fluid.lines(idx).map(bytes))).collect()
+        nodes.map(|(idx, node)| (node.id, self.machine.lines(idx).map(bytes))).collect()
     }
 
     /// Returns a phrase for each assumed value of the machine.
     pub fn assumed(&self) -> &[String] {
-        self.fluid.hardware().assumed()
+        self.hardware.assumed()
     }
 
     /// Returns the modelled kernel and its settings.
@@ -323,7 +323,7 @@ impl SimHost {
     /// Handles all actions that are due now.
     fn take_due(&mut self) {
         self.inject_faults();
-        let now = self.fluid.now();
+        let now = self.machine.now();
         while let Some((_, job, action)) = self.agenda.pop_if(|(at, ..)| *at <= now) {
             match action {
                 ScheduledAction::Due => self.job_due(job),
@@ -344,19 +344,19 @@ impl SimHost {
     }
 
     fn handle_notices(&mut self) {
-        for (_, notice) in self.fluid.take_notices() {
+        for (_, notice) in self.machine.take_notices() {
             match notice {
                 HostNotice::JobEnded { job, out_of_memory } if job < self.slots.len() => {
                     if !out_of_memory {
-                        let checked = self.fluid.check_instructions(job);
+                        let checked = self.machine.check_instructions(job);
                         self.violation = self.violation.take().or(checked.err());
                     }
                     self.job_ended(job, out_of_memory);
                 }
                 // The job is an unmanaged program of the fault injection.
-                HostNotice::JobEnded { job, .. } => self.fluid.remove_job(job),
+                HostNotice::JobEnded { job, .. } => self.machine.remove_job(job),
                 HostNotice::PagesMoved(done) => {
-                    let checked = self.fluid.check_move(&done);
+                    let checked = self.machine.check_move(&done);
                     self.violation = self.violation.take().or(checked.err());
                     self.page_migration_ended(&done);
                 }
@@ -378,7 +378,7 @@ impl SimHost {
             return;
         }
         if let (Some(at), Some(interval)) = (self.next_interval, self.options.interval) {
-            self.next_interval = Some(at.max(next_multiple(self.fluid.now(), interval)));
+            self.next_interval = Some(at.max(next_multiple(self.machine.now(), interval)));
         }
     }
 
@@ -431,7 +431,7 @@ impl Host for SimHost {
     fn wait(&mut self) -> Result<Option<Turn>, InvariantViolation> {
         loop {
             self.take_due();
-            self.fluid.check_invariants()?;
+            self.machine.check()?;
             if let Some(violation) = self.violation.take() {
                 return Err(violation);
             }
@@ -442,10 +442,10 @@ impl Host for SimHost {
                 return Ok(None);
             }
             match self.next_scheduled() {
-                Some(until) => self.fluid.advance_some(until, N_INSTANTS),
+                Some(until) => self.machine.advance(until, N_INSTANTS),
                 // Without scheduled turns, the simulation advances to the next event.
-                None => match self.fluid.next_event() {
-                    Some(at) => self.fluid.advance(at),
+                None => match self.machine.next_event() {
+                    Some(at) => self.machine.advance(at, u64::MAX),
                     None => return Err(self.never_ends()),
                 },
             }
@@ -493,7 +493,7 @@ impl Host for SimHost {
 }
 
 /// Returns the cause of the end of a page migration, from its result.
-fn stopped_by(done: &crate::fluid::JobPageMigration) -> PageMigrationEnd {
+fn stopped_by(done: &crate::frame::JobPageMigration) -> PageMigrationEnd {
     if done.job_ended {
         PageMigrationEnd::Exited
     } else if 0 < done.no_memory {

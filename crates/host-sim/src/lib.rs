@@ -4,7 +4,7 @@
 //!   machine file ─► hardware.rs ─────────────┐            ┌─ kernel/   CPU selection and load balancing
 //!   profiles ──► build_scripts.rs ─► script.rs ─► fluid/ ◄┴─ physics/  speeds under contention
 //!                                         ▲
-//!   engine ◄── turns, samples ── host.rs ─┘  plans applied
+//!   engine ◄── turns, samples ── host.rs ─┘  plans applied, through the interface of frame/
 //! ```
 //!
 //! [`SimHost`] implements the same host interface as the live host, for the same engine and policies. Only `lab` and
@@ -18,6 +18,7 @@ pub mod csv_table;
 pub mod declared;
 pub mod faults;
 pub mod fluid;
+pub mod frame;
 pub mod hardware;
 mod host;
 pub mod kernel;
@@ -27,5 +28,5 @@ pub mod script;
 mod thread_plan;
 pub mod variation;
 
-pub use fluid::InvariantViolation;
+pub use frame::InvariantViolation;
 pub use host::{Capabilities, SharedProgress, SimError, SimHost, SimOptions, check_kernel};

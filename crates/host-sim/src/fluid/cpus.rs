@@ -224,7 +224,7 @@ impl Fluid {
             ends.fold(f64::INFINITY, f64::min).min(state.virtual_time.first_ns(state.weight));
         // The end is rounded up, so that the segment has ended at this time. A task without progress has no event.
         let at = (first < 1e18).then(|| self.now + (libm::ceil(first) as u64).max(1));
-        self.events.set_cpu(cpu, at);
+        self.segment_ends.set(cpu, at);
         self.cpus[cpu].is_stale = false;
     }
 

@@ -17,21 +17,12 @@
 
 use base::{CpuId, Nanos};
 
-use super::{Fluid, JobPageMigration, Task, TaskState};
+use super::{Fluid, Task, TaskState};
+use crate::frame::InvariantViolation;
 
 /// Maximum wait time of a task while a CPU that the task may use is idle. Load balancing between the nodes of a large
 /// machine takes several attempts of 64 ms each.
 pub const WAIT_MAX: Nanos = Nanos::from_secs(1);
-
-/// An invariant that was violated.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the simulator violated an invariant at {at}: {problem} (this is a bug of evenkeel)")]
-pub struct InvariantViolation {
-    /// Simulated time.
-    pub at: Nanos,
-    /// Description of the invariant and of the values that violate it.
-    pub problem: String,
-}
 
 impl Fluid {
     /// Checks the invariants of the current state.
@@ -58,22 +49,6 @@ impl Fluid {
             }
             None => Ok(()),
         }
-    }
-
-    /// Checks the result of a page migration.
-    ///
-    /// # Errors
-    /// Returns an error if the results do not add up, or if they exceed the limit.
-    pub fn check_move(&self, done: &JobPageMigration) -> Result<(), InvariantViolation> {
-        let JobPageMigration { requested, limit, moved, no_memory, busy, .. } = *done;
-        if moved + no_memory + busy == requested && requested <= limit {
-            return Ok(());
-        }
-        let failed = no_memory + busy;
-        let problem = format!(
-            "a page migration moved {moved} bytes and failed to move {failed}: the sum must be the requested {requested} bytes, which must not exceed the limit of {limit}"
-        );
-        Err(InvariantViolation { at: Nanos(self.now()), problem })
     }
 
     /// Checks that every task is on a CPU that it may use.

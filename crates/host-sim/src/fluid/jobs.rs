@@ -4,30 +4,11 @@ use std::cmp::Ordering;
 use std::sync::Arc;
 
 use super::numa::NumaScanState;
-use super::pages::MemoryPlacement;
 use super::tasks::WorkLeft;
 use super::teamwork::{TeamThread, Teamwork};
 use super::{Fluid, Task, TaskState};
+use crate::frame::{JobStart, MemoryPlacement};
 use crate::kernel::TieBreaker;
-use crate::script::Script;
-use crate::variation::RandomKey;
-
-/// The parameters of a job start.
-#[derive(Clone, Debug)]
-pub struct JobStart {
-    /// Number of the job.
-    pub job: usize,
-    /// Work of the job.
-    pub script: Arc<Script>,
-    /// CPUs that the job may use, by index; `None` for all.
-    pub allowed: Option<Arc<Vec<bool>>>,
-    /// Memory policy of the job.
-    pub memory: MemoryPlacement,
-    /// Weight of the job on shared CPUs.
-    pub weight: f64,
-    /// Owner of the random numbers of this run of the job.
-    pub random_key: RandomKey,
-}
 
 /// A running job.
 #[derive(Clone, Debug)]
@@ -42,16 +23,6 @@ pub(super) struct FluidJob {
     pub scan: NumaScanState,
     /// Progress of threads that wait for each other.
     pub teamwork: Teamwork,
-}
-
-impl JobStart {
-    /// Returns the start of a job that may use all CPUs, allocates memory on first touch, and has the default weight.
-    /// Its random numbers depend on the number of the job.
-    pub fn new(job: usize, script: Arc<Script>) -> Self {
-        let memory = MemoryPlacement::default();
-        let random_key = RandomKey::default().part(job as u64);
-        JobStart { job, script, allowed: None, memory, weight: 1.0, random_key }
-    }
 }
 
 impl Fluid {

@@ -23,6 +23,7 @@ mod events;
 mod invariants;
 mod job_map;
 mod jobs;
+mod machine;
 mod monitoring;
 mod numa;
 #[cfg(test)]
@@ -42,17 +43,18 @@ mod waiting_tests;
 
 use std::sync::Arc;
 
+use crate::frame::{CpuTimers, EventQueue, Grain, NEVER, advance};
 use crate::hardware::Hardware;
 use crate::kernel::{KernelModel, KernelVersion};
 use crate::variation::VariationStreams;
 
-pub use invariants::InvariantViolation;
-pub use jobs::JobStart;
-pub use pages::{JobPageMigration, MemoryPlacement};
+pub use crate::frame::{
+    HostNotice, InvariantViolation, JobPageMigration, JobStart, MemoryPlacement, SimulationWork,
+};
 pub use tasks::{Task, TaskCounts, TaskState, queue_full};
 
 use cpus::{BusyBalancing, CpuState};
-use events::EventQueue;
+use events::FluidEvent;
 use job_map::JobMap;
 use jobs::FluidJob;
 use monitoring::TrafficMonitor;
@@ -88,20 +90,6 @@ impl Default for MachineSettings {
     }
 }
 
-/// An event that the fluid model reports to the host.
-#[derive(Clone, Debug, PartialEq)]
-pub enum HostNotice {
-    /// The last thread of a job ended.
-    JobEnded {
-        /// The job.
-        job: usize,
-        /// Whether the job was OOM-killed.
-        out_of_memory: bool,
-    },
-    /// A page migration has ended.
-    PagesMoved(JobPageMigration),
-}
-
 /// The simulated machine with all its jobs.
 #[derive(Debug)]
 pub struct Fluid {
@@ -114,7 +102,9 @@ pub struct Fluid {
     free_tasks: Vec<usize>,
     jobs: JobMap<FluidJob>,
     pages: MemoryState,
-    events: EventQueue,
+    events: EventQueue<FluidEvent>,
+    /// End of the first segment on each CPU.
+    segment_ends: CpuTimers,
     solver: Solver,
     notices: Vec<(u64, HostNotice)>,
     variation: VariationStreams,
@@ -144,19 +134,6 @@ pub struct Fluid {
     ending: Vec<usize>,
 }
 
-/// Amount of simulation work, for reports and benchmarks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct SimulationWork {
-    /// Number of events.
-    pub events: u64,
-    /// Number of solutions of the rates.
-    pub solves: u64,
-    /// Number of task migrations.
-    pub migrations: u64,
-    /// Bytes of migrated pages.
-    pub pages_moved_bytes: u64,
-}
-
 impl Fluid {
     /// Returns a machine without jobs.
     pub fn new(
@@ -169,7 +146,8 @@ impl Fluid {
         Fluid {
             cpus: vec![CpuState::default(); hardware.cpus.len()],
             pages: MemoryState::new(&hardware, |node| variation.used_share(node)),
-            events: EventQueue::new(hardware.cpus.len()),
+            events: EventQueue::default(),
+            segment_ends: CpuTimers::new(hardware.cpus.len()),
             solver: Solver::new(&hardware),
             busy_balancing: vec![BusyBalancing::default(); kernel.n_domains()],
             kernel,
@@ -211,35 +189,15 @@ impl Fluid {
         self.counts
     }
 
-    /// Returns the time of the next event.
-    pub fn next_event(&mut self) -> Option<u64> {
-        self.solve();
-        while self.oom_kill() {
-            self.solve();
-        }
-        self.events.next_at()
-    }
-
     /// Advances to the time `until` and handles the events at that time. Stops earlier after the first instant with a
     /// notice for the host.
     pub fn advance(&mut self, until: u64) {
-        self.advance_some(until, u64::MAX);
+        advance(self, until, u64::MAX);
     }
 
-    /// Advances like [`Fluid::advance`], but stops also after `n_instants` instants with events.
-    pub fn advance_some(&mut self, until: u64, mut n_instants: u64) {
-        while let Some(at) = self.next_event().filter(|&at| at <= until) {
-            if self.has_notices() || n_instants == 0 {
-                return;
-            }
-            n_instants -= 1;
-            self.now = self.now.max(at);
-            self.handle_events_at(at);
-            if self.has_notices() {
-                return;
-            }
-        }
-        self.now = self.now.max(until);
+    /// Returns the time of the next event.
+    pub fn next_event(&mut self) -> Option<u64> {
+        Grain::next_event(self)
     }
 
     /// Removes and returns the notices for the host, with their times, in order.
@@ -247,33 +205,55 @@ impl Fluid {
         std::mem::take(&mut self.notices)
     }
 
-    /// Returns whether a notice for the host is pending.
-    pub fn has_notices(&self) -> bool {
-        !self.notices.is_empty()
-    }
-
-    fn handle_events_at(&mut self, at: u64) {
-        while let Some(event) = self.events.take_at(at) {
-            self.counts.events += 1;
-            match event {
-                events::FluidEvent::Cpu(cpu) => self.segment_ends(cpu),
-                events::FluidEvent::Threads(job, generation) => {
-                    self.advance_threads(job, generation)
-                }
-                events::FluidEvent::Wake(task, generation) => self.wakes(task, generation),
-                events::FluidEvent::Balance => self.balance(),
-                events::FluidEvent::BalanceBusy(domain) => self.balance_busy(domain),
-                events::FluidEvent::NumaScan(job, generation) => {
-                    self.handle_numa_scan(job, generation)
-                }
-                events::FluidEvent::PagesMoved => self.batch_moved(),
-            }
-            self.oom_kill();
-        }
-    }
-
     fn notify(&mut self, notice: HostNotice) {
         self.notices.push((self.now, notice));
+    }
+}
+
+impl Grain for Fluid {
+    type Event = FluidEvent;
+
+    fn now(&self) -> u64 {
+        self.now
+    }
+
+    fn set_now(&mut self, now: u64) {
+        self.now = now;
+    }
+
+    fn next_event(&mut self) -> Option<u64> {
+        self.solve();
+        while self.oom_kill() {
+            self.solve();
+        }
+        Some(self.segment_ends.first().0.min(self.events.first_at())).filter(|&at| at != NEVER)
+    }
+
+    fn take_event(&mut self, at: u64) -> Option<FluidEvent> {
+        let (first, cpu) = self.segment_ends.first();
+        if first <= at && first <= self.events.first_at() {
+            self.segment_ends.set(cpu, None);
+            return Some(FluidEvent::Cpu(cpu));
+        }
+        self.events.take_at(at)
+    }
+
+    fn handle(&mut self, event: FluidEvent) {
+        self.counts.events += 1;
+        match event {
+            FluidEvent::Cpu(cpu) => self.segment_ends(cpu),
+            FluidEvent::Threads(job, generation) => self.advance_threads(job, generation),
+            FluidEvent::Wake(task, generation) => self.wakes(task, generation),
+            FluidEvent::Balance => self.balance(),
+            FluidEvent::BalanceBusy(domain) => self.balance_busy(domain),
+            FluidEvent::NumaScan(job, generation) => self.handle_numa_scan(job, generation),
+            FluidEvent::PagesMoved => self.batch_moved(),
+        }
+        self.oom_kill();
+    }
+
+    fn has_notices(&self) -> bool {
+        !self.notices.is_empty()
     }
 }
 

@@ -33,8 +33,8 @@
 //! and load balancing that avoids moving a task away from its memory.
 
 use super::events::FluidEvent;
-use super::pages::MemoryPlacement;
 use super::{Fluid, TaskState};
+use crate::frame::MemoryPlacement;
 use crate::kernel::KernelVersion;
 
 /// Minimum time in which all memory is scanned, and delay before the time of the first scan is set, in nanoseconds

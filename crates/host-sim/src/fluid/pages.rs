@@ -2,25 +2,11 @@
 
 use std::collections::VecDeque;
 
+use super::Fluid;
 use super::events::FluidEvent;
 use super::job_map::JobMap;
-use super::{Fluid, HostNotice};
+use crate::frame::{HostNotice, JobPageMigration, MemoryPlacement};
 use crate::hardware::Hardware;
-
-/// The memory policy of a job. Nodes are indexes.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum MemoryPlacement {
-    /// Pages are allocated on the node of the CPU that touches them first. If this node is full, the next node in its
-    /// fallback order is used.
-    #[default]
-    FirstTouch,
-    /// Pages are interleaved over these nodes.
-    Interleave(Vec<usize>),
-    /// Pages are allocated on first touch among these nodes; if they are full, on other nodes.
-    Preferred(Vec<usize>),
-    /// Pages are allocated only on these nodes.
-    Bind(Vec<usize>),
-}
 
 /// Bytes of a page.
 const PAGE: u64 = 4096;
@@ -33,35 +19,6 @@ const PAGE_MIGRATION_RATE: f64 = 1.0;
 const MIGRATION_SHARE_MAX: f64 = 0.5;
 /// Bytes per batch of page migration.
 const BATCH: u64 = 64 << 20;
-
-/// A page migration of a job.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct JobPageMigration {
-    /// The job.
-    pub job: usize,
-    /// Share of the job's pages that are busy and do not migrate, in permille.
-    pub busy_permille: u64,
-    /// The source node; `None`: all nodes except the target.
-    pub from: Option<usize>,
-    /// The target node.
-    pub to: usize,
-    /// Maximum number of bytes to move.
-    pub limit: u64,
-    /// Number of attempted bytes, at most the limit.
-    pub requested: u64,
-    /// Number of moved bytes.
-    pub moved: u64,
-    /// Number of bytes that did not fit on the target node.
-    pub no_memory: u64,
-    /// Number of bytes of busy pages.
-    pub busy: u64,
-    /// Start in nanoseconds.
-    pub started: u64,
-    /// Time in the system calls, in nanoseconds.
-    pub in_kernel: u64,
-    /// Whether the job ended during the migration.
-    pub job_ended: bool,
-}
 
 /// The memory of all nodes and jobs.
 #[derive(Clone, Debug, Default)]

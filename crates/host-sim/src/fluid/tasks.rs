@@ -12,6 +12,7 @@
 use std::sync::Arc;
 
 use super::teamwork::TeamThread;
+pub use crate::frame::TaskCounts;
 use crate::physics::{EventsPer1000, Refill};
 use crate::script::Script;
 use crate::variation::RandomKey;
@@ -340,31 +341,6 @@ impl Task {
         let remaining = left / refill_instructions.max(1e-9);
         bytes - (bytes - refill_from) * remaining
     }
-}
-
-/// Cumulative counts of a task, or counts per instruction.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct TaskCounts {
-    /// Instructions.
-    pub instructions: f64,
-    /// Core cycles.
-    pub cycles: f64,
-    /// Accesses to the last-level cache.
-    pub references: f64,
-    /// Demand misses of the last-level cache.
-    pub misses: f64,
-    /// Lines that prefetchers read from memory.
-    pub prefetches: f64,
-    /// Misses of the first-level cache.
-    pub l1_misses: f64,
-    /// Requests that found the queue to the shared cache full.
-    pub queue_full: f64,
-    /// Stall cycles on memory.
-    pub stalls: f64,
-    /// Lines read from memory.
-    pub reads: f64,
-    /// Lines written to memory.
-    pub writes: f64,
 }
 
 /// Entries of the queue between a core and its shared cache. No data sheet confirms this value.

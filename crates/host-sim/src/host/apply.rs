@@ -12,7 +12,7 @@ use sched::{
 use super::{ScheduledAction, SimHost, SimJobRun, SimJobState, stopped_by};
 use crate::build_scripts::may_use;
 use crate::faults::FaultKind;
-use crate::fluid::{JobPageMigration, JobStart, MemoryPlacement};
+use crate::frame::{JobPageMigration, JobStart, MemoryPlacement};
 
 impl SimHost {
     /// Starts every due job with its placement in the plan.
@@ -41,8 +41,8 @@ impl SimHost {
         let (script, random_key) = (slot.script.clone(), slot.random_key());
         let start =
             JobStart { allowed, memory: rule, random_key, ..JobStart::new(id.index(), script) };
-        let pid = self.fluid.start(start);
-        let now = self.fluid.now();
+        let pid = self.machine.start(start);
+        let now = self.machine.now();
         let slot = &mut self.slots[id.index()];
         slot.n_runs += 1;
         slot.state = SimJobState::Running(SimJobRun { pid, started: now });
@@ -61,19 +61,19 @@ impl SimHost {
     /// Returns the CPUs that the keys `cpus` and `nodes` of a job allow; `None`: all CPUs.
     fn own_cpus(&self, job: &Job) -> Option<Arc<Vec<bool>>> {
         let is_limited = job.cpus.is_some() || job.nodes.is_some();
-        is_limited.then(|| Arc::new(may_use(job, self.fluid.hardware())))
+        is_limited.then(|| Arc::new(may_use(job, &self.hardware)))
     }
 
     fn mask(&self, cpus: &CpuSet) -> Arc<Vec<bool>> {
-        Arc::new(self.fluid.hardware().cpus.iter().map(|cpu| cpus.contains(cpu.id)).collect())
+        Arc::new(self.hardware.cpus.iter().map(|cpu| cpus.contains(cpu.id)).collect())
     }
 
     fn node_indexes(&self, nodes: &NodeSet) -> Vec<usize> {
-        nodes.iter().filter_map(|node| self.fluid.hardware().node_index(node)).collect()
+        nodes.iter().filter_map(|node| self.hardware.node_index(node)).collect()
     }
 
     fn memory_rule(&self, job: &Job, planned: Option<&MemoryPolicy>) -> MemoryPlacement {
-        let all: Vec<usize> = (0..self.fluid.hardware().nodes.len()).collect();
+        let all: Vec<usize> = (0..self.hardware.nodes.len()).collect();
         match job.memory.as_ref().or(planned) {
             Some(MemoryPolicy::Bind(nodes)) => MemoryPlacement::Bind(self.node_indexes(nodes)),
             Some(MemoryPolicy::Preferred(nodes)) => {
@@ -120,7 +120,7 @@ impl SimHost {
                 return reject(RejectCause::AlreadyStarted, "the job is running");
             }
             Action::MovePages { from, to, limit } => {
-                let index = |node| self.fluid.hardware().node_index(node);
+                let index = |node| self.hardware.node_index(node);
                 let Some(to) = index(*to) else {
                     return reject(RejectCause::NodesUnusable, "the node does not exist");
                 };
@@ -135,7 +135,7 @@ impl SimHost {
                     busy_permille,
                     ..JobPageMigration::default()
                 };
-                self.fluid.move_pages(page_migration);
+                self.machine.move_pages(page_migration);
                 return OutcomeResult::InProgress;
             }
         };
@@ -144,8 +144,8 @@ impl SimHost {
             return reject(RejectCause::Unsupported, "injected fault of this run");
         }
         let n = match target {
-            Target::Job(_) => self.fluid.bind(idx, allowed),
-            Target::Task(task) => self.fluid.bind_tid(task.tid, allowed),
+            Target::Job(_) => self.machine.bind(idx, allowed),
+            Target::Task(task) => self.machine.bind_tid(task.tid, allowed),
         };
         OutcomeResult::Done { n }
     }
@@ -157,13 +157,13 @@ impl SimHost {
                 matches!(slot.state, SimJobState::Running(_)).then_some(job.index())
             }
             Target::Task(task) => (0..self.slots.len())
-                .find(|&idx| self.fluid.tasks_of(idx).any(|thread| thread.tid == task.tid)),
+                .find(|&idx| self.machine.threads_of(idx).any(|thread| thread.tid == task.tid)),
         }
     }
 
     /// Reports the end of a page migration.
     pub(super) fn page_migration_ended(&mut self, done: &JobPageMigration) {
-        let nodes = &self.fluid.hardware().nodes;
+        let nodes = &self.hardware.nodes;
         let job = self.slots[done.job].job.id;
         let Some(to) = nodes[done.to].id else { return };
         let failed = FailedPages {
@@ -181,7 +181,7 @@ impl SimHost {
             moved: Bytes(done.moved),
             failed,
             not_attempted: Bytes::ZERO,
-            duration: Nanos(self.fluid.now() - done.started),
+            duration: Nanos(self.machine.now() - done.started),
             in_kernel: Nanos(done.in_kernel),
             stopped_by: stopped_by(done),
             detail: String::new(),

@@ -7,7 +7,7 @@ use sched::Cause;
 
 use super::SimHost;
 use crate::faults::FaultKind;
-use crate::fluid::JobStart;
+use crate::frame::JobStart;
 use crate::physics::{Calibration, CoreSpeed, CpiModel, MissCurve, MissPoint};
 use crate::script::{Script, ScriptPhase};
 use crate::variation::RandomKey;
@@ -53,13 +53,13 @@ impl SimHost {
     }
 
     pub(super) fn inject_faults(&mut self) {
-        let now = self.fluid.now();
+        let now = self.machine.now();
         let offline = std::mem::take(&mut self.fault_schedule.offline);
         let (back, offline): (Vec<_>, Vec<_>) = offline.into_iter().partition(|(at, _)| *at <= now);
         self.fault_schedule.offline = offline;
         let mut changed = !back.is_empty();
         for (_, cpu) in back {
-            self.fluid.set_online(cpu, true);
+            self.machine.set_online(cpu, true);
         }
         if self.fault_schedule.unplug_at.is_some_and(|at| at <= now) {
             changed |= self.unplug();
@@ -78,14 +78,14 @@ impl SimHost {
 
     /// Takes a CPU offline. The last CPU of the machine stays online. Returns whether a CPU went offline.
     fn unplug(&mut self) -> bool {
-        let n_cpus = self.fluid.hardware().cpus.len();
+        let n_cpus = self.hardware.cpus.len();
         let cpu = self.fault_injector.random_index(FaultKind::CpusOffline, n_cpus);
         let is_away = self.fault_schedule.offline.iter().any(|(_, away)| *away == cpu);
         if is_away || n_cpus <= self.fault_schedule.offline.len() + 1 {
             return false;
         }
-        self.fluid.set_online(cpu, false);
-        let back = self.fluid.now()
+        self.machine.set_online(cpu, false);
+        let back = self.machine.now()
             + self.fault_injector.random_ns(FaultKind::CpusOffline, OFFLINE_NS_MEAN);
         self.fault_schedule.offline.push((back, cpu));
         true
@@ -93,7 +93,7 @@ impl SimHost {
 
     /// Returns the online CPUs.
     pub(super) fn usable(&self) -> CpuSet {
-        let cpus = self.fluid.hardware().cpus.iter().enumerate();
+        let cpus = self.hardware.cpus.iter().enumerate();
         let online =
             cpus.filter(|(idx, _)| self.fault_schedule.offline.iter().all(|(_, cpu)| cpu != idx));
         online.map(|(_, cpu)| cpu.id).collect()
@@ -101,7 +101,7 @@ impl SimHost {
 
     /// Starts an unmanaged program, or ends it if it is running.
     fn toggle_unmanaged_program(&mut self, nth: usize) {
-        let now = self.fluid.now();
+        let now = self.machine.now();
         let (at, is_there) = self.fault_schedule.unmanaged_programs[nth];
         let Some(script) = self.fault_schedule.unmanaged_script.clone().filter(|_| at <= now)
         else {
@@ -110,13 +110,13 @@ impl SimHost {
         // The job numbers of unmanaged programs follow the numbers of the workload.
         let job = self.slots.len() + nth;
         if is_there {
-            self.fluid.update_all();
-            self.fluid.kill(job);
-            self.fluid.remove_job(job);
+            self.machine.update_all();
+            self.machine.kill(job);
+            self.machine.remove_job(job);
         } else {
             // The key contains no number of a job: an additional job does not change the program's numbers.
             let random_key = RandomKey::of_job("unmanaged program").part(nth as u64);
-            self.fluid.start(JobStart { random_key, ..JobStart::new(job, script) });
+            self.machine.start(JobStart { random_key, ..JobStart::new(job, script) });
         }
         self.fault_schedule.unmanaged_programs[nth] = (
             now + self
@@ -128,7 +128,7 @@ impl SimHost {
 
     /// Returns a script that reads memory and never ends.
     fn build_unmanaged_script(&self) -> Script {
-        let hardware = self.fluid.hardware();
+        let hardware = &self.hardware;
         let row = MissPoint { writes: 5.0, ..MissPoint::of_demand(1048576.0, 20.0) };
         let character = MissCurve::new(vec![row], row).expect("a curve of one point is valid");
         let behaviour = CpiModel::from_core_cycles(

@@ -44,8 +44,8 @@ impl SimHost {
 
     /// Terminates a job.
     pub(crate) fn terminate(&mut self, idx: usize, stopped_by_host: bool) {
-        self.fluid.update_all();
-        self.fluid.kill(idx);
+        self.machine.update_all();
+        self.machine.kill(idx);
         self.finish(idx, ExitStatus::Signaled(SIGTERM), (stopped_by_host, false));
     }
 
@@ -70,15 +70,16 @@ impl SimHost {
         let restarts = !slot.is_finite() && others_left && !stopped_by_host && !self.is_stopping;
         let end = self.job_exit(idx, &running, status, (stopped_by_host, restarts));
         let end = JobExit { oom_killed, ..end };
-        let tasks: Vec<TaskId> = self.fluid.tasks_of(idx).map(sampling::id_of).collect();
+        let tasks: Vec<TaskId> =
+            self.machine.threads_of(idx).map(|task| sampling::id_of(&task)).collect();
         self.last_reported.remove_job(idx, &tasks);
         self.pending.exited.extend(tasks);
         self.pending.jobs.push(JobEvent::Ended(job, Box::new(end)));
         self.turn_causes.insert(Cause::Ended);
-        self.fluid.remove_job(idx);
+        self.machine.remove_job(idx);
         if restarts {
             self.slots[idx].state = SimJobState::Waiting;
-            self.agenda.push((self.fluid.now(), job, ScheduledAction::Due));
+            self.agenda.push((self.machine.now(), job, ScheduledAction::Due));
             self.agenda.sort_unstable_by(|one, other| other.cmp(one));
         }
         if !others_left {
@@ -107,14 +108,14 @@ impl SimHost {
         let (mut cpu, mut wait, mut blocked) = (0.0, 0.0, 0);
         let (mut migrations, mut lines) = (0, 0.0);
         let mut counters = Counters::NONE;
-        for task in self.fluid.tasks_of(idx) {
+        for task in self.machine.threads_of(idx) {
             cpu += task.cpu_ns;
             wait += task.wait_ns;
-            blocked += self.fluid.blocked_ns(task);
+            blocked += task.blocked_ns;
             migrations += task.n_migrations;
             lines += task.counts.reads + task.counts.writes;
             if self.options.capabilities.counters {
-                counters = counters.plus(&sampling::counters_of(task));
+                counters = counters.plus(&sampling::counters_of(&task));
             }
         }
         let counters =
@@ -124,7 +125,7 @@ impl SimHost {
             stopped_by_host,
             oom_killed: false,
             restarts,
-            wall: Nanos(self.fluid.now() - running.started),
+            wall: Nanos(self.machine.now() - running.started),
             user: Nanos(cpu as u64),
             system: Nanos::ZERO,
             max_resident: Bytes(self.slots[idx].script.footprint_max()),

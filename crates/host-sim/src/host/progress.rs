@@ -37,7 +37,7 @@ impl SimHost {
     /// Stores the progress if it was requested.
     pub(super) fn store_progress(&self) {
         if self.progress.0.is_requested.swap(false, Ordering::Relaxed) {
-            let done = (0..self.slots.len()).map(|idx| self.fluid.done_share(idx)).collect();
+            let done = (0..self.slots.len()).map(|idx| self.machine.done_share(idx)).collect();
             *self.progress.0.done.lock().unwrap_or_else(PoisonError::into_inner) = done;
         }
     }

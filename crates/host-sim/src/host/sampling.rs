@@ -10,7 +10,7 @@ use sched::{
 
 use super::{SimHost, SimJobState};
 use crate::faults::FaultKind;
-use crate::fluid::{Task, TaskCounts};
+use crate::frame::{SimThread, TaskCounts};
 use crate::variation::{RandomKey, VariationStreams};
 
 /// Available data sources of a simulated machine.
@@ -69,16 +69,16 @@ impl LastReported {
 /// Nanoseconds per clock tick of start times.
 const TICK_NS: u64 = 10_000_000;
 
-pub(super) fn id_of(task: &Task) -> TaskId {
+pub(super) fn id_of(task: &SimThread) -> TaskId {
     TaskId { tid: task.tid, start_time_ticks: task.started / TICK_NS }
 }
 
 /// Returns the counters of a task without measurement noise.
-pub(super) fn counters_of(task: &Task) -> Counters {
+pub(super) fn counters_of(task: &SimThread) -> Counters {
     as_counters(&task.counts, task)
 }
 
-fn as_counters(counts: &TaskCounts, task: &Task) -> Counters {
+fn as_counters(counts: &TaskCounts, task: &SimThread) -> Counters {
     let count = |value: f64| RawCounter::unmultiplexed(value as u64);
     Counters::NONE
         .with(CounterEvent::Cycles, count(counts.cycles))
@@ -107,7 +107,7 @@ impl SimHost {
 
     /// Samples all sources for an interval turn.
     pub(super) fn sample_all(&mut self, sample: &mut Sample) {
-        self.fluid.update_all();
+        self.machine.update_all();
         let is_lost = self
             .fault_injector
             .occurs(FaultKind::SamplesLost, self.fault_injector.faults.samples_lost);
@@ -132,8 +132,8 @@ impl SimHost {
         let SimJobState::Running(running) = &self.slots[idx].state else { return };
         let process = running.pid;
         let mut first = None;
-        for task in self.fluid.tasks_of(idx) {
-            let id = id_of(task);
+        for task in self.machine.threads_of(idx) {
+            let id = id_of(&task);
             first.get_or_insert(id);
             let reported = self.last_reported.tasks.entry(id).or_default();
             let (cpu_time, wait) = (task.cpu_ns as u64, task.wait_ns as u64);
@@ -146,7 +146,7 @@ impl SimHost {
                 self.fault_injector.faults.counters_absent,
             );
             let counters = match self.options.capabilities.counters && !is_absent {
-                true => add_noise(reported, task, &self.variation_streams),
+                true => add_noise(reported, &task, &self.variation_streams),
                 false => Counters::NONE,
             };
             sample.tasks.push(TaskSample {
@@ -157,7 +157,7 @@ impl SimHost {
                 unseen_children: Nanos::ZERO,
                 previous_sample_at: None,
                 wait: Some(Nanos(wait)),
-                last_cpu: Some(self.fluid.hardware().cpus[task.cpu].id),
+                last_cpu: Some(self.hardware.cpus[task.cpu].id),
                 counters,
                 includes_children: false,
             });
@@ -168,17 +168,17 @@ impl SimHost {
     }
 
     fn sample_memory(&mut self, idx: usize, job: JobId, process: TaskId, sample: &mut Sample) {
-        let now = self.fluid.memory_of(idx);
+        let now = self.machine.memory_of(idx);
         if self.last_reported.memory.get(&idx).is_some_and(|before| before == now) {
             return;
         }
         let nodes = now.iter().enumerate().filter(|(_, bytes)| 0 < **bytes);
         let nodes = nodes.filter_map(|(node, bytes)| {
-            let node = self.fluid.hardware().nodes[node].id?;
+            let node = self.hardware.nodes[node].id?;
             Some(NodeMemory { node, small: Bytes(*bytes), ..NodeMemory::default() })
         });
         let nodes: Vec<NodeMemory> = nodes.collect();
-        let at = Nanos(self.fluid.now());
+        let at = Nanos(self.machine.now());
         if !nodes.is_empty() {
             let memory = ProcessMemory { job, process, nodes, sampled_permille: 1000, at };
             sample.memory.push(memory);
@@ -196,36 +196,36 @@ impl SimHost {
             let occupancy = Some(Bytes(occupied as u64));
             Traffic { total_bytes: count(0), local_bytes: count(1), occupancy }
         };
-        let caches = self.fluid.hardware().caches.iter().enumerate();
+        let caches = self.hardware.caches.iter().enumerate();
         let llcs: Vec<(usize, LlcId)> =
             caches.filter_map(|(cache, known)| Some((cache, known.id?))).collect();
-        let occupied = self.fluid.occupancies();
+        let occupied = self.machine.occupancies();
         for (idx, slot) in self.slots.iter().enumerate() {
             if !matches!(slot.state, SimJobState::Running(_)) {
                 continue;
             }
             for &(cache, llc) in &llcs {
                 let bytes = occupied.get(&(idx, cache)).copied().unwrap_or_default();
-                let traffic = traffic(self.fluid.job_traffic(idx, cache), bytes);
+                let traffic = traffic(self.machine.job_traffic(idx, cache), bytes);
                 sample.mon_groups.push(MonGroupSample { job: slot.job.id, llc, traffic });
             }
         }
         for (cache, llc) in llcs {
             let here = occupied.iter().filter(|((_, at), _)| *at == cache);
             let bytes = here.map(|(_, bytes)| bytes).sum();
-            let traffic = traffic(self.fluid.cache_traffic(cache), bytes);
+            let traffic = traffic(self.machine.cache_traffic(cache), bytes);
             sample.llcs.push(LlcSample { llc, traffic });
         }
     }
 
     fn sample_nodes(&mut self, sample: &mut Sample) {
-        let n_nodes = self.fluid.hardware().nodes.len();
+        let n_nodes = self.hardware.nodes.len();
         self.last_reported.nodes.resize(n_nodes, vec![0.0; 2]);
         self.last_reported.reported_nodes.resize(n_nodes, 0.0);
         self.last_reported.n_node_samples.resize(n_nodes, 0);
         for node in 0..n_nodes {
-            let Some(id) = self.fluid.hardware().nodes[node].id else { continue };
-            let lines = self.fluid.lines(node);
+            let Some(id) = self.hardware.nodes[node].id else { continue };
+            let lines = self.machine.lines(node);
             let before = &mut self.last_reported.nodes[node];
             let delta = lines[0] - before[0] + lines[1] - before[1];
             before.copy_from_slice(&lines);
@@ -240,8 +240,8 @@ impl SimHost {
             let count = |value: f64| is_counted.then(|| RawCounter::unmultiplexed(value as u64));
             sample.nodes.push(NodeSample {
                 node: id,
-                memory_free: Some(Bytes(self.fluid.memory_free(node))),
-                memory_reclaimable: Some(Bytes(self.fluid.memory_reclaimable(node)))
+                memory_free: Some(Bytes(self.machine.memory_free(node))),
+                memory_reclaimable: Some(Bytes(self.machine.memory_reclaimable(node)))
                     .filter(|bytes| bytes.0 != 0),
                 controller_ops: count(self.last_reported.reported_nodes[node]),
                 counter_bits: if is_counted { COUNTER_BITS } else { 0 },
@@ -253,7 +253,11 @@ impl SimHost {
 }
 
 /// Returns the counters of a task with the noise of all samples. Each increment has a random relative error.
-fn add_noise(reported: &mut ReportedCounts, task: &Task, variation: &VariationStreams) -> Counters {
+fn add_noise(
+    reported: &mut ReportedCounts,
+    task: &SimThread,
+    variation: &VariationStreams,
+) -> Counters {
     reported.n_samples += 1;
     let mut noise = variation.counter_noise(task.random_key, reported.n_samples);
     let (now, before) = (&task.counts, &reported.actual);

@@ -1,0 +1,71 @@
+//! Event queues.
+//!
+//! The end of the first segment on a CPU is rescheduled often. CPUs are therefore the leaves of a tournament tree, in
+//! which a change updates one path. All other events are in a heap. Events at one instant are ordered by kind and number.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+/// Time of an event that does not take place. It is later than all other times.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// One timer for each CPU: a tournament tree.
+#[derive(Clone, Debug)]
+pub(crate) struct CpuTimers {
+    /// Node `at` (from 1) contains the earlier of its children `2 * at` and `2 * at + 1`. The second half of the nodes
+    /// are the leaves.
+    firsts: Vec<(u64, usize)>,
+}
+
+impl CpuTimers {
+    pub fn new(n_cpus: usize) -> Self {
+        CpuTimers { firsts: vec![(NEVER, 0); 2 * n_cpus.next_power_of_two()] }
+    }
+
+    /// Sets the timer of a CPU; `None`: no event.
+    pub fn set(&mut self, cpu: usize, at: Option<u64>) {
+        let mut node = self.firsts.len() / 2 + cpu;
+        self.firsts[node] = (at.unwrap_or(NEVER), cpu);
+        while 1 < node {
+            node /= 2;
+            self.firsts[node] = self.firsts[2 * node].min(self.firsts[2 * node + 1]);
+        }
+    }
+
+    /// Returns the first time and its CPU; the time is [`NEVER`] if no timer is set.
+    pub fn first(&self) -> (u64, usize) {
+        self.firsts[1]
+    }
+}
+
+/// Queue of future events of the kind `E`.
+#[derive(Clone, Debug)]
+pub(crate) struct EventQueue<E: Ord> {
+    heap: BinaryHeap<Reverse<(u64, E, u64)>>,
+    n_entries: u64,
+}
+
+impl<E: Ord> Default for EventQueue<E> {
+    fn default() -> Self {
+        EventQueue { heap: BinaryHeap::new(), n_entries: 0 }
+    }
+}
+
+impl<E: Ord> EventQueue<E> {
+    pub fn add(&mut self, at: u64, event: E) {
+        self.n_entries += 1;
+        self.heap.push(Reverse((at, event, self.n_entries)));
+    }
+
+    /// Returns the first time; [`NEVER`] if the queue is empty.
+    pub fn first_at(&self) -> u64 {
+        self.heap.peek().map_or(NEVER, |Reverse((at, ..))| *at)
+    }
+
+    /// Removes and returns the first event if its time is not after `at`.
+    pub fn take_at(&mut self, at: u64) -> Option<E> {
+        let is_due = self.first_at() <= at && !self.heap.is_empty();
+        let Reverse((_, event, _)) = is_due.then(|| self.heap.pop()).flatten()?;
+        Some(event)
+    }
+}

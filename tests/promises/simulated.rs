@@ -13,7 +13,7 @@ use program::{Command, Ending, Job, MemoryPolicy, Profile, Section, Sections, Wo
 use sched::JobEvent;
 use tests::dir::Dir;
 use tests::{tool, transcript};
-use topology::Machine;
+use topology::{AttributeSource, Machine, QuantumAttributes, QueueScope, SourcedValue};
 
 use crate::seeds;
 
@@ -93,6 +93,10 @@ pub fn simulation(seed: u64) -> Simulation {
         faults: Faults::parse(faults[one_of(faults.len())]).expect("faults"),
         ..SimOptions::default()
     };
+    let machine = match one_of(3) {
+        0 => with_quantum(&machine, one_of(2) == 0, one_of(2) == 0),
+        _ => machine,
+    };
     Simulation { machine, jobs, options, policy }
 }
 
@@ -115,6 +119,20 @@ fn sections(n_threads: u32, rng: &mut Rng) -> Option<Sections> {
         _ => return None,
     };
     (2 <= n_threads).then_some(Sections { rounds, sections })
+}
+
+/// Returns a machine of the quantum grain.
+fn with_quantum(machine: &Machine, has_llc_queues: bool, is_free: bool) -> Machine {
+    let value = |value| Some(SourcedValue { value, source: AttributeSource::Assumed });
+    let mut parts = machine.parts().clone();
+    parts.system.grain = Some("quantum".to_owned());
+    parts.system.quantum = Some(QuantumAttributes {
+        queue: Some(if has_llc_queues { QueueScope::Llc } else { QueueScope::Cpu }),
+        slice_ns: value(3_000_000),
+        switch_cost_ns: value(if is_free { 0 } else { 20_000 }),
+        wakeup_preemption: Some(!is_free),
+    });
+    Machine::new(parts).expect("still a machine")
 }
 
 /// Returns a profile, from a program that fits its caches to a program that streams. The second profile sleeps, and the
@@ -183,7 +201,7 @@ impl Sink for Ends {
 
 #[test]
 fn under_every_policy_and_fault_the_machine_keeps_its_rules_and_every_job_ends() {
-    for seed in seeds::upto(300) {
+    for seed in seeds::upto(400) {
         let simulation = simulation(seed);
         let policy = policy::build(&simulation.policy, seed).expect("a policy");
         let options = SimOptions { interval: policy.interval(), ..simulation.options };

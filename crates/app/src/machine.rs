@@ -232,6 +232,9 @@ fn json(
     if !file.clusters.is_empty() {
         fields.push(rows("clusters", &file.clusters)?);
     }
+    if !file.physics.is_default() {
+        fields.push(field("physics", &file.physics)?);
+    }
     fields.extend([
         field("kernel", &file.kernel)?,
         field("numa_balancing", &file.numa_balancing)?,
@@ -242,6 +245,12 @@ fn json(
         rows("events", &events.map_or_else(Vec::new, |(_, events)| events_json(events)))?,
         field("cgroups", &groups.map(CgroupsJson::from))?,
     ]);
+    if let Some(grain) = &file.grain {
+        fields.push(field("grain", grain)?);
+    }
+    if let Some(quantum) = &file.quantum {
+        fields.push(field("quantum", quantum)?);
+    }
     Ok(format!("{{\n{}\n}}\n", fields.join(",\n")))
 }
 

@@ -24,9 +24,13 @@ use topology::Machine;
 use crate::build_scripts::{self, ScriptError};
 use crate::faults::{FaultInjector, Faults};
 use crate::fluid::{Fluid, MachineSettings, PRECISION, PRECISION_EXACT};
-use crate::frame::{HostNotice, InvariantViolation, SimMachine, SimulationWork};
+use crate::frame::{
+    GrainError, GrainKind, GrainSettings, HostNotice, InvariantViolation, SimMachine,
+    SimulationWork,
+};
 use crate::hardware::Hardware;
 use crate::kernel::KernelVersion;
+use crate::quantum::{FairQueue, Quantum};
 use crate::script::Script;
 use crate::variation::{RandomKey, Variation, VariationStreams};
 
@@ -51,6 +55,8 @@ pub struct SimOptions {
     pub declared_error: f64,
     /// The modelled kernel; `None`: the kernel of the machine file, else the newest.
     pub kernel: Option<KernelVersion>,
+    /// The grain of the machine; `None`: the grain of the machine file, else fluid.
+    pub grain: Option<GrainKind>,
     /// Whether automatic NUMA balancing is enabled; `None`: the setting of the machine file, else disabled.
     pub numa_balancing: Option<bool>,
     /// Whether programs contend for caches and memory bandwidth.
@@ -82,6 +88,7 @@ impl Default for SimOptions {
             variation: Variation::default(),
             declared_error: 0.0,
             kernel: None,
+            grain: None,
             numa_balancing: None,
             contention: true,
             interleave: false,
@@ -102,6 +109,8 @@ impl Default for SimOptions {
 pub enum SimError {
     #[error(transparent)]
     Script(#[from] ScriptError),
+    #[error(transparent)]
+    Grain(#[from] GrainError),
     #[error("there is no model of the kernel {found:?}: write {known}")]
     Kernel { found: String, known: String },
     #[error(
@@ -118,6 +127,7 @@ pub struct SimHost {
     pub(crate) slots: Vec<SimJob>,
     pub(crate) options: SimOptions,
     pub(crate) settings: MachineSettings,
+    assumed: Vec<String>,
     pub(crate) variation_streams: VariationStreams,
     pub(crate) pending: Sample,
     pub(crate) due: Vec<JobId>,
@@ -226,11 +236,12 @@ impl SimHost {
         let mut agenda: Vec<_> = slots.iter().map(due).collect();
         agenda.sort_unstable_by(|one, other| other.cmp(one));
         let mut host = SimHost {
-            machine: Box::new(Fluid::new(hardware.clone(), settings, variation_streams)),
-            hardware,
+            machine: simulated_machine(hardware.clone(), settings, variation_streams),
             next_interval: options.interval.map(|_| 0),
             fault_injector: FaultInjector::new(options.faults, options.seed),
             slots,
+            assumed: assumed(machine, &hardware, settings.grain),
+            hardware,
             settings,
             variation_streams,
             agenda,
@@ -281,7 +292,7 @@ impl SimHost {
 
     /// Returns a phrase for each assumed value of the machine.
     pub fn assumed(&self) -> &[String] {
-        self.hardware.assumed()
+        &self.assumed
     }
 
     /// Returns the modelled kernel and its settings.
@@ -389,6 +400,25 @@ impl SimHost {
     }
 }
 
+/// Returns a phrase for each assumed value of a machine.
+pub fn assumed(machine: &Machine, hardware: &Hardware, grain: GrainSettings) -> Vec<String> {
+    [hardware.assumed(), &grain.assumed(machine.system())].concat()
+}
+
+/// Returns a machine of the grain in the settings.
+fn simulated_machine(
+    hardware: Arc<Hardware>,
+    settings: MachineSettings,
+    variation: VariationStreams,
+) -> Box<dyn SimMachine> {
+    match settings.grain {
+        GrainSettings::Fluid => Box::new(Fluid::new(hardware, settings, variation)),
+        GrainSettings::Quantum(own) => {
+            Box::new(Quantum::<FairQueue>::new(hardware, settings, own, variation))
+        }
+    }
+}
+
 /// Returns the next multiple of an interval after `now`.
 fn next_multiple(now: u64, interval: Nanos) -> u64 {
     (now / interval.0 + 1) * interval.0
@@ -417,9 +447,11 @@ fn settings(machine: &Machine, options: &SimOptions) -> Result<MachineSettings, 
     if numa_balancing && !kernel.can_balance_numa() {
         return Err(SimError::NoNumaBalancing(kernel.name()));
     }
+    let grain = GrainSettings::new(machine.system(), options.grain)?;
     Ok(MachineSettings {
         kernel,
         numa_balancing,
+        grain,
         contention: options.contention,
         precision: if options.exact { PRECISION_EXACT } else { PRECISION },
     })

@@ -3,8 +3,9 @@
 //! ```text
 //!   machine file ─► hardware.rs ─────────────┐            ┌─ kernel/   CPU selection and load balancing
 //!   profiles ──► build_scripts.rs ─► script.rs ─► fluid/ ◄┴─ physics/  speeds under contention
-//!                                         ▲
-//!   engine ◄── turns, samples ── host.rs ─┘  plans applied, through the interface of frame/
+//!                                                   ▲
+//!                                                   ├───── quantum/  one running task per CPU, slices, queues
+//!   engine ◄── turns, samples ── host.rs ─ frame/ ──┘      plans applied, through the interface of frame/
 //! ```
 //!
 //! [`SimHost`] implements the same host interface as the live host, for the same engine and policies. Only `lab` and
@@ -24,9 +25,12 @@ mod host;
 pub mod kernel;
 pub mod physics;
 pub mod predict;
+mod quantum;
 pub mod script;
 mod thread_plan;
 pub mod variation;
 
 pub use frame::InvariantViolation;
-pub use host::{Capabilities, SharedProgress, SimError, SimHost, SimOptions, check_kernel};
+pub use host::{
+    Capabilities, SharedProgress, SimError, SimHost, SimOptions, assumed, check_kernel,
+};

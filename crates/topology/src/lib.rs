@@ -12,7 +12,8 @@ mod synthetic;
 
 pub use domains::{Domain, DomainChoice, Domains, Level, ParseLevelError};
 pub use machine::{
-    Core, Cpu, DISTANCE_LOCAL, Llc, Machine, MachineError, MachineParts, Node, System,
+    Core, Cpu, DISTANCE_LOCAL, Llc, Machine, MachineError, MachineParts, Node, QuantumAttributes,
+    QueueScope, System,
 };
 pub use perf_attributes::{
     AttributeSource, CacheAttributes, ClusterAttributes, ContextSwitch, CoreKindAttributes,

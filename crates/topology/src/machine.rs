@@ -16,8 +16,9 @@ pub(crate) mod check;
 use std::collections::BTreeMap;
 
 use base::{Bytes, CoreId, CpuId, CpuSet, LlcId, NodeId, NodeSet};
+use serde::{Deserialize, Serialize};
 
-use crate::PerfAttributes;
+use crate::{PerfAttributes, SourcedValue};
 
 pub use check::MachineError;
 
@@ -63,6 +64,44 @@ pub struct System {
     pub kernel: Option<String>,
     /// Whether automatic NUMA balancing is enabled (`kernel.numa_balancing`).
     pub numa_balancing: Option<bool>,
+    /// Name of the simulated grain.
+    pub grain: Option<String>,
+    /// Settings of the quantum grain; only with this grain.
+    pub quantum: Option<QuantumAttributes>,
+}
+
+/// Settings of the simulator's quantum grain, in which one task runs on a CPU for a slice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct QuantumAttributes {
+    /// The CPUs that have one queue of waiting tasks.
+    pub queue: Option<QueueScope>,
+    /// CPU time of a task before the next task of its queue runs, in nanoseconds.
+    pub slice_ns: Option<SourcedValue>,
+    /// CPU time that a switch to another task costs, in nanoseconds; may be zero.
+    pub switch_cost_ns: Option<SourcedValue>,
+    /// Whether a task that wakes up preempts a running task that has received more CPU time.
+    pub wakeup_preemption: Option<bool>,
+}
+
+/// The CPUs that have one queue of waiting tasks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum QueueScope {
+    /// Each CPU has its own queue.
+    #[default]
+    Cpu,
+    /// The CPUs of an LLC domain have one queue.
+    Llc,
+}
+
+impl QueueScope {
+    /// Returns the name of the scope in machine files.
+    pub fn name(self) -> &'static str {
+        match self {
+            QueueScope::Cpu => "cpu",
+            QueueScope::Llc => "llc",
+        }
+    }
 }
 
 /// A NUMA node.

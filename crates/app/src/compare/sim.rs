@@ -50,6 +50,8 @@ pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
         let settings =
             bench.check(column).with_context(|| format!("policy {column}")).or_usage_error()?;
         options.insert("kernel".to_owned(), settings.kernel.name().to_owned());
+        let recorded = settings.grain.recorded().into_iter();
+        options.extend(recorded.map(|(name, value)| (name.to_owned(), value)));
     }
     if plan.n_draws.is_some() {
         let jobs = || workloads.iter().flat_map(|workload| &workload.jobs);

@@ -9,6 +9,7 @@ use base::{Bytes, Nanos, StopFlag};
 use engine::{Engine, Sink};
 use host_sim::declared::ERROR_MAX;
 use host_sim::faults::Faults;
+use host_sim::frame::GrainKind;
 use host_sim::hardware::Hardware;
 use host_sim::kernel::KernelVersion;
 use host_sim::script::Script;
@@ -43,6 +44,10 @@ pub struct SimArgs {
     /// Simulate this kernel: linux-6.18, linux-4.2 or linux-2.6.27 [default: of the machine file, else linux-6.18]
     #[arg(long, value_name = "NAME", value_parser = kernel, help_heading = "With --host sim")]
     pub kernel: Option<KernelVersion>,
+    /// Simulate the tasks of a CPU as fluid (all share it) or quantum (one runs for a slice) [default: of the machine
+    /// file, else fluid]
+    #[arg(long, value_name = "fluid|quantum", value_parser = grain, help_heading = "With --host sim")]
+    pub grain: Option<GrainKind>,
     /// Enable or disable NUMA balancing in the simulated kernel [default: of the machine file, else off]
     #[arg(long, value_enum, value_name = "on|off", help_heading = "With --host sim")]
     pub numa_balancing: Option<Switch>,
@@ -99,6 +104,11 @@ fn kernel(text: &str) -> Result<KernelVersion, String> {
     KernelVersion::of_name(text).ok_or_else(|| format!("write one of {}", names()))
 }
 
+fn grain(text: &str) -> Result<GrainKind, String> {
+    let names = || GrainKind::ALL.map(GrainKind::name).join(", ");
+    GrainKind::of_name(text).ok_or_else(|| format!("write one of {}", names()))
+}
+
 fn variation(text: &str) -> Result<Variation, String> {
     Variation::parse(text).map_err(|error| error.to_string())
 }
@@ -123,6 +133,7 @@ impl SimArgs {
             variation: self.variation,
             declared_error: self.declared_error,
             kernel: self.kernel,
+            grain: self.grain,
             numa_balancing: self.numa_balancing.map(|switch| switch == Switch::On),
             contention: !self.no_contention,
             interleave: self.interleave,
@@ -140,6 +151,9 @@ impl SimArgs {
         let mut add = |name: &str, value: String| options.insert(name.to_owned(), value);
         if let Some(kernel) = self.kernel {
             add("kernel", kernel.name().to_owned());
+        }
+        if let Some(grain) = self.grain {
+            add("grain", grain.name().to_owned());
         }
         if let Some(switch) = self.numa_balancing {
             add("numa-balancing", if switch == Switch::On { "on" } else { "off" }.to_owned());
@@ -175,6 +189,7 @@ impl SimArgs {
         let options = [
             ("--machine", self.machine.is_some()),
             ("--kernel", self.kernel.is_some()),
+            ("--grain", self.grain.is_some()),
             ("--numa-balancing", self.numa_balancing.is_some()),
             ("--interleave", self.interleave),
             ("--variation", self.variation != Variation::default()),
@@ -193,9 +208,12 @@ impl SimArgs {
             Some(path) => {
                 let machine = crate::machine::file_or_shipped(path).or_usage_error()?;
                 let kernel = host_sim::check_kernel(&machine, &self.options(0, None, None));
-                let origin = || match self.numa_balancing {
-                    Some(Switch::On) => format!("--numa-balancing on, {}", path.display()),
-                    _ => path.display().to_string(),
+                let origin = || {
+                    let grain = self.grain.map(|grain| format!("--grain {}, ", grain.name()));
+                    let balances = self.numa_balancing == Some(Switch::On);
+                    let balancing = balances.then_some("--numa-balancing on, ");
+                    let (grain, balancing) = (grain.unwrap_or_default(), balancing.unwrap_or(""));
+                    format!("{grain}{balancing}{}", path.display())
                 };
                 kernel.with_context(origin).or_usage_error()?;
                 Ok(machine)
@@ -352,6 +370,9 @@ fn header(
     let mut add = |name: &str, value: String| options.insert(name.to_owned(), value);
     add("kernel", settings.kernel.name().to_owned());
     add("numa-balancing", if settings.numa_balancing { "on" } else { "off" }.to_owned());
+    for (name, value) in settings.grain.recorded() {
+        add(name, value);
+    }
     add("contention", if settings.contention { "on" } else { "off" }.to_owned());
     if args.sim.interleave {
         add("interleave", "yes".to_owned());

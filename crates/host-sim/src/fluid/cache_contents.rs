@@ -41,7 +41,7 @@ impl Fluid {
         (cpu, cache): (usize, usize),
         smt_share: f64,
     ) -> CacheMember {
-        let duty = self.tasks[idx].weight / self.cpus[cpu].weight;
+        let duty = self.average_share(idx, cpu);
         let is_steady = self.tasks[idx].is_steady_in(cache, (duty, smt_share));
         if !is_steady {
             self.refresh_contents(idx, (cpu, cache));

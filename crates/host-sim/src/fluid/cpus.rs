@@ -1,6 +1,7 @@
 //! Run queues: enqueue, dequeue, migration and load balancing of tasks, and their progress over time.
 
 use super::events::FluidEvent;
+use super::time_slices::CpuSharing;
 use super::virtual_time::VirtualTimeQueue;
 use super::{Fluid, Task, TaskState};
 use crate::kernel::TaskPull;
@@ -18,6 +19,8 @@ pub(super) struct CpuState {
     pub virtual_time: VirtualTimeQueue,
     /// Time up to which the tasks of this CPU are updated.
     pub updated: u64,
+    /// The task that runs, if the tasks of a CPU run one after the other ([`super::time_slices`]).
+    pub running: Option<usize>,
     /// CPU time of all tasks on this CPU in nanoseconds.
     pub cpu_ns: f64,
     /// Whether the run queue changed since the end of its first segment was computed.
@@ -88,14 +91,14 @@ impl CpuState {
 
 impl Fluid {
     /// Updates the tasks of a CPU to the current time.
-    pub(super) fn update_cpu(&mut self, cpu: usize) {
+    pub(crate) fn update_cpu(&mut self, cpu: usize) {
         let state = &mut self.cpus[cpu];
         let passed = (self.now - state.updated) as f64;
         state.updated = self.now;
         if passed == 0.0 || state.tasks.is_empty() {
             return;
         }
-        let weight = state.weight;
+        let (weight, running) = (state.weight, state.running);
         state.virtual_time.served += passed / weight;
         let updated = state.tasks_updated_with_cpu(self.settings.contention);
         // The list is copied, because a task that is OOM-killed leaves the run queue during the loop.
@@ -104,7 +107,10 @@ impl Fluid {
         for &idx in &all {
             let task = &self.tasks[idx];
             if task.state == TaskState::Runnable && task.cpu == cpu {
-                let share = task.weight / weight;
+                let share = match self.sharing {
+                    CpuSharing::ByWeight => task.weight / weight,
+                    _ => f64::from(u8::from(running == Some(idx))),
+                };
                 self.update_task(idx, passed * share, passed * (1.0 - share));
             }
         }
@@ -148,6 +154,7 @@ impl Fluid {
         self.kernel.add_task(cpu);
         self.return_to_cache(idx, self.hardware.cpus[cpu].cache);
         self.mark_changed(cpu);
+        self.note_arrival(idx, cpu);
         self.schedule_balance();
         self.schedule_busy_balance(cpu);
     }
@@ -158,6 +165,7 @@ impl Fluid {
         self.n_changes += 1;
         self.update_cpu(cpu);
         self.unqueue(idx);
+        self.note_departure(idx, cpu);
         self.leave_cache(idx);
         let state = &mut self.cpus[cpu];
         state.virtual_time.remove(idx);
@@ -218,7 +226,11 @@ impl Fluid {
         let updated = state.tasks_updated_with_cpu(self.settings.contention);
         let ends = updated.iter().map(|&idx| {
             let task = &self.tasks[idx];
-            task.segment_ns() * state.weight / task.weight
+            match self.sharing {
+                CpuSharing::ByWeight => task.segment_ns() * state.weight / task.weight,
+                _ if state.running == Some(idx) => task.segment_ns(),
+                _ => f64::INFINITY,
+            }
         });
         let first =
             ends.fold(f64::INFINITY, f64::min).min(state.virtual_time.first_ns(state.weight));
@@ -343,7 +355,8 @@ impl Fluid {
     }
 
     fn last_movable(&self, from: usize, to: usize, running_too: bool) -> Option<usize> {
-        last_movable_of(&self.cpus[from], &self.tasks, to, running_too)
+        let shares_queue = !running_too && self.sharing.is_one_queue(&self.hardware, from, to);
+        last_movable_of(&self.cpus[from], &self.tasks, to, running_too).filter(|_| !shares_queue)
     }
 
     fn pull(&mut self, pull: TaskPull) {
@@ -388,8 +401,10 @@ impl Fluid {
     fn pull_all(&mut self) {
         for _ in 0..self.cpus.len() {
             let (cpus, tasks) = (&self.cpus, &self.tasks);
+            let (sharing, hardware) = (self.sharing, &self.hardware);
             let has_movable = |from: usize, to, running| {
                 last_movable_of(&cpus[from], tasks, to, running).is_some()
+                    && (running || !sharing.is_one_queue(hardware, from, to))
             };
             let pull = self.kernel.balance(&has_movable);
             let Some(pull) = pull else { break };
@@ -417,7 +432,11 @@ impl Fluid {
         self.busy_balancing[domain].attempts_left -= 1;
         for group_idx in 0..self.kernel.n_groups(domain) {
             let (cpus, tasks) = (&self.cpus, &self.tasks);
-            let has_movable = |from: usize, to| first_movable(&cpus[from], tasks, to).is_some();
+            let (sharing, hardware) = (self.sharing, &self.hardware);
+            let has_movable = |from: usize, to| {
+                first_movable(&cpus[from], tasks, to).is_some()
+                    && !sharing.is_one_queue(hardware, from, to)
+            };
             let pull = self.kernel.balance_busy((domain, group_idx), &has_movable);
             let Some(TaskPull { from, to, .. }) = pull else { continue };
             if let Some(idx) = first_movable(&self.cpus[from], &self.tasks, to) {
@@ -444,6 +463,7 @@ impl Fluid {
         if online {
             self.kernel.count_cpu(cpu, true);
             self.return_to_affinity(cpu);
+            self.note_opened(cpu);
             self.schedule_balance();
             return self.balance_newly_idle(cpu);
         }
@@ -473,7 +493,10 @@ impl Fluid {
 /// kernel takes the tail of a list, and the task that ran last is the head of the list. Therefore tasks migrate in
 /// rotation.
 fn first_movable(from: &CpuState, tasks: &[Task], to: usize) -> Option<usize> {
-    let is_allowed = |idx: &&usize| tasks[**idx].allowed.as_ref().is_none_or(|allowed| allowed[to]);
+    let is_allowed = |idx: &&usize| {
+        Some(**idx) != from.running
+            && tasks[**idx].allowed.as_ref().is_none_or(|allowed| allowed[to])
+    };
     from.tasks.iter().find(is_allowed).copied().filter(|_| 1 < from.tasks.len())
 }
 
@@ -482,6 +505,9 @@ fn last_movable_of(from: &CpuState, tasks: &[Task], to: usize, running_too: bool
     if from.tasks.len() < 2 && !running_too {
         return None;
     }
-    let is_allowed = |idx: &&usize| tasks[**idx].allowed.as_ref().is_none_or(|allowed| allowed[to]);
+    let is_allowed = |idx: &&usize| {
+        (running_too || Some(**idx) != from.running)
+            && tasks[**idx].allowed.as_ref().is_none_or(|allowed| allowed[to])
+    };
     from.tasks.iter().rev().find(is_allowed).copied()
 }

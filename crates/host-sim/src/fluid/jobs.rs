@@ -218,6 +218,7 @@ impl Fluid {
         let cpu = self.tasks[idx].cpu;
         let may_stay = allowed.as_ref().is_none_or(|allowed| allowed[cpu]);
         if may_stay || self.tasks[idx].state != TaskState::Runnable {
+            self.note_opened(cpu);
             return 1;
         }
         // The kernel selects any CPU of the new mask. The model selects the idlest CPU near the previous CPU.

@@ -35,7 +35,8 @@ mod switches;
 mod tasks;
 mod teamwork;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
+mod time_slices;
 mod virtual_time;
 mod waiting;
 #[cfg(test)]
@@ -43,7 +44,7 @@ mod waiting_tests;
 
 use std::sync::Arc;
 
-use crate::frame::{CpuTimers, EventQueue, Grain, NEVER, advance};
+use crate::frame::{CpuTimers, EventQueue, Grain, GrainSettings, NEVER, advance};
 use crate::hardware::Hardware;
 use crate::kernel::{KernelModel, KernelVersion};
 use crate::variation::VariationStreams;
@@ -57,9 +58,11 @@ use cpus::{BusyBalancing, CpuState};
 use events::FluidEvent;
 use job_map::JobMap;
 use jobs::FluidJob;
+pub(crate) use machine::FluidGrain;
 use monitoring::TrafficMonitor;
 use pages::{FailedAllocation, MemoryState};
 use solver::Solver;
+pub(crate) use time_slices::{CpuSharing, QueueChange};
 
 /// Settings of the simulated machine that are not in the machine file.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -68,6 +71,8 @@ pub struct MachineSettings {
     pub kernel: KernelVersion,
     /// Whether automatic NUMA balancing is enabled.
     pub numa_balancing: bool,
+    /// The grain.
+    pub grain: GrainSettings,
     /// Whether programs contend for caches and memory bandwidth. Without contention, they share only CPU time.
     pub contention: bool,
     /// Relative changes of latencies and speeds up to this value are ignored.
@@ -84,6 +89,7 @@ impl Default for MachineSettings {
         MachineSettings {
             kernel: KernelVersion::default(),
             numa_balancing: false,
+            grain: GrainSettings::Fluid,
             contention: true,
             precision: PRECISION,
         }
@@ -95,6 +101,9 @@ impl Default for MachineSettings {
 pub struct Fluid {
     hardware: Arc<Hardware>,
     settings: MachineSettings,
+    sharing: CpuSharing,
+    /// Changes of run queues since the last call of [`Fluid::take_queue_changes`].
+    queue_changes: Vec<QueueChange>,
     kernel: KernelModel,
     now: u64,
     cpus: Vec<CpuState>,
@@ -152,6 +161,8 @@ impl Fluid {
             busy_balancing: vec![BusyBalancing::default(); kernel.n_domains()],
             kernel,
             settings,
+            sharing: CpuSharing::ByWeight,
+            queue_changes: Vec::new(),
             now: 0,
             tasks: Vec::new(),
             free_tasks: Vec::new(),

@@ -137,7 +137,7 @@ impl Fluid {
     }
 
     /// Computes the demand of a task for its activity, and lists the task as a user of its channels.
-    fn set_demand(&mut self, idx: usize, smt_share: f64) {
+    pub(super) fn set_demand(&mut self, idx: usize, smt_share: f64) {
         let task = &self.tasks[idx];
         let (cpu, job) = (task.cpu, task.job);
         let HardwareCpu { node, cache, .. } = self.hardware.cpus[cpu];
@@ -188,9 +188,10 @@ impl Fluid {
             let stalls = accesses * refill_stall * slower;
             uses.push(ChannelUse { channel: port, stalls, bytes: accesses * LINE, bandwidth: 0.0 });
         }
+        let shares = self.demand_shares(idx, cpu);
         let task = &mut self.tasks[idx];
         task.events = events;
-        task.demand.duty = task.weight / self.cpus[cpu].weight;
+        (task.demand.duty, task.demand.traffic_share) = shares;
         task.demand.smt_share = smt_share;
         task.demand.exposed = exposed * slower;
         task.demand.core_ns = core_ns * slower;
@@ -200,24 +201,41 @@ impl Fluid {
 
     /// Replaces the channels of a task.
     fn list_uses(&mut self, idx: usize, uses: Vec<ChannelUse>) {
+        let is_running = self.uses_memory(idx);
         let demand = &mut self.tasks[idx].demand;
         let mut before = std::mem::replace(&mut demand.uses, uses);
-        let was_listed = std::mem::replace(&mut demand.is_on_channels, true);
+        let was_listed = std::mem::replace(&mut demand.is_on_channels, is_running);
         for of in before.iter().filter(|_| was_listed) {
             self.solver.channels[of.channel].used -= of.bandwidth;
         }
         let is_same =
             before.iter().map(|of| of.channel).eq(demand.uses.iter().map(|of| of.channel));
-        if !was_listed || !is_same {
+        if was_listed != is_running || !is_same {
             for of in before.iter().filter(|_| was_listed) {
                 self.solver.channels[of.channel].users.retain(|&user| user != idx);
             }
-            for of in &demand.uses {
+            for of in demand.uses.iter().filter(|_| is_running) {
                 self.solver.channels[of.channel].users.push(idx);
             }
         }
         before.clear();
         self.solver.uses = before;
+    }
+
+    /// Adds a task with a known demand to the users of its channels, or removes it.
+    pub(super) fn list_on_channels(&mut self, idx: usize, is_listed: bool) {
+        let demand = &mut self.tasks[idx].demand;
+        if std::mem::replace(&mut demand.is_on_channels, is_listed) == is_listed {
+            return;
+        }
+        for of in &mut demand.uses {
+            let state = &mut self.solver.channels[of.channel];
+            state.used -= std::mem::take(&mut of.bandwidth);
+            match is_listed {
+                true => state.users.push(idx),
+                false => state.users.retain(|&user| user != idx),
+            }
+        }
     }
 
     /// Removes a task from the users of its channels.
@@ -294,7 +312,7 @@ impl Fluid {
             match of.channel == channel_idx {
                 true => {
                     on_channel.stalls += of.stalls;
-                    on_channel.bytes += of.bytes * demand.duty;
+                    on_channel.bytes += of.bytes * demand.traffic_share;
                 }
                 false => {
                     on_channel.other_ns += of.stalls * self.solver.channels[of.channel].latency
@@ -305,7 +323,7 @@ impl Fluid {
     }
 
     /// Sets the speed of a task and its demand.
-    fn set_speed(&mut self, idx: usize, ns: f64) {
+    pub(super) fn set_speed(&mut self, idx: usize, ns: f64) {
         let cpu = self.tasks[idx].cpu;
         self.update_cpu(cpu);
         if !std::mem::replace(&mut self.cpus[cpu].is_stale, true) {
@@ -315,8 +333,9 @@ impl Fluid {
         debug_assert_eq!(task.state, TaskState::Runnable);
         task.demand.ns = ns;
         task.speed = 1000.0 / ns;
-        let per_ns = task.demand.duty / ns;
-        for of in &mut task.demand.uses {
+        let per_ns = task.demand.traffic_share / ns;
+        let is_listed = task.demand.is_on_channels;
+        for of in task.demand.uses.iter_mut().filter(|_| is_listed) {
             let bandwidth = of.bytes * per_ns;
             self.solver.channels[of.channel].used += bandwidth - of.bandwidth;
             of.bandwidth = bandwidth;

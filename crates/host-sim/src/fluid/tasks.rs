@@ -143,8 +143,10 @@ pub(super) struct TaskDemand {
     pub exposed: f64,
     /// Stall nanoseconds of the paths to the memory, without load, minus the stalls that prefetches hide.
     pub path_ns: f64,
-    /// Share of time in which the task runs, 0 to 1.
+    /// Share of time in which the task runs, 0 to 1, on average over the tasks of its CPU.
     pub duty: f64,
+    /// Share of its current demand that the memory has to serve: the duty, or 1 if the task runs alone for a slice.
+    pub traffic_share: f64,
     /// Speed of the CPU relative to its speed with idle SMT siblings and without context switches.
     pub smt_share: f64,
     /// Demand on each channel.
@@ -269,6 +271,11 @@ impl Task {
     /// Returns the CPU time until the end of the current segment, in nanoseconds.
     pub(super) fn segment_ns(&self) -> f64 {
         self.left.units(self.activity) / self.speed.max(1e-12)
+    }
+
+    /// Returns a number that no other task has had in the slot of this task.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
     }
 
     /// Returns whether the task must sleep or has ended its phase.

@@ -11,6 +11,11 @@ const MIB: u64 = 1 << 20;
 
 /// Returns a machine with simple values: 1 GHz, 100 ns, 10 GB/s, 8 MiB of cache.
 pub(super) fn machine(text: &str) -> Fluid {
+    Fluid::new(hardware(text), MachineSettings::default(), Variation::OFF.streams(0))
+}
+
+/// Returns the hardware of [`machine`].
+pub(crate) fn hardware(text: &str) -> Arc<Hardware> {
     let machine = Machine::synthetic(text).expect("a machine");
     let mut hardware = Hardware::new(&machine);
     for cpu in &mut hardware.cpus {
@@ -20,12 +25,11 @@ pub(super) fn machine(text: &str) -> Fluid {
         let peak = hardware.nodes[node].peak;
         hardware.channels[node] = Calibration::default().channel(90.0, peak);
     }
-    let settings = MachineSettings::default();
-    Fluid::new(Arc::new(hardware), settings, Variation::OFF.streams(0))
+    Arc::new(hardware)
 }
 
 /// Returns a script with 1 ns per instruction and `misses` misses per 1000 instructions.
-pub(super) fn script(fluid: &Fluid, instructions: f64, misses: f64, mib: u64) -> Arc<Script> {
+pub(crate) fn script(fluid: &Fluid, instructions: f64, misses: f64, mib: u64) -> Arc<Script> {
     let row = MissPoint::of_demand;
     let rows = vec![row(1048576.0, misses), row(8.0 * 1048576.0, misses / 4.0)];
     let character = MissCurve::new(rows, row(0.0, 4.0 * misses)).expect("a valid curve");
@@ -52,7 +56,7 @@ pub(super) fn start(fluid: &mut Fluid, job: usize, script: &Arc<Script>, cpu: Op
     fluid.start(JobStart { allowed, ..JobStart::new(job, script.clone()) });
 }
 
-pub(super) fn mask_of(fluid: &Fluid, cpus: &[usize]) -> Arc<Vec<bool>> {
+pub(crate) fn mask_of(fluid: &Fluid, cpus: &[usize]) -> Arc<Vec<bool>> {
     Arc::new((0..fluid.hardware().cpus.len()).map(|cpu| cpus.contains(&cpu)).collect())
 }
 

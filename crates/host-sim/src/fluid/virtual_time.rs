@@ -142,7 +142,7 @@ impl Fluid {
 
     /// Queues the tasks of a CPU that execute instructions until the end of their segments.
     pub(super) fn queue_running(&mut self, cpu: usize) {
-        if self.settings.contention {
+        if self.settings.contention || self.is_sliced() {
             return;
         }
         let (now, tasks) = (self.now, &mut self.tasks);

@@ -32,6 +32,11 @@ impl CpuTimers {
         }
     }
 
+    /// Returns the time of a CPU; [`NEVER`] if it has no event.
+    pub fn of(&self, cpu: usize) -> u64 {
+        self.firsts[self.firsts.len() / 2 + cpu].0
+    }
+
     /// Returns the first time and its CPU; the time is [`NEVER`] if no timer is set.
     pub fn first(&self) -> (u64, usize) {
         self.firsts[1]

@@ -12,6 +12,7 @@
 
 mod clock;
 mod events;
+mod settings;
 mod values;
 
 use std::collections::BTreeMap;
@@ -21,6 +22,7 @@ use base::Nanos;
 
 pub(crate) use clock::{Grain, advance};
 pub(crate) use events::{CpuTimers, EventQueue, NEVER};
+pub use settings::{GrainError, GrainKind, GrainSettings, QuantumSettings};
 pub use values::{
     HostNotice, InvariantViolation, JobPageMigration, JobStart, MemoryPlacement, SimThread,
     SimulationWork, TaskCounts,

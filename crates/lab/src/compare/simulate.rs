@@ -14,6 +14,7 @@ use engine::{Engine, PageMigrationLimits, Sink};
 use host_sim::build_scripts;
 use host_sim::faults::Faults;
 use host_sim::fluid::MachineSettings;
+use host_sim::frame::GrainSettings;
 use host_sim::hardware::Hardware;
 use host_sim::script::Script;
 use host_sim::variation::Variation;
@@ -143,8 +144,11 @@ impl SimBench {
     }
 
     /// Returns a phrase for each assumed value of the machine.
-    pub fn assumed(&self) -> &[String] {
-        self.hardware.assumed()
+    pub fn assumed(&self) -> Vec<String> {
+        let SimSetting { machine, options, .. } = &self.setting;
+        // An invalid grain is reported by `check`.
+        let grain = GrainSettings::new(machine.system(), options.grain).unwrap_or_default();
+        host_sim::assumed(machine, &self.hardware, grain)
     }
 
     /// Returns the settings of all runs.

@@ -7,13 +7,13 @@ use base::{Bytes, CoreId, CpuId, IdSet, LlcId, NodeId, NodeSet, ParseSetError, S
 use super::{
     AccessEntry, Bandwidth, ClusterEntry, CoreEntry, Count, CpuEntry, CurveEntry, FORMAT_VERSION,
     FormatVersion, Frequency, Ignored, KindEntry, Latency, LinkEntry, LlcEntry, MachineFile,
-    NodeEntry, PhysicsEntry, Share, Shares, Size,
+    NodeEntry, PhysicsEntry, QuantumEntry, Share, Shares, Size, Time,
 };
 use crate::machine::check::{access_name, invalid};
 use crate::{
     CacheAttributes, ClusterAttributes, Core, CoreKindAttributes, Cpu, DISTANCE_LOCAL,
     LatencyCurve, LinkAttributes, Llc, Machine, MachineError, MachineParts, MemoryAccess, Node,
-    PerfAttributes, PhysicsAttributes, SourcedList, SourcedValue, System,
+    PerfAttributes, PhysicsAttributes, QuantumAttributes, SourcedList, SourcedValue, System,
 };
 
 /// Largest id of a CPU, core, cache or node: the limit of the id sets. The limits of the kernel are lower.
@@ -59,6 +59,8 @@ impl From<&Machine> for MachineFile {
             physics: physics_entry(&parts.perf_attributes.physics),
             kernel: parts.system.kernel.clone(),
             numa_balancing: parts.system.numa_balancing,
+            grain: parts.system.grain.clone(),
+            quantum: parts.system.quantum.map(quantum_entry),
             placement: Ignored,
             signals: Ignored,
             uarch: Ignored,
@@ -88,7 +90,12 @@ impl TryFrom<MachineFile> for Machine {
             cores: file.cores.into_iter().map(core).collect::<Result<_, _>>()?,
             cpus: file.cpus.into_iter().map(cpu).collect(),
             perf_attributes,
-            system: System { kernel: file.kernel, numa_balancing: file.numa_balancing },
+            system: System {
+                kernel: file.kernel,
+                numa_balancing: file.numa_balancing,
+                grain: file.grain,
+                quantum: file.quantum.as_ref().map(quantum_attributes),
+            },
             warnings: file.warnings,
         };
         check_allowed_nodes(&parts.nodes, &parts.nodes_allowed)?;
@@ -264,6 +271,24 @@ fn kind_attributes(entry: &KindEntry) -> Result<(String, CoreKindAttributes), Ma
         private_cache_bytes: entry.private_cache.map(SourcedValue::from),
     };
     Ok((entry.kind.clone(), attributes))
+}
+
+fn quantum_entry(known: QuantumAttributes) -> QuantumEntry {
+    QuantumEntry {
+        queue: known.queue,
+        slice: known.slice_ns.map(Time::from),
+        switch_cost: known.switch_cost_ns.map(Time::from),
+        wakeup_preemption: known.wakeup_preemption,
+    }
+}
+
+fn quantum_attributes(entry: &QuantumEntry) -> QuantumAttributes {
+    QuantumAttributes {
+        queue: entry.queue,
+        slice_ns: entry.slice.map(SourcedValue::from),
+        switch_cost_ns: entry.switch_cost.map(SourcedValue::from),
+        wakeup_preemption: entry.wakeup_preemption,
+    }
 }
 
 fn node(entry: NodeEntry) -> Result<Node, FileError> {

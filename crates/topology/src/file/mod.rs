@@ -25,7 +25,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{AttributeSource, ContextSwitch, OpenStreams, Replacement, SmtSharing, SourcedValue};
+use crate::{
+    AttributeSource, ContextSwitch, OpenStreams, QueueScope, Replacement, SmtSharing, SourcedValue,
+};
 
 pub use convert::FileError;
 pub use toml::{ParseFileError, parse_toml, read_toml, to_toml};
@@ -79,6 +81,12 @@ pub struct MachineFile {
     /// Whether this kernel has automatic NUMA balancing enabled.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub numa_balancing: Option<bool>,
+    /// The grain of the simulated machine: `fluid` or `quantum`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub grain: Option<String>,
+    /// Settings of the quantum grain.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub quantum: Option<QuantumEntry>,
     /// The placement domains. `evenkeel machine --json` prints this key; the reader ignores it, because it is derived
     /// from other keys.
     #[serde(default, skip_serializing)]
@@ -335,13 +343,32 @@ pub struct PhysicsEntry {
 }
 
 impl PhysicsEntry {
-    fn is_default(&self) -> bool {
+    /// Returns whether all physics are the default.
+    pub fn is_default(&self) -> bool {
         is_default(self)
     }
 }
 
 fn is_default<T: Default + PartialEq>(value: &T) -> bool {
     *value == T::default()
+}
+
+/// Settings of the quantum grain.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct QuantumEntry {
+    /// The CPUs that have one queue of waiting tasks: `cpu` or `llc`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub queue: Option<QueueScope>,
+    /// CPU time of a task before the next task of its queue runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub slice: Option<Time>,
+    /// CPU time that a switch to another task costs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub switch_cost: Option<Time>,
+    /// Whether a task that wakes up preempts a running task that has received more CPU time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wakeup_preemption: Option<bool>,
 }
 
 /// A value with its source. The key of the value names the unit.
@@ -376,6 +403,7 @@ sourced_values! {
     "A share with its source." Share { "In permille." permille }
     "A count with its source." Count { "Number." count }
     "A size with its source." Size { "In bytes." bytes }
+    "A time with its source." Time { "Nanoseconds." ns }
     "A latency with its source." Latency { "Nanoseconds." ns }
     "A bandwidth with its source." Bandwidth { "Bytes per second." bytes_per_s }
 }

@@ -4,7 +4,10 @@ use expect_test::{expect, expect_file};
 use proptest::prelude::*;
 
 use super::*;
-use crate::{AttributeSource, CacheAttributes, Machine, MemoryAccess, SourcedValue};
+use crate::{
+    AttributeSource, CacheAttributes, Machine, MemoryAccess, QuantumAttributes, QueueScope,
+    SourcedValue,
+};
 
 const SMALL: &str = r#"
 format_version = 2
@@ -131,7 +134,7 @@ proptest! {
     #[test]
     fn any_written_machine_is_read_back_equal(
         nodes in 1u32..4, llcs in 1u32..3, cores in 1u32..4, smt in 1u32..3,
-        latency_ns in sourced_value(), bandwidth_bytes_per_s in sourced_value(), name in ".{0,12}",
+        latency_ns in sourced_value(), slice_ns in proptest::option::of(10_000..=10_000_000_000u64), bandwidth_bytes_per_s in sourced_value(), name in ".{0,12}",
     ) {
         let text = format!("nodes={nodes} llcs={llcs} cores={cores} smt={smt}");
         let mut parts = Machine::synthetic(&text).expect("a machine").parts().clone();
@@ -143,6 +146,9 @@ proptest! {
             let attributes = CacheAttributes { latency_ns, bandwidth_bytes_per_s, ..CacheAttributes::default() };
             parts.perf_attributes.llcs.insert(base::LlcId(0), attributes);
         }
+        let slice_ns = slice_ns.map(|value| SourcedValue { value, source: AttributeSource::Assumed });
+        parts.system.grain = slice_ns.map(|_| "quantum".to_owned());
+        parts.system.quantum = slice_ns.map(|_| QuantumAttributes { queue: Some(QueueScope::Llc), slice_ns, ..QuantumAttributes::default() });
         let machine = Machine::new(parts).expect("still a machine");
         let text = to_toml(&machine);
         prop_assert_eq!(parse_toml(&text, "x").map_err(|e| e.to_string()), Ok(machine));

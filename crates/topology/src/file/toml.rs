@@ -161,6 +161,12 @@ pub fn to_toml(machine: &Machine) -> String {
     if let Some(numa_balancing) = file.numa_balancing {
         line("numa_balancing", numa_balancing.to_string());
     }
+    if let Some(grain) = &file.grain {
+        line("grain", inline(grain));
+    }
+    if let Some(quantum) = &file.quantum {
+        line("quantum", inline(quantum));
+    }
     text
 }
 

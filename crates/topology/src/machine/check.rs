@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Bytes, CoreId, CpuId, CpuSet, LlcId, NodeId, NodeSet};
 
-use super::{Core, Cpu, Llc, MachineParts};
+use super::{Core, Cpu, Llc, MachineParts, QuantumAttributes};
 use crate::{
     ContextSwitch, CoreKindAttributes, LatencyCurve, MemoryAccess, OpenStreams, PerfAttributes,
     PhysicsAttributes, SourcedValue,
@@ -201,7 +201,24 @@ fn check_values(parts: &MachineParts) -> Result<(), MachineError> {
         }
     }
     check_sizes(parts)?;
+    parts.system.quantum.as_ref().map_or(Ok(()), check_quantum)?;
     check_attributes(&parts.perf_attributes, parts)
+}
+
+/// Shortest slice in nanoseconds, and longest slice and switch. A shorter slice would be shorter than a switch.
+const SLICE_NS_MIN: u64 = 10_000;
+const SLICE_NS_MAX: u64 = 10_000_000_000;
+
+fn check_quantum(quantum: &QuantumAttributes) -> Result<(), MachineError> {
+    let check = |key: &str, value: Option<SourcedValue>, ns_min: u64| match value {
+        Some(SourcedValue { value, .. }) if !(ns_min..=SLICE_NS_MAX).contains(&value) => {
+            let problem = format!("has {key} {value}: write {ns_min} to {SLICE_NS_MAX} ns");
+            Err(invalid("quantum", "quantum", problem))
+        }
+        _ => Ok(()),
+    };
+    check("slice", quantum.slice_ns, SLICE_NS_MIN)?;
+    check("switch_cost", quantum.switch_cost_ns, 0)
 }
 
 /// Maximum of every size in a machine file: 2^60. TOML integers and the IEEE 754 doubles of JSON readers represent it.

@@ -1,0 +1,142 @@
+//! Settings of the grains, from the machine file.
+
+use base::Nanos;
+use topology::{AttributeSource, QuantumAttributes, QueueScope, SourcedValue, System};
+
+/// The grain of a machine, with its settings.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum GrainSettings {
+    /// Tasks share a CPU by weight.
+    #[default]
+    Fluid,
+    /// One task runs on a CPU, for a slice.
+    Quantum(QuantumSettings),
+}
+
+/// Settings of the quantum grain.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QuantumSettings {
+    /// Which CPUs have one queue.
+    pub queue: QueueScope,
+    /// CPU time of a task before the next task of the queue runs, in nanoseconds.
+    pub slice_ns: u64,
+    /// CPU time that a switch to another task costs, in nanoseconds.
+    pub switch_cost_ns: u64,
+    /// Whether a task that wakes up, or arrives from another queue, preempts a running task that has received more.
+    pub wakeup_preemption: bool,
+}
+
+/// A grain.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum GrainKind {
+    /// See [`GrainSettings::Fluid`].
+    #[default]
+    Fluid,
+    /// See [`GrainSettings::Quantum`].
+    Quantum,
+}
+
+impl GrainKind {
+    /// All grains.
+    pub const ALL: [GrainKind; 2] = [GrainKind::Fluid, GrainKind::Quantum];
+
+    /// Returns the name of the grain in machine files and options.
+    pub fn name(self) -> &'static str {
+        match self {
+            GrainKind::Fluid => "fluid",
+            GrainKind::Quantum => "quantum",
+        }
+    }
+
+    /// Returns the grain with this name.
+    pub fn of_name(name: &str) -> Option<GrainKind> {
+        GrainKind::ALL.into_iter().find(|grain| grain.name() == name)
+    }
+}
+
+impl GrainSettings {
+    /// Returns the grain.
+    pub fn kind(self) -> GrainKind {
+        match self {
+            GrainSettings::Fluid => GrainKind::Fluid,
+            GrainSettings::Quantum(_) => GrainKind::Quantum,
+        }
+    }
+}
+
+/// Default length of a slice. Linux 6.18 has 2.8 ms on machines with eight or more CPUs (`sysctl_sched_base_slice`, 0.7 ms
+/// times four), and CFS had 3 ms (`sysctl_sched_min_granularity`).
+const SLICE_NS: u64 = 2_800_000;
+/// Default cost of a switch. Assumed: the direct cost without the refilling of caches is one to four microseconds.
+const SWITCH_COST_NS: u64 = 2_000;
+
+impl QuantumSettings {
+    /// Returns the settings of a machine file, with assumed values in place of absent ones.
+    pub fn new(known: &QuantumAttributes) -> Self {
+        let value = |known: Option<SourcedValue>, default| known.map_or(default, |it| it.value);
+        QuantumSettings {
+            queue: known.queue.unwrap_or_default(),
+            slice_ns: value(known.slice_ns, SLICE_NS),
+            switch_cost_ns: value(known.switch_cost_ns, SWITCH_COST_NS),
+            wakeup_preemption: known.wakeup_preemption.unwrap_or(true),
+        }
+    }
+}
+
+impl GrainSettings {
+    /// Returns the settings of the grain that is selected in a machine file, or instead of it.
+    ///
+    /// # Errors
+    /// The grain does not exist, or the file has settings of another grain.
+    pub fn new(system: &System, selected: Option<GrainKind>) -> Result<Self, GrainError> {
+        let named = system.grain.as_deref().map(|name| {
+            GrainKind::of_name(name).ok_or_else(|| GrainError::Unknown { found: name.to_owned() })
+        });
+        let named = named.transpose()?;
+        match selected.or(named).unwrap_or_default() {
+            GrainKind::Fluid if system.quantum.is_some() => Err(GrainError::NoEffect),
+            GrainKind::Fluid => Ok(GrainSettings::Fluid),
+            GrainKind::Quantum => {
+                let known = system.quantum.unwrap_or_default();
+                Ok(GrainSettings::Quantum(QuantumSettings::new(&known)))
+            }
+        }
+    }
+
+    /// Returns a phrase for each assumed value.
+    pub fn assumed(self, system: &System) -> Vec<String> {
+        let GrainSettings::Quantum(settings) = self else { return Vec::new() };
+        let known = system.quantum.unwrap_or_default();
+        let slice = || format!("slices of {}", Nanos(settings.slice_ns));
+        let switch = || format!("{} for a switch to another task", Nanos(settings.switch_cost_ns));
+        let is_assumed = |value: Option<SourcedValue>| {
+            value.is_none_or(|value| value.source == AttributeSource::Assumed)
+        };
+        let slice = is_assumed(known.slice_ns).then(slice);
+        slice.into_iter().chain(is_assumed(known.switch_cost_ns).then(switch)).collect()
+    }
+
+    /// Returns the values that are recorded with a run, by name.
+    pub fn recorded(self) -> Vec<(&'static str, String)> {
+        let GrainSettings::Quantum(settings) = self else { return Vec::new() };
+        vec![
+            ("grain", self.kind().name().to_owned()),
+            ("queue", settings.queue.name().to_owned()),
+            ("slice", Nanos(settings.slice_ns).to_string()),
+            ("switch-cost", Nanos(settings.switch_cost_ns).to_string()),
+            ("wakeup-preemption", if settings.wakeup_preemption { "on" } else { "off" }.to_owned()),
+        ]
+    }
+}
+
+/// An error in the selection of the grain.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
+pub enum GrainError {
+    #[error("there is no grain {found:?}: write {}", GrainKind::ALL.map(GrainKind::name).join(" or "))]
+    Unknown { found: String },
+    #[error(
+        "the keys of quantum have no effect with the grain fluid: select the grain quantum, or remove them"
+    )]
+    NoEffect,
+}

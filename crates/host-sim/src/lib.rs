@@ -18,6 +18,8 @@ pub mod copy_scaling;
 pub mod csv_table;
 pub mod declared;
 pub mod faults;
+#[cfg(test)]
+mod fifo;
 pub mod fluid;
 pub mod frame;
 pub mod hardware;

@@ -510,6 +510,7 @@ fn the_directory_of_another_comparison_is_not_changed() {
         ("small.toml -p linux,dfs --seeds 2", "other policies"),
         ("small.toml -p linux,spread --seeds 2 --variation off", "other options"),
         ("small.toml -p linux,spread --seeds 2 --interleave", "other options"),
+        ("small.toml -p linux,spread --seeds 2 --grain quantum", "other options"),
     ] {
         let line = tool::rejection(
             &mut dir.evenkeel(&format!("compare {words} --machine m.toml --out first")),

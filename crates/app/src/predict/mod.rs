@@ -12,9 +12,10 @@ mod show;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use anyhow::{anyhow, bail};
+use anyhow::{Context, anyhow, bail};
 use base::counted_noun;
 use base::suggest::did_you_mean;
+use host_sim::SimOptions;
 use host_sim::physics::{Calibration, CpiModel};
 use host_sim::predict::{
     LlcDomain, PlaceableProgram, Prediction, PredictionSetup, ProgramPlacement, ProgramSet,
@@ -73,6 +74,8 @@ pub fn main(args: &Args) -> CommandResult {
 
 fn predict(args: &Args) -> anyhow::Result<PredictOutput<'_>> {
     let machine = machine::file_or_shipped(&args.machine)?;
+    host_sim::check_kernel(&machine, &SimOptions::default())
+        .with_context(|| args.machine.display().to_string())?;
     let mut set = ProgramSet::default();
     args.programs.iter().try_for_each(|path| read(path, &mut set))?;
     let n_domains = args.domains.unwrap_or(1) as usize;

@@ -492,7 +492,7 @@ impl Fluid {
 /// Returns the first task in order of arrival that may run on another CPU; `None` if the CPU has only one task. The
 /// kernel takes the tail of a list, and the task that ran last is the head of the list. Therefore tasks migrate in
 /// rotation.
-fn first_movable(from: &CpuState, tasks: &[Task], to: usize) -> Option<usize> {
+pub(super) fn first_movable(from: &CpuState, tasks: &[Task], to: usize) -> Option<usize> {
     let is_allowed = |idx: &&usize| {
         Some(**idx) != from.running
             && tasks[**idx].allowed.as_ref().is_none_or(|allowed| allowed[to])
@@ -501,7 +501,12 @@ fn first_movable(from: &CpuState, tasks: &[Task], to: usize) -> Option<usize> {
 }
 
 /// Returns the last task in order of arrival that may run on another CPU.
-fn last_movable_of(from: &CpuState, tasks: &[Task], to: usize, running_too: bool) -> Option<usize> {
+pub(super) fn last_movable_of(
+    from: &CpuState,
+    tasks: &[Task],
+    to: usize,
+    running_too: bool,
+) -> Option<usize> {
     if from.tasks.len() < 2 && !running_too {
         return None;
     }

@@ -196,3 +196,37 @@ impl Fluid {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::cpus::{CpuState, first_movable, last_movable_of};
+    use super::super::tests::{machine, script, start};
+    use super::*;
+
+    #[test]
+    fn load_balancing_moves_no_running_task_unless_it_may() {
+        let mut from = CpuState::default();
+        (from.tasks, from.running) = (vec![0, 1], Some(0));
+        let tasks = [Task::default(), Task::default()];
+        assert_eq!(first_movable(&from, &tasks, 1), Some(1));
+        from.running = Some(1);
+        assert_eq!(first_movable(&from, &tasks, 1), Some(0));
+        assert_eq!(last_movable_of(&from, &tasks, 1, false), Some(0));
+        assert_eq!(last_movable_of(&from, &tasks, 1, true), Some(1));
+    }
+
+    /// Three tasks, of which two are on one CPU.
+    #[test]
+    fn tasks_of_a_common_queue_have_equal_shares() {
+        let shares = |sharing| {
+            let mut fluid = machine("cores=2").with_sharing(sharing);
+            let work = script(&fluid, 1e9, 0.0, 0);
+            (0..3).for_each(|job| start(&mut fluid, job, &work, None));
+            let share = |idx: usize| fluid.average_share(idx, fluid.tasks[idx].cpu);
+            (0..3).map(|idx| (60.0 * share(idx)) as u32).collect::<Vec<_>>()
+        };
+        assert_eq!(shares(CpuSharing::OneTaskPerLlcQueue), [40, 40, 40]);
+        assert_eq!(shares(CpuSharing::OneTask).iter().sum::<u32>(), 120);
+        assert!(shares(CpuSharing::OneTask).contains(&60));
+    }
+}

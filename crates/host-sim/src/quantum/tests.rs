@@ -206,51 +206,44 @@ fn invariants_hold_with_random_jobs_and_all_settings() {
     }
 }
 
-/// Tasks bound to one CPU of a queue do not starve the others, nor new ones those that have run alone.
+/// With a common queue, task 3 alone on its CPU receives more than the three tasks on the other. When two further tasks
+/// start on its CPU, it does not wait until they have received as much.
 #[test]
 fn no_task_starves() {
     for queue in SCOPES {
         let mut machine = quantum("cores=2", QuantumSettings { queue, ..FREE });
-        let long = busy(&machine, 10_000.0);
-        let bound = |cpu| Job { cpu: Some(cpu), ..Job::new(long.clone()) };
-        let mut jobs = vec![bound(0), bound(0), bound(0), bound(1)];
-        // Short jobs arrive on CPU 1 every 4 ms and need three quarters of it.
-        let short = busy(&machine, 3.0);
-        jobs.extend(
-            (250..500)
-                .map(|nth| Job { at: 4 * nth * MS, ..Job { script: short.clone(), ..bound(1) } }),
-        );
-        let (mut started, mut before) = (0, [0.0; 4]);
-        for step in 0..100 {
-            let now = step * 20 * MS;
-            while started < jobs.len() && jobs[started].at <= now + 20 * MS {
-                SimMachine::advance(&mut machine, jobs[started].at, u64::MAX);
-                for (_, notice) in SimMachine::take_notices(&mut machine) {
-                    let HostNotice::JobEnded { job, .. } = notice else { continue };
-                    machine.remove_job(job);
-                }
-                let allowed = jobs[started].cpu.map(|cpu| mask_of(machine.fluid(), &[cpu]));
-                machine.start(JobStart {
-                    allowed,
-                    ..JobStart::new(started, jobs[started].script.clone())
-                });
-                started += 1;
-            }
-            while SimMachine::now(&machine) < now + 20 * MS {
-                SimMachine::advance(&mut machine, now + 20 * MS, u64::MAX);
-                for (_, notice) in SimMachine::take_notices(&mut machine) {
-                    let HostNotice::JobEnded { job, .. } = notice else { continue };
-                    machine.remove_job(job);
-                }
-            }
+        let work = busy(&machine, 10_000.0);
+        let start = |machine: &mut Quantum<FairQueue>, job: usize, cpu: usize| {
+            let allowed = Some(mask_of(machine.fluid(), &[cpu]));
+            machine.start(JobStart { allowed, ..JobStart::new(job, work.clone()) });
+        };
+        for (job, cpu) in [0, 0, 0, 1].into_iter().enumerate() {
+            start(&mut machine, job, cpu);
+        }
+        let mut before = [0.0; 6];
+        for step in 1..=100 {
+            SimMachine::advance(&mut machine, step * 20 * MS, u64::MAX);
             machine.update_all();
-            for (job, before) in before.iter_mut().enumerate() {
+            let n_started = if 50 < step { 6 } else { 4 };
+            for (job, before) in before.iter_mut().enumerate().take(n_started) {
                 let cpu_ns = machine.threads_of(job).map(|thread| thread.cpu_ns).sum::<f64>();
-                assert!(*before < cpu_ns, "{queue:?}: job {job} has not run in 20 ms before {now}");
+                assert!(*before < cpu_ns, "{queue:?}: job {job} did not run in step {step}");
                 *before = cpu_ns;
+            }
+            if step == 50 {
+                [4, 5].into_iter().for_each(|job| start(&mut machine, job, 1));
             }
         }
     }
+}
+
+/// Task b arrives in the third slice of a and starts one slice behind a, so a runs until the end of the fourth.
+#[test]
+fn a_new_task_starts_a_slice_behind_the_others() {
+    let mut machine = quantum("cores=1", FREE);
+    let (long, short) = (busy(&machine, 100.0), busy(&machine, 1.0));
+    let found = run(&mut machine, &[Job::new(long), Job { at: 10 * MS, ..Job::new(short) }]);
+    assert!((found[1].at - 17e6).abs() < 100.0, "{found:?}");
 }
 
 /// Returns the largest relative difference of the ends of bound jobs between the fluid and the quantum machine.

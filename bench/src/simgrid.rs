@@ -198,7 +198,7 @@ fn lengths(n_jobs: usize) -> anyhow::Result<Vec<Length>> {
             footprint: 0,
             ..template.clone()
         };
-        let script = Arc::new(Script { phases: vec![phase], n_threads: 1 });
+        let script = Arc::new(Script { phases: vec![phase], n_threads: 1, ..Script::default() });
         let ns = script.solo_ns_per_1000(&hardware) * script.phases[0].instructions / 1000.0;
         Length { script, ns }
     };

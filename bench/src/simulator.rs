@@ -16,7 +16,7 @@ use anyhow::{Context, bail};
 use base::Rng;
 use host_sim::fluid::{Fluid, HostNotice, JobStart, MachineSettings, MemoryPlacement};
 use host_sim::hardware::Hardware;
-use host_sim::physics::{Calibration, CoreSpeed, CpiModel, FillTable, MissCurve, MissPoint};
+use host_sim::physics::{Calibration, CoreSpeed, CpiModel, MissCurve, MissPoint};
 use host_sim::script::{Script, ScriptPhase};
 use host_sim::variation::Variation;
 use topology::Machine;
@@ -153,18 +153,16 @@ pub(super) fn scripts(hardware: &Hardware) -> anyhow::Result<Vec<Arc<Script>>> {
         let curve = MissCurve::new(rows, row(0.0, 2.0 * misses + 1.0))?;
         let parameters = Calibration::default().parameters(CoreSpeed::new(2.4));
         let behaviour = CpiModel::from_core_cycles(&curve, 0.5, 2.0, parameters);
-        let sizes = hardware.cache_sizes();
         let phase = ScriptPhase {
             shared: None,
-            fills: Arc::new(sizes.iter().map(|&size| FillTable::new(&curve, size)).collect()),
+            fills: Arc::new(hardware.fill_tables(&behaviour)),
             behaviour: Arc::new(behaviour),
             instructions: 1e9 * (1.0 + f64::from(nth % 3)),
             sleeps: None,
             footprint: u64::from(nth) << 24,
-            references: 2.0 * misses + 1.0,
             l1_misses: 4.0 * misses + 2.0,
         };
-        Ok(Arc::new(Script { phases: vec![phase], n_threads: 1 }))
+        Ok(Arc::new(Script { phases: vec![phase], n_threads: 1, ..Script::default() }))
     };
     (0..8).map(script).collect()
 }

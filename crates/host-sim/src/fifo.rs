@@ -152,6 +152,7 @@ impl SimMachine for FifoServer {
                 cpu: 0,
                 cpu_ns: (self.now - served_from).min(job.service_ns) as f64,
                 wait_ns: (served_from - job.started) as f64,
+                blocked_ns: 0,
                 n_migrations: 0,
                 counts: TaskCounts::default(),
                 random_key: job.random_key,

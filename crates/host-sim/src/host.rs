@@ -447,7 +447,7 @@ fn settings(machine: &Machine, options: &SimOptions) -> Result<MachineSettings, 
     if numa_balancing && !kernel.can_balance_numa() {
         return Err(SimError::NoNumaBalancing(kernel.name()));
     }
-    let grain = GrainSettings::new(machine.system(), options.grain)?;
+    let grain = GrainSettings::new(machine, options.grain)?;
     Ok(MachineSettings {
         kernel,
         numa_balancing,

@@ -94,18 +94,24 @@ pub trait SimMachine: std::fmt::Debug + Send {
     /// Returns the lines that the controller of a node has read and written since the start.
     fn lines(&self, node: usize) -> [f64; 2];
 
-    /// Counts the traffic of caches and jobs from now on.
-    fn monitor_traffic(&mut self);
+    /// Counts the traffic of caches and jobs from now on. A grain without caches counts none.
+    fn monitor_traffic(&mut self) {}
 
     /// Returns the bytes between a last-level cache and all memories, and those to the local memory, since the start;
     /// `None` if traffic is not counted.
-    fn cache_traffic(&self, cache: usize) -> Option<[f64; 2]>;
+    fn cache_traffic(&self, _cache: usize) -> Option<[f64; 2]> {
+        None
+    }
 
     /// Returns the bytes of a job through a last-level cache, as [`SimMachine::cache_traffic`].
-    fn job_traffic(&self, job: usize, cache: usize) -> Option<[f64; 2]>;
+    fn job_traffic(&self, _job: usize, _cache: usize) -> Option<[f64; 2]> {
+        None
+    }
 
     /// Returns the occupancy of each job in each last-level cache in bytes, by job and cache.
-    fn occupancies(&self) -> BTreeMap<(usize, usize), f64>;
+    fn occupancies(&self) -> BTreeMap<(usize, usize), f64> {
+        BTreeMap::new()
+    }
 
     // Checks.
 

@@ -1,7 +1,7 @@
 //! Settings of the grains, from the machine file.
 
 use base::Nanos;
-use topology::{AttributeSource, QuantumAttributes, QueueScope, SourcedValue, System};
+use topology::{AttributeSource, Machine, QuantumAttributes, QueueScope, SourcedValue, System};
 
 /// The grain of a machine, with its settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -88,7 +88,9 @@ impl GrainSettings {
     ///
     /// # Errors
     /// The grain does not exist, or the file has settings of another grain.
-    pub fn new(system: &System, selected: Option<GrainKind>) -> Result<Self, GrainError> {
+    pub fn new(machine: &Machine, selected: Option<GrainKind>) -> Result<Self, GrainError> {
+        let system = machine.system();
+        let switches = machine.perf_attributes().physics.context_switch;
         let named = system.grain.as_deref().map(|name| {
             GrainKind::of_name(name).ok_or_else(|| GrainError::Unknown { found: name.to_owned() })
         });
@@ -96,6 +98,7 @@ impl GrainSettings {
         match selected.or(named).unwrap_or_default() {
             GrainKind::Fluid if system.quantum.is_some() => Err(GrainError::NoEffect),
             GrainKind::Fluid => Ok(GrainSettings::Fluid),
+            GrainKind::Quantum if switches.is_some() => Err(GrainError::TwoSwitchCosts),
             GrainKind::Quantum => {
                 let known = system.quantum.unwrap_or_default();
                 Ok(GrainSettings::Quantum(QuantumSettings::new(&known)))
@@ -139,4 +142,8 @@ pub enum GrainError {
         "the keys of quantum have no effect with the grain fluid: select the grain quantum, or remove them"
     )]
     NoEffect,
+    #[error(
+        "context_switch of physics is for the grain fluid: with the grain quantum write switch_cost of quantum instead"
+    )]
+    TwoSwitchCosts,
 }

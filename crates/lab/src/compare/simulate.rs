@@ -147,7 +147,7 @@ impl SimBench {
     pub fn assumed(&self) -> Vec<String> {
         let SimSetting { machine, options, .. } = &self.setting;
         // An invalid grain is reported by `check`.
-        let grain = GrainSettings::new(machine.system(), options.grain).unwrap_or_default();
+        let grain = GrainSettings::new(machine, options.grain).unwrap_or_default();
         host_sim::assumed(machine, &self.hardware, grain)
     }
 

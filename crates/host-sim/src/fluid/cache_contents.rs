@@ -311,10 +311,10 @@ fn step_together(
     time_ns: &mut f64,
     relaxation: f64,
 ) -> f64 {
-    let (mut empty, mut room, mut gain) = (bytes, bytes, 0.0);
+    let (mut empty, mut space, mut gain) = (bytes, bytes, 0.0);
     for (member, table) in members.iter_mut().zip(tables) {
         empty -= member.fill(table, bytes, *time_ns);
-        room -= member.bytes + member.step;
+        space -= member.bytes + member.step;
         gain += member.gain;
     }
     if EMPTY_MAX * bytes < libm::fabs(empty) {
@@ -325,9 +325,9 @@ fn step_together(
             return f64::INFINITY;
         }
     }
-    let more_ns = if 0.0 < gain { (room / gain).max(-*time_ns) } else { 0.0 };
+    let more_ns = if 0.0 < gain { (space / gain).max(-*time_ns) } else { 0.0 };
     *time_ns += relaxation * more_ns;
-    let mut change = libm::fabs(room) / bytes;
+    let mut change = libm::fabs(space) / bytes;
     for (member, table) in members.iter_mut().zip(tables) {
         let step = relaxation * (member.step + member.gain * more_ns);
         member.bytes = (member.bytes + step).clamp(0.0, bytes);

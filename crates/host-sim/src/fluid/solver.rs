@@ -14,7 +14,9 @@ const CHECKED_BYTES: f64 = 4096.0;
 /// State of the solver.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Solver {
+    /// Whether each cache is in `queue`.
     pub touched: Vec<bool>,
+    /// Caches to solve.
     pub queue: Vec<usize>,
     /// Whether any demand has changed since the last solution.
     pub is_dirty: bool,
@@ -26,6 +28,7 @@ pub(super) struct Solver {
     pub changed_tasks: Vec<usize>,
     /// Caches with changed tasks during the solution of a channel.
     pub changed_caches: Vec<usize>,
+    /// Buffers that are reused: tasks of a cache, demands on a channel, channels of a task.
     pub members: Vec<CacheMember>,
     pub demands: Vec<ChannelDemand>,
     pub uses: Vec<ChannelUse>,

@@ -348,6 +348,7 @@ fn step_to(
     for (nth, (member, table)) in members.iter_mut().zip(tables).enumerate() {
         let (fit, elsewhere) = fit(nth);
         member.elsewhere = elsewhere;
+        member.sensitivity = 1.0; // It is not known: a change of the others' speeds is assumed to act fully.
         member.bytes += relaxation * (fit - member.bytes);
         change = change.max(member.update_speed(table));
     }

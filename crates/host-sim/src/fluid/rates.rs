@@ -14,13 +14,13 @@
 //!
 //! [`MachineSettings::precision`]: super::MachineSettings::precision
 
+use topology::SmtSharing;
+
 use super::solver::NO_RATIOS;
 use super::tasks::{ChannelUse, TaskActivity, TaskCounts, Uncounted, queue_full};
 use super::{Fluid, TaskState};
 use crate::hardware::HardwareCpu;
 use crate::physics::{ChannelDemand, LINE, smt_share_beside};
-
-use topology::SmtSharing;
 
 /// Minimum relative change of a speed by the occupancy for which the cache is solved again, in units of the precision. It
 /// is estimated from the change of the ratio of two speeds: if all tasks of a cache become slower by the same factor,

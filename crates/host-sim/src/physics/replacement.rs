@@ -67,7 +67,7 @@ fn random_occupancies(programs: &[(&FillTable, f64)], bytes: f64, occupancies: &
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use proptest::prelude::*;
 
     use super::*;
@@ -76,7 +76,7 @@ mod tests {
     const MIB: f64 = 1048576.0;
 
     /// Returns a table for a cache of 1 MiB from misses at 1 MiB, 512 KiB, 256 KiB, …
-    fn table(misses: &[f64]) -> FillTable {
+    pub(in crate::physics) fn table(misses: &[f64]) -> FillTable {
         let row = |(idx, misses): (usize, &f64)| {
             MissPoint::of_demand(MIB / f64::from(1u32 << idx), *misses)
         };

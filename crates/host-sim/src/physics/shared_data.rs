@@ -110,18 +110,11 @@ impl<'a> CacheEntries<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::physics::{MissCurve, MissPoint, occupancies, occupancies_with};
+    use crate::physics::replacement::tests::table;
+    use crate::physics::{occupancies, occupancies_with};
     use topology::Replacement;
 
     const MIB: f64 = 1048576.0;
-
-    fn table(misses: &[f64]) -> FillTable {
-        let row = |(idx, misses): (usize, &f64)| {
-            MissPoint::of_demand(MIB / f64::from(1u32 << idx), *misses)
-        };
-        let rows = misses.iter().enumerate().map(row).collect();
-        FillTable::new(&MissCurve::new(rows, MissPoint::default()).expect("valid"), MIB)
-    }
 
     /// Returns the bytes of two threads of a program that share data, and of a stream beside them.
     fn beside_a_stream(share: f64) -> [f64; 3] {

@@ -53,6 +53,18 @@ fn a_program_that_reuses_lines_loses_more_to_a_stream_with_random_replacement() 
 }
 
 #[test]
+fn a_change_of_latencies_acts_on_the_occupancies_with_every_replacement() {
+    for physics in ["", RANDOM] {
+        let mut fluid = with(physics).fluid(PRECISION);
+        SENSITIVE.start(&mut fluid, 0, 0, 1.0);
+        STREAM.start(&mut fluid, 1, 1, 1.0);
+        fluid.next_event();
+        // With a sensitivity of 0 the cache would not be solved again.
+        assert!(0.0 < fluid.solver.caches[0].sensitivity, "{physics}");
+    }
+}
+
+#[test]
 fn many_streams_move_at_most_the_bandwidth_of_their_number() {
     let rate = |physics, n: usize| {
         let all: Vec<_> = (0..n).map(|cpu| (STREAM, cpu)).collect();

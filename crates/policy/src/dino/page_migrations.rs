@@ -43,8 +43,17 @@ impl Dino {
         if self.config.memory == PageMigration::Stay {
             return;
         }
-        let Some(change) = page_migrations::node_change(snapshot, job, cpus) else { return };
         let requested_at = snapshot.turn.at;
+        let Some(change) = page_migrations::node_change(snapshot, job, cpus) else {
+            // The pages of a released job can be on the way to the node that it had before.
+            if let Some(moved) = self.moved.get_or_default(job.job.id)
+                && let Some(to) = page_migrations::node_of(snapshot, cpus)
+                && to != moved.to
+            {
+                *moved = MovedPages { to, n_attempts: 0, requested_at };
+            }
+            return;
+        };
         *self.moved.get_or_default(job.job.id) =
             Some(MovedPages { to: change.to, n_attempts: 0, requested_at });
         if let Some(action) = page_migrations::action(snapshot, job, change) {

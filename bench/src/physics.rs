@@ -11,7 +11,7 @@ use host_sim::calibrate::{
     cross_validate, cross_validate_baseline, cross_validate_from, evaluate_pairings, fit,
     in_sample, physics_predictor,
 };
-use host_sim::copy_scaling;
+use host_sim::copy_scaling::{self, CopyFit};
 use host_sim::physics::Calibration;
 use host_sim::predict::llc_domains;
 use topology::file::parse_toml;
@@ -82,8 +82,8 @@ fn print_fit(fitted: &Calibration) {
 }
 
 fn print_copies() -> anyhow::Result<bool> {
-    let judged =
-        copy_scaling::validate(&copy_scaling::parse_benchmarks(&read(BENCHMARKS)?, BENCHMARKS)?);
+    let programs = copy_scaling::parse_benchmarks(&read(BENCHMARKS)?, BENCHMARKS)?;
+    let judged = copy_scaling::validate(&programs, copy_scaling::BANDWIDTH);
     println!("\n## Copies: fitted on 8, validated on 2 and 4\n");
     println!("| program | s, MiB | 2 copies: predicted (measured) | 4 copies | largest error |");
     println!("| --- | --- | --- | --- | --- |");
@@ -103,11 +103,27 @@ fn print_copies() -> anyhow::Result<bool> {
             entry.max_error()
         );
     }
-    let right = judged.iter().filter(|entry| entry.max_error() <= COPIES_WITHIN).count();
+    let n_right = |judged: &[CopyFit]| {
+        judged.iter().filter(|entry| entry.max_error() <= COPIES_WITHIN).count()
+    };
+    let right = n_right(&judged);
     println!(
-        "\nWithin {COPIES_WITHIN:.2}: {right} of {} (claimed: {COPIES_RIGHT_MIN})",
+        "\nWithin {COPIES_WITHIN:.2}: {right} of {} (claimed: {COPIES_RIGHT_MIN})\n",
         judged.len()
     );
+    println!("| achievable bandwidth, GB/s | within {COPIES_WITHIN:.2} | mean error of the fit |");
+    println!("| --- | --- | --- |");
+    for bandwidth in [copy_scaling::BANDWIDTH, 65e9, 70e9, 80e9] {
+        let judged = copy_scaling::validate(&programs, bandwidth);
+        let fit_error = judged.iter().map(|entry| entry.fit_error).sum::<f64>();
+        println!(
+            "| {:.1} | {} of {} | {:.4} |",
+            bandwidth / 1e9,
+            n_right(&judged),
+            judged.len(),
+            fit_error / judged.len() as f64
+        );
+    }
     Ok(COPIES_RIGHT_MIN <= right)
 }
 

@@ -323,8 +323,7 @@ impl Hardware {
         });
         let curve = own.loaded_latency.clone().unwrap_or_else(|| {
             self.assume("the loaded latency of a server with eight channels of DDR5".to_owned());
-            let points = LOADED_LATENCY.to_vec();
-            topology::LatencyCurve { points, source: AttributeSource::Assumed }
+            assumed_loaded_latency()
         });
         let curve = LoadCurve::new(&curve);
         let streams = StreamEfficiency::CONSTANT;
@@ -548,6 +547,12 @@ impl Hardware {
             self.assumed.push(assumption);
         }
     }
+}
+
+/// Returns the loaded latency of a memory without one in its machine file.
+pub fn assumed_loaded_latency() -> topology::LatencyCurve {
+    let points = LOADED_LATENCY.to_vec();
+    topology::LatencyCurve { points, source: AttributeSource::Assumed }
 }
 
 impl Cache {

@@ -24,9 +24,14 @@ fn with_keys(keys: &str) -> Fluid {
 
 /// Returns a machine with clusters of two cores and this cache in bytes.
 fn with_clusters(bytes: u64) -> Fluid {
-    let cluster = |id: u32, cpus: &str| {
+    with_unlike_clusters([bytes, bytes])
+}
+
+fn with_unlike_clusters(bytes: [u64; 2]) -> Fluid {
+    let cluster = |id: usize, cpus: &str| {
         format!(
-            "{{ id = {id}, cpus = \"{cpus}\", cache = {{ bytes = {bytes}, source = \"assumed\" }} }}"
+            "{{ id = {id}, cpus = \"{cpus}\", cache = {{ bytes = {}, source = \"assumed\" }} }}",
+            bytes[id]
         )
     };
     with_keys(&format!("clusters = [{}, {}]", cluster(0, "0-1"), cluster(1, "2-3")))
@@ -110,6 +115,15 @@ fn two_equal_tasks_of_one_cluster_share_its_cache() {
     // Each has half of the cache, as with private caches of half the size.
     let halves = run(with_private(1 << 20), &[0, 1]);
     assert!(together[0].0.abs_diff(halves[0].0) <= 2, "{halves:?} {together:?}");
+}
+
+#[test]
+fn a_task_has_the_cache_of_its_own_cluster() {
+    let unlike = run(with_unlike_clusters([1 << 20, 4 << 20]), &[0, 2]);
+    let alike = [1, 4].map(|mib| run(with_clusters(mib << 20), &[0, 2]));
+    for at in [0, 1] {
+        assert!((unlike[at].1 / alike[at][at].1 - 1.0).abs() < 0.01, "{unlike:?} {alike:?}");
+    }
 }
 
 #[test]

@@ -96,5 +96,5 @@ fn a_thread_that_joins_another_finds_the_common_data() {
         count(&mut fluid) - before
     };
     let found = [1.0, 0.5, 0.0].map(misses);
-    assert!(found.is_sorted() && 2.0 * found[0] < found[2], "{found:?}");
+    assert!(found.is_sorted() && 4.0 * found[0] < found[2], "{found:?}");
 }

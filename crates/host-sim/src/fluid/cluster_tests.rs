@@ -120,9 +120,9 @@ fn two_equal_tasks_of_one_cluster_share_its_cache() {
 #[test]
 fn a_task_has_the_cache_of_its_own_cluster() {
     let unlike = run(with_unlike_clusters([1 << 20, 4 << 20]), &[0, 2]);
-    let alike = [1, 4].map(|mib| run(with_clusters(mib << 20), &[0, 2]));
+    let equal = [1, 4].map(|mib| run(with_clusters(mib << 20), &[0, 2]));
     for at in [0, 1] {
-        assert!((unlike[at].1 / alike[at][at].1 - 1.0).abs() < 0.01, "{unlike:?} {alike:?}");
+        assert!((unlike[at].1 / equal[at][at].1 - 1.0).abs() < 0.01, "{unlike:?} {equal:?}");
     }
 }
 

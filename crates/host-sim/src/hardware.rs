@@ -216,8 +216,8 @@ impl Hardware {
         &self.paths[from * self.nodes.len() + to]
     }
 
-    /// Calls `visit` with each channel of the misses of a task, and with the share of its misses there: the memory of its
-    /// pages, the links on the path, and the link between the cache and memory.
+    /// Calls `visit` once with each channel of the misses of a task, and with the share of its misses there: the memory of
+    /// its pages, the links on the paths, and the link between the cache and memory.
     pub fn for_each_path(
         &self,
         (node, cache): (usize, usize),
@@ -225,10 +225,17 @@ impl Hardware {
         mut visit: impl FnMut(usize, f64),
     ) {
         let local = [(node, 1.0)];
-        for &(to, share) in if parts.is_empty() { &local[..] } else { parts } {
+        let parts = if parts.is_empty() { &local[..] } else { parts };
+        let links_to = |to| self.path_between(node, to).links.into_iter().flatten();
+        for (nth, &(to, share)) in parts.iter().enumerate() {
             visit(to, share);
-            let links = self.path_between(node, to).links;
-            links.into_iter().flatten().for_each(|link| visit(link, share));
+            for link in links_to(to) {
+                // Paths to several nodes can have common links.
+                let has_link = |&&(to, _): &&(usize, f64)| links_to(to).any(|other| other == link);
+                if !parts[..nth].iter().any(|part| has_link(&part)) {
+                    visit(link, parts[nth..].iter().filter(has_link).map(|part| part.1).sum());
+                }
+            }
         }
         if let Some(link) = self.caches[cache].memory_link {
             visit(link, 1.0);

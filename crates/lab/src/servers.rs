@@ -13,7 +13,7 @@ use std::sync::Arc;
 use base::{JobId, Nanos, Rng, StopFlag};
 use program::{Command, Job};
 
-use crate::compare::{Column, SimBench, SimRunError, SimSetting};
+use crate::compare::{Column, Completion, SimBench, SimRunError, SimSetting};
 use crate::shipped;
 
 /// The servers: shipped machines with several nodes or last-level caches, with the numbers of jobs.
@@ -75,7 +75,7 @@ pub fn jobs(n_jobs: usize, seed: u64) -> Vec<Job> {
 /// Simulates `linux` and a policy on `n_workloads` workloads for each number of jobs, with the run seeds 1 to `n_seeds`.
 ///
 /// # Errors
-/// The policy does not exist.
+/// The policy does not exist, or a run failed.
 ///
 /// # Panics
 /// The server does not exist.
@@ -83,17 +83,17 @@ pub fn compare(
     (server, sizes): (&str, &[usize]),
     policy: &str,
     (n_workloads, n_seeds): (u64, u64),
-) -> Result<Vec<ServerCase>, SimRunError> {
+) -> Result<Vec<ServerCase>, ServerRunError> {
     let machine = shipped::machine(server).expect("a shipped machine");
     let cases: Vec<(usize, u64)> =
         sizes.iter().flat_map(|&n| (1..=n_workloads).map(move |seed| (n, seed))).collect();
     let workloads = cases.iter().map(|&(n, seed)| jobs(n, 1000 * seed + n as u64)).collect();
     let (options, limits, signals) = Default::default();
     let setting = SimSetting { machine, options, limits, signals };
-    let bench = SimBench::without_solo_runs(setting, workloads)?;
+    let bench = SimBench::without_solo_runs(setting, workloads).map_err(SimRunError::from)?;
     let columns = ["linux", policy].map(|text| Column::parse(text).expect("a policy"));
     let case = |(idx, &(n_jobs, workload)): (usize, &(usize, u64))| {
-        let log_ratio = |seed| -> Result<f64, SimRunError> {
+        let log_ratio = |seed| -> Result<f64, ServerRunError> {
             let [linux, policy] = &columns;
             let time = |column| sum_of_times(&bench, (column, idx, seed));
             Ok(libm::log(time(policy)? / time(linux)?))
@@ -105,13 +105,35 @@ pub fn compare(
 }
 
 /// Returns the sum of the run times of all jobs, in seconds.
-fn sum_of_times(bench: &SimBench, run: (&Column, usize, u64)) -> Result<f64, SimRunError> {
+fn sum_of_times(bench: &SimBench, run: (&Column, usize, u64)) -> Result<f64, ServerRunError> {
     let metrics = bench.run(run, &StopFlag::default(), None)?.expect("not interrupted");
-    Ok((0..metrics.jobs.len()).filter_map(|idx| metrics.job_s(idx)).sum())
+    let times: Option<Vec<f64>> = (0..metrics.jobs.len()).map(|idx| metrics.job_s(idx)).collect();
+    match times.filter(|_| metrics.status == Completion::Finished) {
+        Some(times) => Ok(times.iter().sum()),
+        None => Err(ServerRunError::Failed {
+            policy: run.0.to_string(),
+            workload: run.1,
+            seed: run.2,
+            error: metrics.error.unwrap_or_else(|| "a job did not end".to_owned()),
+        }),
+    }
+}
+
+/// A run that gives no ratio.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerRunError {
+    #[error(transparent)]
+    Sim(#[from] SimRunError),
+    /// A run failed: an invariant does not hold, or jobs did not end.
+    #[error("the run of {policy} on workload {workload} with seed {seed} failed: {error}")]
+    Failed { policy: String, workload: usize, seed: u64, error: String },
 }
 
 #[cfg(test)]
 mod tests {
+    use host_sim::SimOptions;
+    use host_sim::kernel::KernelVersion;
+
     use super::*;
     use crate::stats;
 
@@ -121,6 +143,26 @@ mod tests {
             .iter()
             .flat_map(|&server| compare(server, policy, runs).expect("a policy"));
         stats::mean(&cases.flat_map(|case| case.log_ratios).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn on_every_shipped_machine_the_invariants_hold() {
+        for name in shipped::machines() {
+            let machine = shipped::machine(name).expect("a shipped machine");
+            let (limits, signals) = Default::default();
+            let kernel = Some(KernelVersion::default());
+            let options = SimOptions { kernel, ..SimOptions::default() };
+            let setting = SimSetting { machine, options, limits, signals };
+            let bench = SimBench::without_solo_runs(setting, vec![jobs(8, 1), jobs(8, 2)])
+                .expect("a bench");
+            for policy in ["linux", "linux@interleave", "linux@numa-balancing", "dino"] {
+                let column = Column::parse(policy).expect("a policy");
+                for workload in [0, 1] {
+                    let time = sum_of_times(&bench, (&column, workload, 1));
+                    time.unwrap_or_else(|error| panic!("{name}: {error}"));
+                }
+            }
+        }
     }
 
     #[test]

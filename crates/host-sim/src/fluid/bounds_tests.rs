@@ -252,21 +252,26 @@ fn a_link_carries_its_own_bandwidth() {
 #[test]
 fn nodes_share_the_link_of_their_socket() {
     // Four nodes; the CPUs of nodes 0 and 1 use the memory of nodes 2 and 3 over one link of 10 GB/s.
-    let moved = |shared_link| {
+    let moved = |shared_link, memory: [[u64; 4]; 2]| {
         let built = Built { nodes: 4, cores: 4, memory: 100, link: Some(10), shared_link, ..PLAIN };
         let mut fluid = built.fluid(PRECISION);
         for cpu in 0..8 {
             STREAM.start(&mut fluid, cpu, cpu, 1.0);
-            let to = 2 + cpu / 4;
-            let on: Vec<u64> = (0..4).map(|node| if node == to { 1 << 30 } else { 0 }).collect();
-            fluid.place_memory(cpu, &on);
+            fluid.place_memory(cpu, &memory[cpu / 4].map(|mib| mib << 20));
         }
+        fluid.next_event();
+        fluid.check_invariants().expect("all invariants hold");
         let last = ends(&mut fluid).into_iter().map(|(_, ms)| ms).max().expect("8 ends");
         let lines: f64 = (2..4).flat_map(|node| fluid.lines(node)).sum();
         lines * 64.0 / (last as f64 * 1e6)
     };
-    assert!((19.6..=20.02).contains(&moved(None)), "{}", moved(None));
-    assert!((9.8..=10.01).contains(&moved(Some(10))), "{}", moved(Some(10)));
+    let apart = [[0, 0, 1024, 0], [0, 0, 0, 1024]];
+    let both = [[0, 0, 512, 512]; 2];
+    assert!((19.6..=20.02).contains(&moved(None, apart)), "{}", moved(None, apart));
+    for memory in [apart, both] {
+        let rate = moved(Some(10), memory);
+        assert!((9.8..=10.01).contains(&rate), "{memory:?}: {rate}");
+    }
 }
 
 #[test]

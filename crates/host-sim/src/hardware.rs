@@ -224,8 +224,7 @@ impl Hardware {
         parts: &[(usize, f64)],
         mut visit: impl FnMut(usize, f64),
     ) {
-        let local = [(node, 1.0)];
-        let parts = if parts.is_empty() { &local[..] } else { parts };
+        let parts = if parts.is_empty() { &[(node, 1.0)][..] } else { parts };
         let links_to = |to| self.path_between(node, to).links.into_iter().flatten();
         for (nth, &(to, share)) in parts.iter().enumerate() {
             visit(to, share);

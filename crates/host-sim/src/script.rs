@@ -100,8 +100,7 @@ impl Script {
         let Some(plan) = &self.plan else { return of_threads + self.sum_ns(|_| 0.0) };
         let (cache, miss_ns) = best_memory(hardware);
         let ns_on = |phase: usize, cpu: &HardwareCpu| {
-            let demand = self.phases[phase].behaviour.demand_on(&cpu.speed, cache);
-            demand.core_ns + demand.exposed * miss_ns
+            self.phases[phase].behaviour.demand_on(&cpu.speed, cache).ns_at(miss_ns)
         };
         let least = |phase: usize| {
             let each = hardware.cpus.iter().map(|cpu| ns_on(phase, cpu));

@@ -18,7 +18,7 @@ use crate::physics::{
 };
 
 /// Maximum number of iterations between occupancies and speeds.
-const N_ROUNDS: usize = 24;
+const N_ROUNDS: usize = 200;
 /// Smallest and largest assumed ratio of two successive changes.
 const SHARES: (f64, f64) = (0.1, 0.9);
 /// Largest share of the cache that may be empty or exceeded at the first residence time.

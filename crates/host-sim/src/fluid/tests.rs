@@ -535,6 +535,26 @@ fn the_done_share_of_a_job_is_its_executed_share_of_all_phases_and_threads() {
     }
 }
 
+#[test]
+fn without_contention_a_task_has_the_speed_of_its_own_kind_of_core() {
+    // The second core needs twice the cycles, and its two busy siblings have half of it each.
+    let run = |cpus: &[usize]| {
+        let text = "nodes=1 llcs=1 cores=2 smt=2";
+        let mut hardware = Hardware::new(&Machine::synthetic(text).expect("a machine"));
+        hardware.smt_shares = vec![vec![1.0, 0.5]; 2];
+        for cpu in &mut hardware.cpus {
+            cpu.speed.ghz = 1.0;
+            cpu.speed.relative_cycles = if cpu.core == 1 { 2.0 } else { 1.0 };
+        }
+        let settings = MachineSettings { contention: false, ..MachineSettings::default() };
+        let mut fluid = Fluid::new(Arc::new(hardware), settings, Variation::OFF.streams(0));
+        let one = script(&fluid, 1e9, 0.0, 0);
+        cpus.iter().enumerate().for_each(|(job, &cpu)| start(&mut fluid, job, &one, Some(cpu)));
+        ends(&mut fluid).into_iter().map(|(_, ms)| ms).collect::<Vec<_>>()
+    };
+    assert_eq!(run(&[0, 2, 3]), [1000, 4000, 4000]);
+}
+
 /// A random machine: SMT 1, 2 or 4, one or more LLC domains, one to four nodes. With `is_unlike`, every second core of
 /// each LLC domain has a lower capacity.
 fn random_machine(rng: &mut base::Rng, is_unlike: bool) -> (String, Fluid) {

@@ -12,9 +12,10 @@
 //! ```
 //!
 //! An event updates and solves only the tasks that it affects, not all tasks of the CPU. A task is not queued while it
-//! touches new memory or loses CPU time to NUMA balancing. Such a task is updated together with its CPU. With contention, no task is queued. The clock is the virtual time of A. K. Parekh and R. G. Gallager, "A
-//! Generalized Processor Sharing Approach to Flow Control in Integrated Services Networks", IEEE/ACM Transactions on
-//! Networking, 1993.
+//! touches new memory or loses CPU time to NUMA balancing. Such a task is updated together with its CPU. With
+//! contention, no task is queued. The clock is the virtual time of A. K. Parekh and R. G. Gallager, "A Generalized
+//! Processor Sharing Approach to Flow Control in Integrated Services Networks", IEEE/ACM Transactions on Networking,
+//! 1993.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -46,7 +47,8 @@ const SWEPT_ENTRIES_MIN: usize = 64;
 #[derive(Clone, Debug)]
 pub(super) struct SoloSpeed {
     behaviour: Arc<CpiModel>,
-    key: [u64; N_KEYS],
+    /// The core; the bytes of the cache, the latency of a miss, and the share of the core.
+    key: (CoreSpeed, [f64; 3]),
     /// Nanoseconds per 1000 instructions, in total and without stalls on misses.
     ns: f64,
     core_ns: f64,
@@ -55,7 +57,6 @@ pub(super) struct SoloSpeed {
     events: EventsPer1000,
 }
 
-const N_KEYS: usize = 8;
 /// Capacity of the solution cache. It is larger than the usual number of pairs of program and CPU kind.
 const SOLO_SPEEDS_MAX: usize = 64;
 
@@ -250,20 +251,7 @@ impl Fluid {
         let miss_ns = self.hardware.memory(node).unloaded_ns;
         let smt = self.smt_share(cpu);
         let behaviour = self.phase_of(idx).behaviour.clone();
-        let CoreSpeed {
-            ghz,
-            relative_cycles,
-            outstanding_max,
-            has_prefetcher,
-            hit_ns,
-            private_bytes,
-            ..
-        } = speed;
-        let prefetches = f64::from(u8::from(has_prefetcher));
-        let width = relative_cycles * smt;
-        let private = private_bytes.unwrap_or(0.0);
-        let key = [bytes, miss_ns, width, ghz, outstanding_max, prefetches, hit_ns, private];
-        let key = key.map(f64::to_bits);
+        let key = (speed, [bytes, miss_ns, smt]);
         let is_it =
             |known: &SoloSpeed| Arc::ptr_eq(&known.behaviour, &behaviour) && known.key == key;
         if let Some(speed_idx) = self.solver.solo_speeds.iter().position(is_it) {

@@ -275,6 +275,28 @@ fn nodes_share_the_link_of_their_socket() {
 }
 
 #[test]
+fn programs_on_two_overloaded_channels_use_what_both_can_carry() {
+    // Programs stream over a link and from the memory of another node, and one from there without the link.
+    for (link, memory) in [(1, 2), (1, 40), (2, 1), (12, 14)] {
+        let mut fluid = Built { nodes: 2, cores: 48, memory, link: Some(link), ..PLAIN }.fluid(PRECISION);
+        for cpu in 0..32 {
+            STREAM.start(&mut fluid, cpu, cpu, 1.0);
+            fluid.place_memory(cpu, &[0, 1 << 30]);
+        }
+        STREAM.start(&mut fluid, 32, 48, 1.0);
+        fluid.next_event();
+        fluid.check_invariants().unwrap_or_else(|error| panic!("{link} {memory}: {error}"));
+        let bytes = |fluid: &Fluid| fluid.lines(1).iter().sum::<f64>() * 64.0;
+        fluid.advance(100_000_000);
+        fluid.next_event();
+        fluid.update_all();
+        fluid.check_invariants().unwrap_or_else(|error| panic!("{link} {memory}: {error}"));
+        let rate = bytes(&fluid) / 1e8;
+        assert!(rate <= memory as f64 * 1.002, "{link} {memory}: {rate}");
+    }
+}
+
+#[test]
 fn ports_and_memory_links_of_caches_limit_their_programs() {
     let all: Vec<_> = (0..8).map(|cpu| (STREAM, cpu)).collect();
     let rate = |built: Built| {

@@ -306,17 +306,18 @@ impl Fluid {
     /// Returns the demand of a task on one channel at the current latencies of its other channels.
     fn demand_on(&self, idx: usize, channel_idx: usize) -> ChannelDemand {
         let demand = &self.tasks[idx].demand;
-        let mut on_channel =
-            ChannelDemand { other_ns: demand.core_ns + demand.path_ns, stalls: 0.0, bytes: 0.0 };
+        let other_ns = demand.core_ns + demand.path_ns;
+        let mut on_channel = ChannelDemand { other_ns, stalls: 0.0, bytes: 0.0, slower: 1.0 };
         for of in &demand.uses {
-            match of.channel == channel_idx {
-                true => {
-                    on_channel.stalls += of.stalls;
-                    on_channel.bytes += of.bytes * demand.traffic_share;
-                }
-                false => {
-                    on_channel.other_ns += of.stalls * self.solver.channels[of.channel].latency
-                }
+            if of.channel == channel_idx {
+                on_channel.stalls += of.stalls;
+                on_channel.bytes += of.bytes * demand.traffic_share;
+                continue;
+            }
+            let state = &self.solver.channels[of.channel];
+            on_channel.other_ns += of.stalls * state.latency;
+            if 0.0 < of.bytes {
+                on_channel.slower = on_channel.slower.max(state.overload);
             }
         }
         on_channel

@@ -121,6 +121,8 @@ pub struct ChannelDemand {
     pub stalls: f64,
     /// Bytes on this channel, multiplied by the share of time in which the program runs.
     pub bytes: f64,
+    /// Factor by which the program is slower because other channels cannot carry its demand (at least 1).
+    pub slower: f64,
 }
 
 /// Solution for the demands of several programs.
@@ -181,6 +183,7 @@ impl Channel {
             other_ns: demand.core_ns - demand.hidden_ns,
             stalls: demand.exposed,
             bytes: demand.bytes,
+            slower: 1.0,
         };
         let all: Vec<ChannelDemand> = demands.iter().map(on_channel).collect();
         let channel = self.with_streams_of(&all);
@@ -190,8 +193,8 @@ impl Channel {
         ChannelLoad { latency_ns, utilization, each_ns }
     }
 
-    /// Returns the latency that is consistent with the demands, and the factor by which all programs become slower
-    /// because the longest latency does not limit their demand (at least 1). `background` is traffic in bytes per
+    /// Returns the latency that is consistent with the demands, and the factor by which all programs become slower, or are
+    /// slower on other channels, because the longest latency does not limit their demand (at least 1). `background` is traffic in bytes per
     /// nanosecond that does not depend on the latency. `before` is the initial latency.
     pub fn solve(&self, demands: &[ChannelDemand], background: f64, before: f64) -> (f64, f64) {
         let used_at = |latency_ns: f64| self.utilization(demands, background, latency_ns);
@@ -212,7 +215,35 @@ impl Channel {
             latency_ns = (latency_ns + step).min(latency_max);
             (used, slope) = used_at(latency_ns);
         }
-        (latency_ns, used.max(1.0))
+        let overload =
+            if used <= 1.0 { 1.0 } else { self.overload(demands, background, latency_ns) };
+        (latency_ns, overload)
+    }
+
+    /// Returns the factor by which the programs must be slower at this latency. Programs that are slower by more, because
+    /// of other channels, do not change.
+    fn overload(&self, demands: &[ChannelDemand], background: f64, latency_ns: f64) -> f64 {
+        let mut overload = 1.0;
+        for _ in 0..ITERATIONS_MAX {
+            let (mut unchanged, mut slowed) = (background, 0.0);
+            for demand in demands {
+                let ns = (demand.other_ns + demand.stalls * latency_ns).max(1e-9);
+                match overload < demand.slower {
+                    true => unchanged += demand.bytes / (ns * demand.slower),
+                    false => slowed += demand.bytes / ns,
+                }
+            }
+            let next = match unchanged < self.capacity {
+                true => (slowed / (self.capacity - unchanged)).max(overload),
+                false => (demands.iter().map(|demand| demand.slower))
+                    .fold(overload.max((unchanged + slowed) / self.capacity), f64::max),
+            };
+            if next <= overload * (1.0 + RELATIVE_PRECISION) {
+                break;
+            }
+            overload = next;
+        }
+        overload
     }
 
     /// Returns the latency between the unloaded latency and `full_ns` that equals the latency at its utilization. The
@@ -253,10 +284,11 @@ impl Channel {
     ) -> (f64, f64) {
         let (mut moved, mut slope) = (background, 0.0);
         for demand in demands {
-            let per_ns = 1.0 / (demand.other_ns + demand.stalls * latency_ns).max(1e-9);
+            let per_ns =
+                1.0 / ((demand.other_ns + demand.stalls * latency_ns).max(1e-9) * demand.slower);
             let bandwidth = demand.bytes * per_ns;
             moved += bandwidth;
-            slope -= bandwidth * demand.stalls * per_ns;
+            slope -= bandwidth * demand.stalls * demand.slower * per_ns;
         }
         (moved / self.capacity, slope / self.capacity)
     }
@@ -340,7 +372,7 @@ mod tests {
 
     #[test]
     fn background_traffic_raises_the_latency() {
-        let demand = ChannelDemand { other_ns: 250.0, stalls: 5.0, bytes: 640.0 };
+        let demand = ChannelDemand { other_ns: 250.0, stalls: 5.0, bytes: 640.0, slower: 1.0 };
         let latency_with = |background| CHANNEL.solve(&[demand], background, 45.0).0;
         assert!(latency_with(0.0) + 10.0 < latency_with(4.0));
     }
@@ -384,7 +416,8 @@ mod tests {
     }
 
     fn on_channel(demand: &Demand) -> ChannelDemand {
-        ChannelDemand { other_ns: demand.core_ns, stalls: demand.exposed, bytes: demand.bytes }
+        let Demand { core_ns: other_ns, exposed: stalls, bytes, .. } = *demand;
+        ChannelDemand { other_ns, stalls, bytes, slower: 1.0 }
     }
 
     proptest! {

@@ -278,7 +278,8 @@ fn nodes_share_the_link_of_their_socket() {
 fn programs_on_two_overloaded_channels_use_what_both_can_carry() {
     // Programs stream over a link and from the memory of another node, and one from there without the link.
     for (link, memory) in [(1, 2), (1, 40), (2, 1), (12, 14)] {
-        let mut fluid = Built { nodes: 2, cores: 48, memory, link: Some(link), ..PLAIN }.fluid(PRECISION);
+        let mut fluid =
+            Built { nodes: 2, cores: 48, memory, link: Some(link), ..PLAIN }.fluid(PRECISION);
         for cpu in 0..32 {
             STREAM.start(&mut fluid, cpu, cpu, 1.0);
             fluid.place_memory(cpu, &[0, 1 << 30]);

@@ -421,7 +421,7 @@ impl Fluid {
         *counts = TaskCounts {
             instructions: counts.instructions + instructions,
             cycles: counts.cycles + cpu_ns * speed.ghz,
-            references: counts.references + thousands * references + refilled_lines,
+            references: counts.references + thousands * references,
             misses: counts.misses + thousands * events.demand_misses + refilled_lines,
             prefetches: counts.prefetches + thousands * events.prefetches,
             l1_misses: counts.l1_misses + thousands * l1_misses,

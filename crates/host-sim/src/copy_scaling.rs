@@ -25,7 +25,7 @@ use crate::physics::{
     Calibration, Channel, CoreSpeed, CpiModel, LINE, LoadCurve, MissCurve, MissPoint,
     StreamEfficiency,
 };
-use crate::predict::{CacheDomain, predict_together};
+use crate::predict::{CacheDomain, CacheLimits, predict_together};
 
 /// Last-level cache of the machine in MiB. Guessed; publications state 20 to 25.
 pub const CACHE_MIB: f64 = 20.0;
@@ -119,6 +119,7 @@ impl CopyModel {
         let domain = CacheDomain {
             cache: CACHE_MIB * MIB,
             replacement: Replacement::default(),
+            limits: CacheLimits::default(),
             channel: Channel {
                 unloaded_ns: MEMORY_CYCLES / CLOCK * 1e9,
                 capacity: self.bandwidth / 1e9,

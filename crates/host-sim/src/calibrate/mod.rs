@@ -31,7 +31,7 @@ use topology::Replacement;
 
 use crate::physics::{Calibration, Channel, CoreSpeed, CpiModel, Demand, StreamEfficiency};
 use crate::predict::program_table::TableProgram;
-use crate::predict::{CacheDomain, LlcDomain, Prediction, predict_together};
+use crate::predict::{CacheDomain, CacheLimits, LlcDomain, Prediction, predict_together};
 
 /// The machine on which the slowdowns were measured.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -167,7 +167,11 @@ impl Predictor {
         let model_of =
             |known: &TableProgram| CpiModel::fit(&known.miss_curve, cache, &channel, parameters);
         let models = measurements.programs.iter().filter_map(model_of).collect();
-        Predictor { domain: CacheDomain { cache, replacement, channel }, models, extra_ns }
+        Predictor {
+            domain: CacheDomain { cache, replacement, channel, limits: CacheLimits::default() },
+            models,
+            extra_ns,
+        }
     }
 
     /// Returns the memory channel of the machine.

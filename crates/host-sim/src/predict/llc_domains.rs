@@ -3,6 +3,7 @@
 use base::{LlcId, NodeId};
 use topology::{Machine, Replacement};
 
+use super::CacheLimits;
 use crate::hardware::{Hardware, HardwareCpu};
 use crate::physics::{Channel, CoreSpeed};
 
@@ -25,6 +26,8 @@ pub struct LlcDomain {
     pub replacement: Replacement,
     /// Memory of the domain.
     pub memory: Channel,
+    /// Channels of the cache.
+    pub limits: CacheLimits,
     /// Peak memory bandwidth in bytes per nanosecond.
     pub peak: f64,
     /// Speed of the fastest cores.
@@ -34,7 +37,10 @@ pub struct LlcDomain {
 impl LlcDomain {
     /// Returns whether a program alone has equal speeds on both domains.
     pub fn is_equal_to(&self, other: &LlcDomain) -> bool {
-        self.cache == other.cache && self.memory == other.memory && self.core == other.core
+        self.cache == other.cache
+            && self.memory == other.memory
+            && self.limits == other.limits
+            && self.core == other.core
     }
 }
 
@@ -71,6 +77,10 @@ pub fn llc_domains(machine: &Machine, ghz: Option<f64>) -> LlcDomains {
             cache: cache.bytes,
             replacement: hardware.replacement,
             memory: *hardware.memory(fastest.node),
+            limits: CacheLimits {
+                port: cache.port.map(|port| hardware.channels[port]),
+                memory_link: cache.memory_link.map(|link| hardware.channels[link]),
+            },
             peak: node.peak,
             core: fastest.speed,
         })

@@ -8,6 +8,7 @@
 //!
 //! Each program runs on a separate core. Occupancies and speeds are iterated until they are consistent.
 
+mod channels;
 mod llc_domains;
 mod placement;
 mod program_set;
@@ -15,6 +16,7 @@ pub mod program_table;
 #[cfg(test)]
 mod tests;
 
+pub use channels::CacheLimits;
 pub use llc_domains::{LlcDomain, LlcDomains, llc_domains};
 pub use placement::{
     PlaceableProgram, PlacementError, ProgramPlacement, SearchMethod, best_placement,
@@ -23,7 +25,9 @@ pub use program_set::{PredictionSetup, ProgramSet, ProgramSetError};
 
 use topology::Replacement;
 
-use crate::physics::{Channel, CpiModel, Demand, FillTable, occupancies_with};
+use channels::{ProgramDemand, each_ns};
+
+use crate::physics::{Channel, CpiModel, FillTable, occupancies_with};
 
 /// A last-level cache and its memory controller.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -34,6 +38,8 @@ pub struct CacheDomain {
     pub replacement: Replacement,
     /// The memory controller.
     pub channel: Channel,
+    /// Channels that limit the programs of the cache.
+    pub limits: CacheLimits,
 }
 
 impl CacheDomain {
@@ -43,17 +49,15 @@ impl CacheDomain {
             cache: llc_domain.cache,
             replacement: llc_domain.replacement,
             channel: llc_domain.memory,
+            limits: llc_domain.limits,
         }
     }
 
     /// Returns the nanoseconds per 1000 instructions of a program that runs alone in the domain.
     pub fn alone_ns(&self, model: &CpiModel) -> f64 {
-        alone_ns(model, self.cache, &self.channel)
+        let demand = ProgramDemand::new(model, self.cache, &self.limits);
+        each_ns(&[(self, vec![demand])]).first().copied().unwrap_or(1.0)
     }
-}
-
-fn alone_ns(model: &CpiModel, bytes: f64, channel: &Channel) -> f64 {
-    channel.load(&[model.demand(bytes)]).each_ns.first().copied().unwrap_or(1.0)
 }
 
 /// Prediction for one program.
@@ -77,19 +81,14 @@ const CONVERGED: f64 = 1e-7;
 
 /// Returns the predictions for programs in one domain, each on a separate core, in the order of the programs.
 pub fn predict_together(programs: &[&CpiModel], domain: &CacheDomain) -> Vec<Prediction> {
-    predict_groups(&[(programs, domain.cache)], domain).into_iter().flatten().collect()
+    predict_groups(&[(programs, domain)]).into_iter().flatten().collect()
 }
 
-/// Returns the predictions for groups of programs. Each group has its own cache of some bytes, and all groups share the
-/// channel of the domain.
-pub fn predict_groups(
-    groups: &[(&[&CpiModel], f64)],
-    domain: &CacheDomain,
-) -> Vec<Vec<Prediction>> {
+/// Returns the predictions for groups of programs. Each group has its own cache, and all groups share the memory of the
+/// first.
+pub fn predict_groups(groups: &[(&[&CpiModel], &CacheDomain)]) -> Vec<Vec<Prediction>> {
     let mut caches: Vec<SharedCache<'_>> =
-        groups.iter().map(|(programs, bytes)| SharedCache::new(programs, *bytes, domain)).collect();
-    let CacheDomain { channel, .. } = domain;
-    let mut demands: Vec<Demand> = Vec::new();
+        groups.iter().map(|(programs, domain)| SharedCache::new(programs, domain)).collect();
     for _ in 0..N_ROUNDS {
         // Every cache is updated, even after a cache that has not converged.
         let n_moving = caches
@@ -97,10 +96,9 @@ pub fn predict_groups(
             .map(SharedCache::share)
             .filter(|has_converged| !has_converged)
             .count();
-        demands.clear();
-        demands.extend(caches.iter().flat_map(SharedCache::demands));
-        let loaded = channel.load(&demands).each_ns;
-        let mut each_ns = loaded.into_iter();
+        let demands: Vec<(&CacheDomain, Vec<ProgramDemand>)> =
+            caches.iter().map(|cache| (cache.domain, cache.demands().collect())).collect();
+        let mut each_ns = each_ns(&demands).into_iter();
         caches.iter_mut().for_each(|cache| cache.run(&mut each_ns));
         if n_moving == 0 {
             break;
@@ -112,8 +110,7 @@ pub fn predict_groups(
 /// A cache and its programs.
 struct SharedCache<'a> {
     programs: &'a [&'a CpiModel],
-    bytes: f64,
-    replacement: Replacement,
+    domain: &'a CacheDomain,
     tables: Vec<FillTable>,
     /// Nanoseconds per 1000 instructions alone and together, and occupancies in bytes, in the order of the programs.
     alone: Vec<f64>,
@@ -122,16 +119,13 @@ struct SharedCache<'a> {
 }
 
 impl<'a> SharedCache<'a> {
-    fn new(programs: &'a [&'a CpiModel], bytes: f64, domain: &CacheDomain) -> Self {
-        let alone: Vec<f64> =
-            programs.iter().map(|model| alone_ns(model, bytes, &domain.channel)).collect();
-        let tables =
-            programs.iter().map(|model| FillTable::new(model.miss_curve(), bytes)).collect();
+    fn new(programs: &'a [&'a CpiModel], domain: &'a CacheDomain) -> Self {
+        let alone: Vec<f64> = programs.iter().map(|model| domain.alone_ns(model)).collect();
+        let table = |model: &&CpiModel| FillTable::new(model.miss_curve(), domain.cache);
         SharedCache {
             programs,
-            bytes,
-            replacement: domain.replacement,
-            tables,
+            domain,
+            tables: programs.iter().map(table).collect(),
             each_ns: alone.clone(),
             alone,
             occupancies: Vec::new(),
@@ -142,21 +136,23 @@ impl<'a> SharedCache<'a> {
     fn share(&mut self) -> bool {
         let fast: Vec<_> = self.tables.iter().zip(self.each_ns.iter().copied()).collect();
         let mut fits = vec![0.0; fast.len()];
-        occupancies_with(self.replacement, &fast, self.bytes, 0.0, &mut fits);
+        let CacheDomain { replacement, cache, .. } = *self.domain;
+        occupancies_with(replacement, &fast, cache, 0.0, &mut fits);
         if self.occupancies.is_empty() {
             self.occupancies = fits;
             return self.occupancies.len() < 2;
         }
         let mut has_converged = true;
         for (occupancy, fit) in self.occupancies.iter_mut().zip(&fits) {
-            has_converged &= (*occupancy - fit).abs() <= CONVERGED * self.bytes;
+            has_converged &= (*occupancy - fit).abs() <= CONVERGED * cache;
             *occupancy = (*occupancy + fit) / 2.0;
         }
         has_converged
     }
 
-    fn demands(&self) -> impl Iterator<Item = Demand> {
-        self.programs.iter().zip(&self.occupancies).map(|(model, bytes)| model.demand(*bytes))
+    fn demands(&self) -> impl Iterator<Item = ProgramDemand> {
+        let known = self.programs.iter().zip(&self.occupancies);
+        known.map(|(model, bytes)| ProgramDemand::new(model, *bytes, &self.domain.limits))
     }
 
     fn run(&mut self, each_ns: &mut impl Iterator<Item = f64>) {

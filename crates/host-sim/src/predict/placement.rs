@@ -278,7 +278,6 @@ impl<'a> ProgramPlacementSearch<'a> {
         };
         let domains = &self.channels[channel];
         let key: ProgramsByDomain = domains.iter().map(members).collect();
-        let lead = domains[0];
         if let Some(known) = self.known.get(&key) {
             return known.clone();
         }
@@ -287,10 +286,10 @@ impl<'a> ProgramPlacementSearch<'a> {
                 members.iter().map(|program| &*self.programs[*program].on[*at]).collect()
             })
             .collect();
-        let groups: Vec<(&[&CpiModel], f64)> = (key.iter().zip(&members))
-            .map(|((domain, _), members)| (members.as_slice(), self.domains[*domain].cache))
+        let groups: Vec<(&[&CpiModel], &CacheDomain)> = (key.iter().zip(&members))
+            .map(|((domain, _), members)| (members.as_slice(), &self.domains[*domain]))
             .collect();
-        let predictions = predict_groups(&groups, &self.domains[lead]);
+        let predictions = predict_groups(&groups);
         let flat = key.iter().flat_map(|(_, members)| members.iter().copied());
         let slow = |(program, ns_per_1000): (usize, f64)| {
             (program, ns_per_1000 / self.programs[program].alone_ns)

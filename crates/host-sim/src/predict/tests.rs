@@ -16,6 +16,7 @@ fn domain(cache: f64) -> CacheDomain {
         cache,
         replacement: Replacement::Lru,
         channel: Calibration::default().channel(45.0, 12.8),
+        limits: CacheLimits::default(),
     }
 }
 
@@ -39,6 +40,7 @@ fn llc_domain(id: u32, node: u32, n_cpus: usize) -> LlcDomain {
         cache: MIB,
         replacement: Replacement::Lru,
         memory: domain(MIB).channel,
+        limits: CacheLimits::default(),
         peak: 12.8,
         core: CoreSpeed::new(4.0),
     }
@@ -484,4 +486,32 @@ fn a_program_that_accelerates_in_a_larger_cache_can_take_more_than_the_added_cac
     for (before, constant) in before.iter().zip(constant) {
         assert!(before.cache <= constant, "{before:?} {constant}");
     }
+}
+
+#[test]
+fn the_port_and_the_memory_link_of_a_cache_limit_its_programs() {
+    let shipped = shipped();
+    let stream = &shipped.iter().find(|(name, _)| name == "stream").expect("a shipped program").1;
+    let moved = |limits: CacheLimits, n: usize| -> f64 {
+        let domain = CacheDomain { limits, ..domain(MIB) };
+        let all = predict_together(&vec![stream; n], &domain);
+        all.iter().map(|each| each.bytes_per_ns).sum()
+    };
+    let limit = |capacity: f64| Some(Channel::limit(capacity));
+    let free = moved(CacheLimits::default(), 2);
+    let wide = CacheLimits { port: limit(1e6), memory_link: limit(1e6) };
+    assert!((moved(wide, 2) / free - 1.0).abs() < 1e-6);
+    for n in [1, 2, 8] {
+        let on_link = moved(CacheLimits { memory_link: limit(2.0), port: None }, n);
+        assert!((on_link / 2.0 - 1.0).abs() < 1e-3, "{n}: {on_link}");
+        let on_port = moved(CacheLimits { port: limit(2.0), memory_link: None }, n);
+        assert!(on_port < 0.9 * moved(CacheLimits::default(), n), "{n}: {on_port}");
+    }
+    // Caches with a link each share the memory.
+    let narrow =
+        CacheDomain { limits: CacheLimits { memory_link: limit(2.0), port: None }, ..domain(MIB) };
+    let two = [stream, stream];
+    let groups = predict_groups(&[(&two, &narrow), (&two, &domain(MIB))]);
+    let of = |group: &Vec<Prediction>| group.iter().map(|each| each.bytes_per_ns).sum::<f64>();
+    assert!((of(&groups[0]) / 2.0 - 1.0).abs() < 1e-3 && of(&groups[0]) < of(&groups[1]));
 }

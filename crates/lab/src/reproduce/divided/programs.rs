@@ -2,7 +2,7 @@
 
 use host_sim::hardware::Hardware;
 use host_sim::physics::{Calibration, CpiModel, of_profile};
-use host_sim::predict::CacheDomain;
+use host_sim::predict::{CacheDomain, CacheLimits};
 use report::study::{RuleReading, StudyCell, StudyClaim, StudyValue};
 use topology::Machine;
 
@@ -29,6 +29,7 @@ pub(super) fn socket_of(machine: &Machine, draw: ProfileDraw) -> Result<Socket, 
         replacement: hardware.replacement,
         cache: hardware.caches[cpu.cache].bytes,
         channel: *hardware.memory(cpu.node),
+        limits: CacheLimits::default(),
     };
     let habits = Calibration::default().parameters(cpu.speed);
     let (mut alone, mut behaviours) = (Vec::new(), Vec::new());

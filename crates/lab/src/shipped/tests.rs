@@ -431,14 +431,15 @@ const ELEVEN: [&str; 11] = [
     "435.gromacs",
 ];
 
-/// Counts the draws, out of 200, in which programs that run alone have the published order.
+/// Counts the draws, out of the 200 of `evenkeel reproduce divided`, in which programs that run alone have the published
+/// order.
 #[test]
 fn published_orderings_hold_in_the_printed_number_of_draws() {
     let hardware = Hardware::new(&machine("xeon-2x4").unwrap());
     let (first, second) = (&ELEVEN[..3], &ELEVEN[3..6]);
     let (third, rest) = (&ELEVEN[6..8], &ELEVEN[8..]);
     let mut held = [0; 5];
-    for draw in (0..200).map(ProfileDraw::seed) {
+    for draw in (1..=200).map(ProfileDraw::seed) {
         let all: Vec<(&str, SoloRates)> = ELEVEN
             .iter()
             .map(|name| (*name, alone(&profile_drawn(name, draw).unwrap(), &hardware).unwrap()))

@@ -5,11 +5,11 @@
 //! therefore repeats a short piece of work:
 //!
 //! ```text
-//!   time of a piece   ▂▂▂▂▂▂█▂▂▂▂▂▂▂█▂▂▂     slow-down = mean ÷ lowest decile
+//!   time of a piece   ▂▂▂▂▂▂█▂▂▂▂▂▂▂█▂▂▂     slowdown = mean ÷ lowest decile
 //!                           waits for a host CPU
 //! ```
 //!
-//! A run is disturbed if the slow-down before or after the run is above [`SLOWDOWN_MAX`]. Load that is present only
+//! A run is disturbed if the slowdown before or after the run is above [`SLOWDOWN_MAX`]. Load that is present only
 //! during the run is not recognized.
 
 use std::fs;
@@ -19,10 +19,10 @@ use std::time::{Duration, Instant};
 
 use crate::stats::MedianRange;
 
-/// Slow-down above which a run counts as disturbed. Guessed: above this value, other programs have more than a third of
+/// Slowdown above which a run counts as disturbed. Guessed: above this value, other programs have more than a third of
 /// a host CPU that the guest needs.
 const SLOWDOWN_MAX: f64 = 1.5;
-/// File with the slow-down of a run, in the directory of the journal.
+/// File with the slowdown of a run, in the directory of the journal.
 const FILE: &str = "slowdown";
 /// Duration of a measurement.
 const DURATION: Duration = Duration::from_secs(2);
@@ -30,7 +30,7 @@ const DURATION: Duration = Duration::from_secs(2);
 /// host.
 const PIECE: u64 = 200_000;
 
-/// Measures the slow-down of one thread by other load of the host.
+/// Measures the slowdown of one thread by other load of the host.
 pub fn measure() -> f64 {
     let (start, mut times) = (Instant::now(), Vec::new());
     while times.is_empty() || start.elapsed() < DURATION {
@@ -48,12 +48,12 @@ fn slowdown(mut times: Vec<f64>) -> f64 {
     mean / times[times.len() / 10]
 }
 
-/// Writes the slow-down of a run to its directory.
+/// Writes the slowdown of a run to its directory.
 pub fn write(run: &Path, slowdown: f64) -> std::io::Result<()> {
     fs::write(run.join(FILE), format!("{slowdown:.3}"))
 }
 
-/// Reads the slow-down of a run; `None` for a run without one.
+/// Reads the slowdown of a run; `None` for a run without one.
 pub fn read(run: &Path) -> Option<f64> {
     fs::read_to_string(run.join(FILE)).ok()?.trim().parse().ok()
 }
@@ -69,7 +69,7 @@ pub fn kept(runs: Vec<PathBuf>) -> (Vec<PathBuf>, String) {
     if slowdowns.is_empty() {
         return (runs, "the load of the host was not measured".to_owned());
     }
-    let range = format!("slow-down by other load of the host {:.2}", MedianRange::of(slowdowns));
+    let range = format!("slowdown by other load of the host {:.2}", MedianRange::of(slowdowns));
     let n_runs = runs.len();
     let kept: Vec<PathBuf> = runs.iter().filter(|run| !is_disturbed(read(run))).cloned().collect();
     if kept.is_empty() {

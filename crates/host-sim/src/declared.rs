@@ -1,8 +1,8 @@
 //! Declared values of jobs with errors.
 //!
-//! A policy sees the class, the profile and the sensitivity that a workload declares. The simulator runs the program of
-//! the workload. Without an error both are the same values, so that declared values are exact, which they are on no real
-//! machine:
+//! A policy receives the class, the profile and the sensitivity that a workload declares. The simulator runs the program
+//! of the workload. Without an error both are the same values, so that declared values are exact, which they are on no
+//! real machine:
 //!
 //! ```text
 //!   workload ──┬─► script ─► simulated program
@@ -33,7 +33,7 @@ struct Factors {
     remote: f64,
 }
 
-/// Returns the jobs as policies see them. Without an error they are unchanged.
+/// Returns the jobs as policies receive them. Without an error they are unchanged.
 pub(crate) fn declared_jobs(jobs: &[Job], error: f64, streams: &VariationStreams) -> Vec<Job> {
     if error == 0.0 {
         return jobs.to_vec();

@@ -51,7 +51,7 @@ pub struct SimOptions {
     pub seed: u64,
     /// Run-to-run variation.
     pub variation: Variation,
-    /// Relative error of the values that policies see as declared ([`crate::declared`]).
+    /// Relative error of the values that policies receive as declared ([`crate::declared`]).
     pub declared_error: f64,
     /// The modelled kernel; `None`: the kernel of the machine file, else the newest.
     pub kernel: Option<KernelVersion>,
@@ -266,7 +266,7 @@ impl SimHost {
         Ok(host)
     }
 
-    /// Returns the jobs as policies see them: with the error of declared values.
+    /// Returns the jobs as policies receive them: with the error of declared values.
     pub fn declared_jobs(&self) -> Vec<Job> {
         let jobs: Vec<Job> = self.slots.iter().map(|slot| slot.job.clone()).collect();
         crate::declared::declared_jobs(&jobs, self.options.declared_error, &self.variation_streams)

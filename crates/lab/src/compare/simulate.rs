@@ -104,8 +104,9 @@ impl SimBench {
         Ok(SimBench { draws, ..self })
     }
 
-    /// Draws the profiles of the jobs for the seeds of a plan, if the plan has draws. The jobs that policies see are
-    /// unchanged: their declared classes and profiles are those of the workload, and only the simulated programs are drawn.
+    /// Draws the profiles of the jobs for the seeds of a plan, if the plan has draws. The jobs that policies receive
+    /// are unchanged: their declared classes and profiles are those of the workload, and only the simulated programs are
+    /// drawn.
     ///
     /// # Errors
     /// A drawn program cannot be simulated.

@@ -48,7 +48,8 @@ pub struct SimArgs {
     /// file, else fluid]
     #[arg(long, value_name = "fluid|quantum", value_parser = grain, help_heading = "With --host sim")]
     pub grain: Option<GrainKind>,
-    /// Enable or disable NUMA balancing in the simulated kernel [default: of the machine file, else off]
+    /// Enable or disable NUMA balancing of the simulated kernel, which migrates tasks and pages between nodes [default:
+    /// `numa_balancing` of the machine file, else off]
     #[arg(long, value_enum, value_name = "on|off", help_heading = "With --host sim")]
     pub numa_balancing: Option<Switch>,
     /// Interleave the memory of jobs over all nodes instead of first touch
@@ -58,8 +59,8 @@ pub struct SimArgs {
     /// sleep, counters, pages
     #[arg(long, value_name = "KEYS", value_parser = variation, default_value = "on", help_heading = "With --host sim")]
     pub variation: Variation,
-    /// Disturb the declared class, profile and sensitivity that policies see, by random factors with this relative standard
-    /// deviation; the simulated programs are unchanged
+    /// Disturb the declared class, profile and sensitivity that policies receive, by random factors with this relative
+    /// standard deviation, from 0 to 10; the simulated programs are unchanged [default: 0]
     #[arg(long, value_name = "F", value_parser = declared_error, default_value_t = 0.0, hide_default_value = true, allow_hyphen_values = true, help_heading = "With --host sim")]
     pub declared_error: f64,
     /// Inject faults: KEY=VALUE separated by commas, with the keys samples-lost, counters-absent,
@@ -69,8 +70,8 @@ pub struct SimArgs {
     /// Disable contention for caches and memory; programs share only CPU time
     #[arg(long, help_heading = "With --host sim")]
     pub no_contention: bool,
-    /// Ignore no change of a rate, however small. By default changes below 0.03 % are ignored, which is faster and moves
-    /// the ends of jobs with fixed affinities by less than 0.1 %
+    /// Propagate every change of a rate. By default changes below 0.03 % are ignored, which is faster, and moves the end
+    /// of a job by less than 0.1 % of its run time if all jobs are bound and do not sleep
     #[arg(long, conflicts_with = "no_contention", help_heading = "With --host sim")]
     pub exact: bool,
     /// Select the readable signals: all; resctrl, which is all and the resctrl counters of LLC domains and jobs; or none

@@ -1,7 +1,7 @@
 //! Settings of the grains, from the machine file.
 
 use base::Nanos;
-use topology::{AttributeSource, Machine, QuantumAttributes, QueueScope, SourcedValue, System};
+use topology::{Machine, QuantumAttributes, QueueScope, SourcedValue, System};
 
 /// The grain of a machine, with its settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -106,17 +106,14 @@ impl GrainSettings {
         }
     }
 
-    /// Returns a phrase for each assumed value.
+    /// Returns a phrase for each value that the machine file does not have and that is therefore assumed.
     pub fn assumed(self, system: &System) -> Vec<String> {
         let GrainSettings::Quantum(settings) = self else { return Vec::new() };
         let known = system.quantum.unwrap_or_default();
         let slice = || format!("slices of {}", Nanos(settings.slice_ns));
         let switch = || format!("{} for a switch to another task", Nanos(settings.switch_cost_ns));
-        let is_assumed = |value: Option<SourcedValue>| {
-            value.is_none_or(|value| value.source == AttributeSource::Assumed)
-        };
-        let slice = is_assumed(known.slice_ns).then(slice);
-        slice.into_iter().chain(is_assumed(known.switch_cost_ns).then(switch)).collect()
+        let slice = known.slice_ns.is_none().then(slice);
+        slice.into_iter().chain(known.switch_cost_ns.is_none().then(switch)).collect()
     }
 
     /// Returns the values that are recorded with a run, by name.
@@ -146,4 +143,29 @@ pub enum GrainError {
         "context_switch of physics is for the grain fluid: with the grain quantum write switch_cost of quantum instead"
     )]
     TwoSwitchCosts,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_of_the_machine_file_is_not_reported_as_absent_whatever_its_source() {
+        let assumed = |quantum: &str| {
+            let text = format!(
+                "format_version = 2\ncpus = [{{ id = 0 }}]\ngrain = \"quantum\"\n{quantum}"
+            );
+            let machine = topology::file::parse_toml(&text, "test").unwrap();
+            GrainSettings::new(&machine, None).unwrap().assumed(machine.system()).join("; ")
+        };
+        assert_eq!(assumed(""), "slices of 2.8 ms; 2.0 us for a switch to another task");
+        assert_eq!(
+            assumed("[quantum]\nslice = { ns = 3000000, source = \"assumed\" }\n"),
+            "2.0 us for a switch to another task"
+        );
+        assert_eq!(
+            assumed("[quantum]\nswitch_cost = { ns = 2000, source = \"published\" }\n"),
+            "slices of 2.8 ms"
+        );
+    }
 }

@@ -36,7 +36,7 @@ pub const MEMORY_CYCLES: f64 = 200.0;
 /// Hit latency in cycles (assumed), also of [`CoreSpeed::HIT_NS`].
 const HIT_CYCLES: f64 = 40.0;
 /// Achievable bandwidth of the memory in bytes per second: the throughput of eight copies of 462.libquantum, the largest
-/// in the table (eight times its bandwidth alone, divided by the slowdown).
+/// in the table (eight times its bandwidth alone, divided by the slowdown). A lower bound: the memory may reach more.
 pub const BANDWIDTH: f64 = 57.6e9;
 /// Share of prefetches in the traffic beyond the missed lines: the middle of the range of the shipped profiles.
 const PREFETCHED: f64 = 0.6;

@@ -24,7 +24,7 @@ reasons! {
         "only one node with memory is usable: jobs are placed on {level} domains, and memory placement has no effect";
     /// The kernel migrates pages and tasks too.
     NUMA_BALANCING_ON = "numa-balancing-on":
-        "automatic NUMA balancing is enabled and may undo the placement; disable it with sysctl kernel.numa_balancing=0";
+        "automatic NUMA balancing is enabled and may undo the placement; to disable it, use sysctl kernel.numa_balancing=0 on a live host and --numa-balancing off on a simulated one";
     /// Interleaved memory has no home node.
     INTERLEAVED_BY_DEFAULT = "interleaved-by-default":
         "this process interleaves its memory over nodes, and its jobs inherit this memory policy: placement near memory has no effect";

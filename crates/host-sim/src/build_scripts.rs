@@ -228,16 +228,27 @@ fn script_phase(
         fills: Arc::new(fills),
         shared: shared.map(Arc::new),
         instructions: instructions / threads,
-        sleeps: sleeps(phase)?,
+        sleeps: sleeps(phase, instructions)?,
         footprint: value(phase.footprint_bytes).unwrap_or(0.0) as u64,
         l1_misses: value(phase.l1_misses).unwrap_or(accesses),
         behaviour: Arc::new(behaviour),
     })
 }
 
-fn sleeps(phase: &Phase) -> Result<Option<(f64, u64)>, String> {
+/// Largest number of bursts of a phase. Each burst is an event of the simulation.
+const N_BURSTS_MAX: f64 = 1e7;
+
+fn sleeps(phase: &Phase, instructions: f64) -> Result<Option<(f64, u64)>, String> {
     match (phase.burst_instructions, phase.sleep_ns) {
         (None, None) => Ok(None),
+        (Some(burst), Some(_))
+            if 1.0 <= burst.value() && N_BURSTS_MAX < instructions / burst.value() =>
+        {
+            Err(format!(
+                "burst_instructions is {}: the {instructions} instructions are more than {N_BURSTS_MAX} bursts",
+                burst.value()
+            ))
+        }
         (Some(burst), Some(sleep)) if 1.0 <= burst.value() => {
             Ok(Some((burst.value(), sleep.value() as u64)))
         }
@@ -259,5 +270,19 @@ fn instructions(profile: &Profile, phase: &Phase) -> Result<f64, String> {
             Ok(phase.share.value() * time.as_secs_f64() * hertz / cpi)
         }
         _ => Err("it has no instructions, so its end is unknown; set instructions".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn more_bursts_than_a_run_can_simulate_are_an_error() {
+        let known = |value: f64| ProfileValue::new(value, Default::default());
+        let phase =
+            Phase { burst_instructions: known(1.0), sleep_ns: known(0.0), ..Phase::default() };
+        assert_eq!(sleeps(&phase, 1e7), Ok(Some((1.0, 0))));
+        assert!(sleeps(&phase, 1e8).expect_err("too many").contains("more than 10000000 bursts"));
     }
 }

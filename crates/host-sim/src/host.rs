@@ -39,8 +39,8 @@ pub use progress::SharedProgress;
 pub use sampling::Capabilities;
 
 /// Number of instants with events after which the host polls the stop flag, even without a turn. Their simulation
-/// takes a few hundredths of a second.
-const N_INSTANTS: u64 = 1 << 14;
+/// takes less than a second, also on machines with thousands of tasks.
+const N_INSTANTS: u64 = 1 << 8;
 
 /// Options of a simulated run.
 #[derive(Clone, Debug)]

@@ -147,7 +147,7 @@ pub enum WorkloadFault {
         "no section has more than {most} threads, the job has {threads}; lower \"threads\" of the job"
     )]
     UnusedThreads { most: u32, threads: u32 },
-    #[error("the threads execute more than 1000000000 parts; lower rounds or items")]
+    #[error("the threads execute more than 10000000 parts; lower rounds or items")]
     TooManyParts,
     #[error("the shares of all phases add up to {0}; they must add up to 1")]
     Shares(String),

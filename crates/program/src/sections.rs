@@ -96,7 +96,7 @@ const SECTION_KEYS: &[&str] = &["threads", "work", "phase", "stages", "phases", 
 /// Maximum of `rounds`, `items`, `queue` and a work. A larger number is probably a typing error.
 const NUMBER_MAX: u64 = 1_000_000;
 /// Maximum number of parts that all threads of a job execute. Each is an event of the simulator.
-const N_EXECUTIONS_MAX: u64 = 1_000_000_000;
+const N_EXECUTIONS_MAX: u64 = 10_000_000;
 
 /// Reads the sections of a job.
 pub(crate) fn sections(table: &TomlTable<'_>) -> Result<Option<Sections>, WorkloadError> {

@@ -25,6 +25,10 @@ pub enum ProfileError {
     NoCycles,
     #[error("its {key} is {found}: no core needs fewer than {CYCLES_MIN} cycles per instruction")]
     TooFast { key: &'static str, found: String },
+    #[error(
+        "its core_cycles_per_instruction are {core}, more than its cycles_per_instruction {cycles}; correct one of them"
+    )]
+    CoreCycles { core: String, cycles: String },
     #[error("it has no curve of misses by cache size; set curve")]
     NoCurve,
     #[error(
@@ -80,7 +84,11 @@ pub fn of_phase(
     check_cycles("core_cycles_per_instruction", core)?;
     check_cycles("cycles_per_instruction", cycles)?;
     let (rows, none) = rows(phase)?;
-    check_stalls(phase, measured_at, cycles.zip(overlap))?;
+    check_stalls(phase, measured_at, cycles, overlap)?;
+    if let Some((core, cycles)) = core.zip(cycles).filter(|(core, cycles)| cycles < core) {
+        let [core, cycles] = [core, cycles].map(|value| value.to_string());
+        return Err(ProfileError::CoreCycles { core, cycles });
+    }
     let private = private_curve(phase, parameters.core.private_bytes)?;
     let with_private = |model: CpiModel| match private.clone() {
         Some(curve) => model.with_private_curve(curve),
@@ -160,14 +168,21 @@ const CYCLES_MIN: f64 = 0.05;
 /// known; most servers have 200 to 300 cycles.
 const REFERENCE_CYCLES: f64 = 200.0;
 
-/// Checks that the stalls on memory are not longer than the cycles of a phase, if it has cycles and a parallelism.
+/// Largest plausible memory-level parallelism of a profile without one.
+const PARALLELISM_MAX: f64 = 16.0;
+
+/// Checks that the stalls on memory are not longer than the cycles of a phase. Unknown values are those with the fewest
+/// stalls: the largest size of the curve, and the largest parallelism.
 fn check_stalls(
     phase: &Phase,
     measured_at: Option<Bytes>,
-    known: Option<(f64, f64)>,
+    cycles: Option<f64>,
+    overlap: Option<f64>,
 ) -> Result<(), ProfileError> {
-    let Some(((cycles, overlap), size)) = known.zip(measured_at) else { return Ok(()) };
+    let size = measured_at.or_else(|| phase.curve.points().last().map(|point| point.cache));
+    let Some((cycles, size)) = cycles.zip(size) else { return Ok(()) };
     let misses = phase.curve.misses_at(size).unwrap_or(0.0);
+    let overlap = overlap.unwrap_or(PARALLELISM_MAX);
     let stalls = misses * REFERENCE_CYCLES / 1000.0 / overlap;
     if stalls <= cycles {
         return Ok(());
@@ -344,6 +359,21 @@ mod tests {
         close(accesses(keys, curve, 1024.0), 10.0);
         // Without the measured size, the accesses are those of the reference core, which has no known size here.
         close(accesses("llc_accesses_per_1000 = 20", curve, 1024.0), 24.0);
+    }
+
+    #[test]
+    fn cycles_that_unknown_values_cannot_explain_are_an_error() {
+        let message = |keys: &str, misses: u32| {
+            let curve =
+                format!("curve = {{ cache_bytes = [1048576], misses_per_1000 = [{misses}] }}");
+            let model = model_of(&format!("[[phase]]\nshare = 1\n{keys}\n{curve}"));
+            model.err().map(|error| error.to_string())
+        };
+        let cycles = "cycles_per_instruction = 2";
+        assert_eq!(message(cycles, 100), None);
+        assert!(message(cycles, 400).expect("5 cycles").starts_with("its stalls on memory"));
+        let both = format!("{cycles}\ncore_cycles_per_instruction = 9");
+        assert!(message(&both, 1).expect("9 cycles").starts_with("its core_cycles"));
     }
 
     #[test]

@@ -327,6 +327,23 @@ fn check_local_is_fastest(attributes: &PerfAttributes) -> Result<(), MachineErro
     Ok(())
 }
 
+/// Largest latency in nanoseconds. Above it, an error is likelier than a machine, and a simulated run does not end.
+const LATENCY_MAX_NS: u64 = 1_000_000;
+
+fn check_latency(
+    of: impl std::fmt::Display,
+    latency: Option<SourcedValue>,
+) -> Result<(), MachineError> {
+    match latency.filter(|latency| LATENCY_MAX_NS < latency.value) {
+        Some(latency) => {
+            let found = latency.value;
+            let problem = format!("has a latency of {found} ns; the largest is {LATENCY_MAX_NS}");
+            Err(invalid(of, "latency", problem))
+        }
+        None => Ok(()),
+    }
+}
+
 fn check_attributes(attributes: &PerfAttributes, parts: &MachineParts) -> Result<(), MachineError> {
     let node_ids: NodeSet = parts.nodes.iter().map(|node| node.id).collect();
     let mut pairs = BTreeSet::new();
@@ -340,6 +357,10 @@ fn check_attributes(attributes: &PerfAttributes, parts: &MachineParts) -> Result
             return Err(MachineError::DuplicateId(access_name(from, to)));
         }
         check_load(access)?;
+        check_latency(access_name(from, to), access.latency_ns)?;
+    }
+    for (&llc, known) in &attributes.llcs {
+        check_latency(llc, known.latency_ns)?;
     }
     check_local_is_fastest(attributes)?;
     check_links(attributes)?;

@@ -9,9 +9,9 @@
 
 use topology::Replacement;
 
+use super::Fluid;
 use super::solver::{CacheMember, CacheState};
 use super::tasks::CacheContents;
-use super::{Fluid, TaskState};
 use crate::hardware::{Hardware, HardwareCpu};
 use crate::physics::{
     CacheEntries, FillTable, LINE, occupancies_with, remaining_share, residence_time,
@@ -128,7 +128,6 @@ impl Fluid {
         if cached.cache == Some(cache) {
             let replacement = self.hardware.replacement;
             cached.bytes *= remaining_share(replacement, turnovers - cached.turnovers);
-            cached.refill_from = cached.bytes;
         } else {
             let surplus_lines = cached.surplus_lines.min(0.0);
             *cached = CacheContents {
@@ -137,21 +136,11 @@ impl Fluid {
                 surplus_lines,
                 ..CacheContents::default()
             };
-            self.find_shared_data(idx, cache);
         }
-    }
-
-    /// Begins with the data in a cache that other threads of the job have read.
-    fn find_shared_data(&mut self, idx: usize, cache: usize) {
-        let Some(shared) = self.phase_of(idx).shared.clone() else { return };
-        let (job, phase) = (self.tasks[idx].job, self.tasks[idx].phase);
-        let others = self.tasks_of(job).filter(|other| {
-            let is_here = other.cached.cache == Some(cache) && other.state == TaskState::Runnable;
-            is_here && other.phase == phase && other.tid != self.tasks[idx].tid
-        });
-        let most = others.map(|other| shared.share * other.occupancy()).fold(0.0, f64::max);
+        let found = self.shared_bytes_found(idx, cache);
         let cached = &mut self.tasks[idx].cached;
-        (cached.bytes, cached.refill_from) = (most, most);
+        cached.bytes += found;
+        cached.refill_from = cached.bytes;
     }
 
     /// Solves the occupancies, the speeds, and the residence time of lines together at the current latencies, from the

@@ -30,6 +30,7 @@ mod numa;
 mod numa_tests;
 mod pages;
 mod rates;
+mod shared_contents;
 mod solver;
 mod switches;
 mod tasks;

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use super::tasks::Uncounted;
 use super::{Fluid, TaskState};
-use crate::physics::{LINE, remaining_share};
+use crate::physics::LINE;
 
 /// Bytes between caches and memory since the start: of all memory, and of the memory of the node of the CPU.
 #[derive(Clone, Debug, Default)]
@@ -79,12 +79,7 @@ impl Fluid {
         let mut sums = vec![0.0; self.hardware.caches.len()];
         for task in self.tasks.iter().filter(|task| task.state != TaskState::Ended) {
             let Some(cache) = task.cached.cache else { continue };
-            let turnovers = match task.state {
-                TaskState::Runnable => 0.0,
-                _ => self.solver.turnovers(cache, self.now) - task.cached.turnovers,
-            };
-            let bytes =
-                task.own_occupancy() * remaining_share(self.hardware.replacement, turnovers);
+            let bytes = task.own_occupancy() * self.kept_share(task);
             *by_job.entry((task.job, cache)).or_default() += bytes;
             sums[cache] += bytes;
         }

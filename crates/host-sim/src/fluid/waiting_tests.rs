@@ -4,6 +4,7 @@ use std::path::Path;
 
 use super::tests::{machine, mask_of, script, start};
 use super::*;
+use crate::physics::SharedFills;
 use crate::script::Script;
 
 /// Returns a script of `instructions` for all threads together, with the sections of a workload file.
@@ -252,36 +253,49 @@ fn the_done_share_of_a_job_with_sections_is_its_executed_share() {
 
 #[test]
 fn a_thread_that_waits_loses_its_cache_to_other_tasks() {
-    // Returns the occupancy of thread 1 at the end of its wait relative to that at the begin, in a job in which it waits
-    // for a long serial part of thread 0, which has another cache.
-    let kept = |with_other: bool| {
-        let mut fluid = machine("llcs=2 cores=2 llc=8M");
-        let mut work = (*script(&fluid, 1e8, 20.0, 0)).clone();
-        work.n_threads = 2;
-        let keys = "rounds = 2\nsection = [{ work = 2 }, { threads = 1, work = 8 }]";
-        work.plan = with_sections(&fluid, 2e8, 2, keys).plan.clone();
-        start(&mut fluid, 0, &Arc::new(work), None);
-        for (thread, cpu) in [0, 2].into_iter().enumerate() {
-            let only = mask_of(&fluid, &[cpu]);
-            fluid.bind_tid(fluid.tasks[thread].tid, Some(only));
+    let apart = |with_other| kept_by_blocked_thread([0, 3], 0.0, with_other);
+    assert!(apart(true) < 0.1 && 0.99 < apart(false), "{} {}", apart(true), apart(false));
+}
+
+#[test]
+fn a_blocked_thread_finds_the_data_that_a_thread_beside_it_keeps() {
+    let kept = [0.0, 0.5, 1.0].map(|share| kept_by_blocked_thread([4, 3], share, true));
+    // Beside the stream, one thread keeps less of the common data than two.
+    assert!(kept[0] < 0.1 && 0.3 < kept[1] && kept[1] < kept[2], "{kept:?}");
+    assert!((0.6..1.0).contains(&kept[2]), "{kept:?}");
+    // No data of a thread in another cache.
+    assert!(kept_by_blocked_thread([0, 3], 1.0, true) < 0.1);
+}
+
+/// Returns the occupancy of thread 1 at the end of its wait relative to that at the begin, in a job in which it waits for
+/// a long serial part of thread 0. The threads have these CPUs, and a share of common data.
+fn kept_by_blocked_thread(cpus: [usize; 2], share: f64, with_other: bool) -> f64 {
+    let mut fluid = machine("llcs=2 cores=3 llc=8M");
+    let mut work = (*script(&fluid, 1e8, 20.0, 0)).clone();
+    work.n_threads = 2;
+    work.phases[0].shared = SharedFills::new(share, &work.phases[0].fills).map(Arc::new);
+    let keys = "rounds = 2\nsection = [{ work = 2 }, { threads = 1, work = 8 }]";
+    work.plan = with_sections(&fluid, 2e8, 2, keys).plan.clone();
+    start(&mut fluid, 0, &Arc::new(work), None);
+    for (thread, cpu) in cpus.into_iter().enumerate() {
+        let only = mask_of(&fluid, &[cpu]);
+        fluid.bind_tid(fluid.tasks[thread].tid, Some(only));
+    }
+    if with_other {
+        let stream = script(&fluid, 1e12, 100.0, 0);
+        start(&mut fluid, 1, &stream, Some(5));
+    }
+    let mut asleep_with = None;
+    loop {
+        let at = fluid.next_event().expect("it wakes up");
+        fluid.advance(at);
+        let thread = &fluid.tasks[1];
+        match (thread.state, asleep_with) {
+            (TaskState::Sleeping, None) => asleep_with = Some(thread.occupancy()),
+            (TaskState::Runnable, Some(before)) => return thread.occupancy() / before,
+            _ => {}
         }
-        if with_other {
-            let stream = script(&fluid, 1e12, 100.0, 0);
-            start(&mut fluid, 1, &stream, Some(3));
-        }
-        let mut asleep_with = None;
-        loop {
-            let at = fluid.next_event().expect("it wakes up");
-            fluid.advance(at);
-            let thread = &fluid.tasks[1];
-            match (thread.state, asleep_with) {
-                (TaskState::Sleeping, None) => asleep_with = Some(thread.occupancy()),
-                (TaskState::Runnable, Some(before)) => return thread.occupancy() / before,
-                _ => {}
-            }
-        }
-    };
-    assert!(kept(true) < 0.1 && 0.99 < kept(false), "{} {}", kept(true), kept(false));
+    }
 }
 
 #[test]

@@ -14,7 +14,8 @@ use super::solver::{CacheMember, CacheState};
 use super::tasks::CacheContents;
 use crate::hardware::{Hardware, HardwareCpu};
 use crate::physics::{
-    CacheEntries, FillTable, LINE, occupancies_with, remaining_share, residence_time,
+    CacheEntries, FillTable, LINE, occupancies_with, remaining_share, residence_if_alone,
+    residence_time,
 };
 
 /// Maximum number of iterations between occupancies and speeds.
@@ -168,7 +169,8 @@ impl Fluid {
         if let ([_], [table]) = (&*members, &tables[..]) {
             self.share_clusters(hardware, cache, members, 1.0);
             members[0].update_speed(table);
-            time_ns = table.thousands_to_fill() * members[0].ns / members[0].duty;
+            let thousands = residence_if_alone(hardware.replacement, table);
+            time_ns = thousands * members[0].ns / members[0].duty;
         }
         let mut entries = self.cache_entries(hardware, cache, members);
         let (mut relaxation, mut previous_change) = (1.0, f64::INFINITY);

@@ -174,8 +174,9 @@ impl FillTable {
         }
     }
 
-    /// Returns the thousands of instructions for which every line stays if the program fills the cache alone.
-    pub(super) fn residence_if_alone(&self) -> f64 {
+    /// Returns the thousands of instructions for which every line stays if the program fills the cache alone, as in
+    /// [`FillTable::held_for`].
+    pub(super) fn thousands_held(&self) -> f64 {
         self.steps[self.n_steps()].begin / self.slope_of(self.n_steps() - 1)
     }
 

@@ -30,6 +30,6 @@ pub use channel::{Channel, ChannelDemand, ChannelLoad, Demand, LoadCurve, Stream
 pub use cpi_model::{CoreSpeed, CpiModel, CpiParameters, CpiTerms, PrefetchTimeliness};
 pub use miss_curve::{EventsPer1000, MissCurve, MissCurveError, MissPoint};
 pub use profile_model::{ProfileError, of_phase, of_profile};
-pub use replacement::{occupancies_with, remaining_share};
+pub use replacement::{occupancies_with, remaining_share, residence_if_alone};
 pub use shared_data::{CacheEntries, SharedFills};
 pub use smt::smt_share_beside;

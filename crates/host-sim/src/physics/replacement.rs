@@ -33,6 +33,14 @@ pub fn occupancies_with(
     }
 }
 
+/// Returns the thousands of instructions for which lines stay in a cache that one program fills alone.
+pub fn residence_if_alone(replacement: Replacement, table: &FillTable) -> f64 {
+    match replacement {
+        Replacement::Lru => table.thousands_to_fill(),
+        Replacement::Random => table.thousands_held(),
+    }
+}
+
 /// Returns the share of lines that are not yet replaced after a number of residence times. Ages are evenly distributed
 /// with LRU replacement; a random line survives each insertion with the same probability.
 pub fn remaining_share(replacement: Replacement, turnovers: f64) -> f64 {
@@ -50,7 +58,7 @@ fn random_occupancies(programs: &[(&FillTable, f64)], bytes: f64, occupancies: &
         occupancies.iter().sum::<f64>()
     };
     // The program that fills the cache alone in the shortest time does so in at most this time.
-    let alone = programs.iter().map(|(table, takes)| table.residence_if_alone() * takes);
+    let alone = programs.iter().map(|(table, takes)| table.thousands_held() * takes);
     let mut high = alone.fold(f64::INFINITY, f64::min);
     if !high.is_finite() {
         fill(0.0);

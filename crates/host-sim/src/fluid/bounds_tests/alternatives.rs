@@ -53,6 +53,24 @@ fn a_program_that_reuses_lines_loses_more_to_a_stream_with_random_replacement() 
 }
 
 #[test]
+fn a_second_task_without_misses_does_not_lengthen_the_turnover_of_a_cache() {
+    let turnover_ns = |physics, with_second: bool| {
+        let mut fluid = Built { llc_mib: 16, memory: 400, ..with(physics) }.fluid(PRECISION);
+        SENSITIVE.start(&mut fluid, 0, 0, 1.0);
+        if with_second {
+            COMPUTES.start(&mut fluid, 1, 1, 1.0);
+        }
+        fluid.next_event();
+        fluid.solver.caches[0].turnover_ns
+    };
+    for physics in ["", RANDOM] {
+        // The second program occupies 1 MiB of 16.
+        let ratio = turnover_ns(physics, true) / turnover_ns(physics, false);
+        assert!((0.85..1.0).contains(&ratio), "{physics}: {ratio}");
+    }
+}
+
+#[test]
 fn a_change_of_latencies_acts_on_the_occupancies_with_every_replacement() {
     for physics in ["", RANDOM] {
         let mut fluid = with(physics).fluid(PRECISION);

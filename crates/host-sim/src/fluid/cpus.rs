@@ -473,6 +473,7 @@ impl Fluid {
             }
         }
         self.kernel.count_cpu(cpu, false);
+        self.mark_queue_changed(cpu);
     }
 
     /// Returns tasks that run outside their affinity to a CPU that is online again (in Linux since 6.2).

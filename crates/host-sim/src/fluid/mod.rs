@@ -29,6 +29,7 @@ mod numa;
 #[cfg(test)]
 mod numa_tests;
 mod pages;
+mod queue_shares;
 mod rates;
 mod shared_contents;
 mod solver;

@@ -18,6 +18,7 @@ use topology::SmtSharing;
 
 use super::solver::NO_RATIOS;
 use super::tasks::{ChannelUse, TaskActivity, TaskCounts, Uncounted, queue_full};
+use super::time_slices::CpuSharing;
 use super::{Fluid, TaskState};
 use crate::hardware::HardwareCpu;
 use crate::physics::{ChannelDemand, LINE, smt_share_beside};
@@ -108,6 +109,9 @@ impl Fluid {
     /// Solves the occupancy of a cache, and the speeds of its tasks at the current latencies.
     fn solve_cache(&mut self, cache: usize) {
         let hardware = self.hardware.clone();
+        if self.sharing == CpuSharing::OneTaskPerLlcQueue {
+            self.share_queue(cache);
+        }
         let mut members = std::mem::take(&mut self.solver.members);
         for &cpu in &hardware.caches[cache].cpus {
             if self.cpus[cpu].is_stale {

@@ -34,6 +34,8 @@ pub struct Task {
     pub allowed: Option<Arc<Vec<bool>>>,
     /// Weight of the task on a shared CPU.
     pub weight: f64,
+    /// Average share of CPU time of the task, if several CPUs have one queue ([`super::queue_shares`]).
+    pub(super) queue_share: f64,
     /// CPU time in nanoseconds.
     pub cpu_ns: f64,
     /// Wait time (runnable and not running) in nanoseconds.

@@ -70,15 +70,10 @@ impl Fluid {
 
     /// Returns the share of CPU time that a task has on average over the tasks of its queue.
     pub(super) fn average_share(&self, idx: usize, cpu: usize) -> f64 {
-        let weight = self.tasks[idx].weight;
+        let task = &self.tasks[idx];
         match self.sharing {
-            CpuSharing::ByWeight | CpuSharing::OneTask => weight / self.cpus[cpu].weight,
-            CpuSharing::OneTaskPerLlcQueue => {
-                let cpus = &self.hardware.caches[self.hardware.cpus[cpu].cache].cpus;
-                let sum: f64 = cpus.iter().map(|&cpu| self.cpus[cpu].weight).sum();
-                let n_online = cpus.iter().filter(|&&cpu| self.kernel.online[cpu]).count();
-                (weight * n_online as f64 / sum).min(1.0)
-            }
+            CpuSharing::ByWeight | CpuSharing::OneTask => task.weight / self.cpus[cpu].weight,
+            CpuSharing::OneTaskPerLlcQueue => task.queue_share,
         }
     }
 
@@ -109,6 +104,15 @@ impl Fluid {
     pub(super) fn note_opened(&mut self, cpu: usize) {
         if self.is_sliced() {
             self.queue_changes.push(QueueChange::Opened { cpu });
+        }
+        self.mark_queue_changed(cpu);
+    }
+
+    /// Marks the cache of a CPU to be solved again if the CPUs of the cache have one queue: the set of CPUs that a task may
+    /// use has changed.
+    pub(super) fn mark_queue_changed(&mut self, cpu: usize) {
+        if self.settings.contention && self.sharing == CpuSharing::OneTaskPerLlcQueue {
+            self.solver.touch(self.hardware.cpus[cpu].cache);
         }
     }
 
@@ -222,11 +226,32 @@ mod tests {
             let mut fluid = machine("cores=2").with_sharing(sharing);
             let work = script(&fluid, 1e9, 0.0, 0);
             (0..3).for_each(|job| start(&mut fluid, job, &work, None));
+            fluid.next_event();
             let share = |idx: usize| fluid.average_share(idx, fluid.tasks[idx].cpu);
             (0..3).map(|idx| (60.0 * share(idx)) as u32).collect::<Vec<_>>()
         };
         assert_eq!(shares(CpuSharing::OneTaskPerLlcQueue), [40, 40, 40]);
         assert_eq!(shares(CpuSharing::OneTask).iter().sum::<u32>(), 120);
         assert!(shares(CpuSharing::OneTask).contains(&60));
+    }
+
+    #[test]
+    fn a_common_queue_gives_no_time_of_a_cpu_to_a_task_that_may_not_use_it() {
+        let mut fluid = machine("cores=2").with_sharing(CpuSharing::OneTaskPerLlcQueue);
+        let work = script(&fluid, 1e9, 0.0, 0);
+        for (job, cpu) in [Some(1), Some(0), Some(0), Some(0)].into_iter().enumerate() {
+            start(&mut fluid, job, &work, cpu);
+        }
+        let shares = |fluid: &mut Fluid| {
+            fluid.next_event();
+            let share = |idx: usize| fluid.average_share(idx, fluid.tasks[idx].cpu);
+            (0..4).map(|idx| (600.0 * share(idx)).round() as u32).collect::<Vec<_>>()
+        };
+        assert_eq!(shares(&mut fluid), [600, 200, 200, 200]);
+        // The affinity changes, but no task migrates.
+        fluid.bind(0, None);
+        fluid.bind(3, None);
+        fluid.next_event();
+        assert_eq!(shares(&mut fluid), [300, 300, 300, 300]);
     }
 }

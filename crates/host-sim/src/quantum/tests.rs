@@ -148,6 +148,24 @@ fn the_cpus_of_an_llc_domain_share_a_queue() {
     }
 }
 
+#[test]
+fn bound_tasks_have_the_same_shares_of_the_cache_with_both_queues() {
+    // Task 0 alone on CPU 1 occupies the more of the cache the larger its share of CPU time is.
+    let occupied = SCOPES.map(|queue| {
+        let mut machine = quantum("cores=2 llc=2M", QuantumSettings { queue, ..FREE });
+        let work = script(machine.fluid(), 1e10, 20.0, 0);
+        for (job, cpu) in [1, 0, 0, 0].into_iter().enumerate() {
+            let allowed = Some(mask_of(machine.fluid(), &[cpu]));
+            machine.start(JobStart { allowed, ..JobStart::new(job, work.clone()) });
+        }
+        SimMachine::advance(&mut machine, 100 * MS, u64::MAX);
+        machine.update_all();
+        machine.fluid().occupancies()[&(0, 0)]
+    });
+    assert!((occupied[0] / f64::from(1 << 20) - 1.0).abs() < 0.02, "{occupied:?}");
+    assert!((occupied[1] / occupied[0] - 1.0).abs() < 0.02, "{occupied:?}");
+}
+
 /// A task sleeps 20 ms after each ms of CPU time, beside a task that computes.
 #[test]
 fn a_task_that_wakes_up_preempts_or_waits_for_the_end_of_the_slice() {

@@ -78,6 +78,7 @@ impl Fluid {
             hints: self.tasks[idx].cached.hints,
             ns_before: if is_steady { self.ns_at_latencies(idx) } else { 0.0 },
             elsewhere: 0.0,
+            read_share: 1.0,
         }
     }
 
@@ -205,6 +206,7 @@ impl Fluid {
         for member in members.iter_mut().filter(|_| bytes < sum) {
             member.bytes *= bytes / sum;
         }
+        self.divide_common_parts(members);
         let turnover_ns = if members.is_empty() { f64::INFINITY } else { time_ns };
         let turnovers = self.solver.turnovers(cache, self.now);
         let ratios = self.solver.caches[cache].ratios;
@@ -260,7 +262,7 @@ impl Fluid {
         let is_refilling = 0.0 < refill_instructions && refill_from < member.bytes;
         // A refill in progress continues to the new occupancy with the same share of its instructions left.
         let from = if is_refilling { refill_from } else { now.min(member.bytes) };
-        let refill = fills.refill(from, now.max(member.bytes));
+        let refill = fills.refill(from, now.max(member.bytes)).scaled(member.read_share);
         let task = &mut self.tasks[member.task];
         (task.cached.bytes, task.cached.hints) = (member.bytes, member.hints);
         if member.bytes <= now {

@@ -200,6 +200,13 @@ pub struct Refill {
     pub thousands: f64,
 }
 
+impl Refill {
+    /// Returns a share of the refill.
+    pub fn scaled(&self, share: f64) -> Self {
+        Refill { lines: self.lines * share, thousands: self.thousands * share }
+    }
+}
+
 /// A refill ends where the misses exceed those at the final occupancy by less than this share.
 const FILLED: f64 = 0.02;
 

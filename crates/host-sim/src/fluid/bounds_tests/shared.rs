@@ -3,20 +3,29 @@
 use super::*;
 use crate::physics::SharedFills;
 
+/// Starts a job with a thread on each CPU, whose data are common by this share.
+fn start_threads(fluid: &mut Fluid, program: Program, share: f64, cpus: &[usize]) {
+    let mut script = (*program.script(fluid.hardware())).clone();
+    script.n_threads = cpus.len() as u32;
+    script.phases[0].shared = SharedFills::new(share, &script.phases[0].fills).map(Arc::new);
+    let allowed = Some(mask_of(fluid, cpus));
+    fluid.start(JobStart { allowed, ..JobStart::new(0, Arc::new(script)) });
+    bind_threads(fluid, cpus);
+}
+
+fn bind_threads(fluid: &mut Fluid, cpus: &[usize]) {
+    let tids: Vec<u32> = fluid.tasks_of(0).map(|task| task.tid).collect();
+    for (tid, cpu) in tids.into_iter().zip(cpus) {
+        let only = mask_of(fluid, &[*cpu]);
+        fluid.bind_tid(tid, Some(only));
+    }
+}
+
 /// Runs a job with a thread on each CPU, and endless streams on other CPUs. The state is checked every millisecond. Returns
 /// the end of the job in milliseconds, and the bytes that it occupied in each cache before its end.
 fn run_threads(built: Built, share: f64, cpus: &[usize], streams: &[usize]) -> (f64, [f64; 2]) {
     let mut fluid = built.fluid(PRECISION);
-    let mut script = (*SENSITIVE.script(fluid.hardware())).clone();
-    script.n_threads = cpus.len() as u32;
-    script.phases[0].shared = SharedFills::new(share, &script.phases[0].fills).map(Arc::new);
-    let allowed = Some(mask_of(&fluid, cpus));
-    fluid.start(JobStart { allowed, ..JobStart::new(0, Arc::new(script)) });
-    let tids: Vec<u32> = fluid.tasks_of(0).map(|task| task.tid).collect();
-    for (tid, cpu) in tids.into_iter().zip(cpus) {
-        let only = mask_of(&fluid, &[*cpu]);
-        fluid.bind_tid(tid, Some(only));
-    }
+    start_threads(&mut fluid, SENSITIVE, share, cpus);
     for (nth, cpu) in streams.iter().enumerate() {
         Program { instructions: 1e12, ..STREAM }.start(&mut fluid, 1 + nth, *cpu, 1.0);
     }
@@ -77,11 +86,7 @@ fn together_or_apart_depends_on_the_share() {
 fn a_thread_that_joins_another_finds_the_common_data() {
     let misses = |share| {
         let mut fluid = WIDE.fluid(PRECISION);
-        let mut script = (*SENSITIVE.script(fluid.hardware())).clone();
-        script.n_threads = 2;
-        script.phases[0].shared = SharedFills::new(share, &script.phases[0].fills).map(Arc::new);
-        let allowed = Some(mask_of(&fluid, &[0, 4]));
-        fluid.start(JobStart { allowed, ..JobStart::new(0, Arc::new(script)) });
+        start_threads(&mut fluid, SENSITIVE, share, &[0, 4]);
         fluid.next_event();
         fluid.advance(100_000_000);
         let count = |fluid: &mut Fluid| {
@@ -97,4 +102,34 @@ fn a_thread_that_joins_another_finds_the_common_data() {
     };
     let found = [1.0, 0.5, 0.0].map(misses);
     assert!(found.is_sorted() && 4.0 * found[0] < found[2], "{found:?}");
+}
+
+#[test]
+fn threads_that_start_together_read_the_common_data_once() {
+    // All misses are those of the cold caches: 6 MiB of data.
+    let resident = Program { left: 0.0, instructions: 5e8, ..SENSITIVE };
+    let roomy = Built { llc_mib: 64, ..WIDE };
+    let read = |share, n_threads: usize| {
+        let mut fluid = roomy.fluid(PRECISION);
+        start_threads(&mut fluid, resident, share, &[0, 1, 2, 3][..n_threads]);
+        let mut totals = [0.0; 2];
+        for (nth, total) in totals.iter_mut().enumerate() {
+            fluid.next_event();
+            fluid.advance((nth as u64 + 1) * 50_000_000);
+            fluid.update_all();
+            *total = fluid.tasks_of(0).map(|task| task.counts.misses).sum::<f64>() * 64.0 / MIB;
+            bind_threads(&mut fluid, &[4, 5, 6, 7][..n_threads]);
+        }
+        [totals[0], totals[1] - totals[0]]
+    };
+    let one = read(0.0, 1);
+    assert!(one.iter().all(|mib| (mib / 6.0 - 1.0).abs() < 0.03), "{one:?}");
+    for n in [2, 4] {
+        for share in [0.0, 0.5, 1.0] {
+            // In the first cache, and after a migration of all threads to the other cache.
+            let expected = n as f64 * (1.0 - share) + share;
+            let found = read(share, n).map(|mib| mib / one[0] / expected);
+            assert!(found.iter().all(|ratio| (ratio - 1.0).abs() < 0.04), "{n} {share} {found:?}");
+        }
+    }
 }

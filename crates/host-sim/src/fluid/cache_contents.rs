@@ -78,6 +78,7 @@ impl Fluid {
             hints: self.tasks[idx].cached.hints,
             ns_before: if is_steady { self.ns_at_latencies(idx) } else { 0.0 },
             elsewhere: 0.0,
+            cluster_elsewhere: self.tasks[idx].cached.cluster_elsewhere,
             read_share: 1.0,
         }
     }
@@ -227,13 +228,7 @@ impl Fluid {
         if hardware.replacement == Replacement::Lru && !members.iter().any(is_shared) {
             return None;
         }
-        let mut entries = CacheEntries::default();
-        for member in members {
-            let (phase, task) = (self.phase_of(member.task), &self.tasks[member.task]);
-            let (kind, program) = (hardware.caches[cache].fill_index, (task.job, task.phase));
-            entries.add(&phase.fills, phase.shared.as_deref(), kind, program);
-        }
-        Some(entries)
+        Some(self.entries_of(hardware.caches[cache].fill_index, members.iter()))
     }
 
     /// Sets the new occupancy of a task: a refill or a surplus covers the difference to its current occupancy. Returns
@@ -242,6 +237,7 @@ impl Fluid {
         self.tasks[member.task].cached.elsewhere = member.elsewhere;
         self.tasks[member.task].cached.cluster_bytes =
             self.hardware.cpus[member.cpu].cluster.and(member.core.private_bytes);
+        self.tasks[member.task].cached.cluster_elsewhere = member.cluster_elsewhere;
         if member.is_steady {
             let change = libm::fabs(member.ns / member.ns_before - 1.0);
             if change <= STEADY_CHANGE_MAX * self.settings.precision {

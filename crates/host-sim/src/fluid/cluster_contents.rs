@@ -9,10 +9,13 @@
 //! The equilibrium is that of a last-level cache ([`crate::physics::occupancies`]). It has no dynamics: such a cache has
 //! a few MiB and is refilled in less than a millisecond.
 
+use topology::Replacement;
+
 use super::Fluid;
 use super::solver::CacheMember;
+use super::tasks::CacheContents;
 use crate::hardware::Hardware;
-use crate::physics::{CoreSpeed, FillTable, occupancies};
+use crate::physics::{CoreSpeed, occupancies_with};
 
 impl Fluid {
     /// Returns the core of a task. The private cache is its occupancy in the cache of its cluster, if it is in one.
@@ -35,16 +38,21 @@ impl Fluid {
             let cluster = &hardware.clusters[cluster_idx];
             let is_in =
                 |member: &CacheMember| hardware.cpus[member.cpu].cluster == Some(cluster_idx);
-            let fills = |member: &CacheMember| {
-                let table = &self.phase_of(member.task).fills[cluster.fill_index];
-                (table, member.ns / member.duty)
-            };
-            let here: Vec<(&FillTable, f64)> =
-                members.iter().filter(|member| is_in(member)).map(fills).collect();
-            let fits = occupancies(&here, cluster.bytes);
-            for (member, fit) in members.iter_mut().filter(|member| is_in(member)).zip(fits) {
+            let here = || members.iter().filter(|member| is_in(member));
+            let mut entries = self.entries_of(cluster.fill_index, here());
+            entries.set_times(here().map(|member| member.ns / member.duty));
+            let mut fits = vec![0.0; entries.entries().len()];
+            occupancies_with(Replacement::Lru, entries.entries(), cluster.bytes, 0.0, &mut fits);
+            let here = members.iter_mut().filter(|member| is_in(member));
+            for (nth, member) in here.enumerate() {
+                let (fit, elsewhere) = entries.bytes_of(nth, &fits);
                 let bytes = member.core.private_bytes.unwrap_or(fit);
-                member.core.private_bytes = Some(bytes + relaxation * (fit - bytes));
+                let next = bytes + relaxation * (fit - bytes);
+                // Both parts change by the same share, so that the sum never exceeds the cache.
+                let of_others = (1.0 - relaxation) * bytes * member.cluster_elsewhere;
+                let of_others = of_others + relaxation * fit * elsewhere;
+                member.cluster_elsewhere = if 0.0 < next { of_others / next } else { 0.0 };
+                member.core.private_bytes = Some(next);
                 member.terms = self.phase_of(member.task).behaviour.terms_on(&member.core);
             }
         }
@@ -54,7 +62,11 @@ impl Fluid {
     pub(super) fn check_clusters(&self) -> Result<(), String> {
         for cluster in &self.hardware.clusters {
             let tasks = cluster.cpus.iter().flat_map(|&cpu| &self.cpus[cpu].tasks);
-            let occupied: f64 = tasks.filter_map(|&idx| self.tasks[idx].cached.cluster_bytes).sum();
+            let own = |&idx: &usize| {
+                let CacheContents { cluster_bytes, cluster_elsewhere, .. } = self.tasks[idx].cached;
+                cluster_bytes.unwrap_or_default() * (1.0 - cluster_elsewhere)
+            };
+            let occupied: f64 = tasks.map(own).sum();
             if self.settings.contention && cluster.bytes * (1.0 + 1e-6) < occupied {
                 let bytes = cluster.bytes;
                 return Err(format!(

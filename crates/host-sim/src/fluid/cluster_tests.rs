@@ -2,7 +2,7 @@
 
 use super::tests::{bind, ends, mask_of, start};
 use super::*;
-use crate::physics::{Calibration, CoreSpeed, CpiModel, MissCurve, MissPoint};
+use crate::physics::{Calibration, CoreSpeed, CpiModel, MissCurve, MissPoint, SharedFills};
 use crate::script::{Script, ScriptPhase};
 use crate::variation::Variation;
 
@@ -118,6 +118,28 @@ fn two_equal_tasks_of_one_cluster_share_its_cache() {
 }
 
 #[test]
+fn two_threads_with_common_data_have_one_copy_in_the_cache_of_their_cluster() {
+    let accesses = |share, cpus: [usize; 2]| {
+        let mut fluid = with_clusters(2 << 20);
+        let mut script = (*work(&fluid, 1.0)).clone();
+        script.n_threads = 2;
+        script.phases[0].shared = SharedFills::new(share, &script.phases[0].fills).map(Arc::new);
+        let allowed = Some(mask_of(&fluid, &cpus));
+        fluid.start(JobStart { allowed, ..JobStart::new(0, Arc::new(script)) });
+        fluid.advance(500_000_000);
+        fluid.update_all();
+        fluid.check_invariants().expect("all invariants hold");
+        let counts = fluid.tasks_of(0).map(|task| task.counts);
+        counts.map(|counts| counts.references / counts.instructions).sum::<f64>()
+    };
+    let apart = accesses(0.0, [0, 2]);
+    let together = [0.0, 0.5, 1.0].map(|share| accesses(share, [0, 1]) / apart);
+    assert!(1.2 < together[0] && (together[2] - 1.0).abs() < 0.01, "{together:?}");
+    assert!(together.is_sorted_by(|less, more| more < less), "{together:?}");
+    assert!((accesses(1.0, [0, 2]) / apart - 1.0).abs() < 0.01, "a copy in each cluster");
+}
+
+#[test]
 fn a_task_has_the_cache_of_its_own_cluster() {
     let unlike = run(with_unlike_clusters([1 << 20, 4 << 20]), &[0, 2]);
     let equal = [1, 4].map(|mib| run(with_clusters(mib << 20), &[0, 2]));
@@ -136,6 +158,10 @@ fn the_shares_of_a_cluster_never_exceed_its_cache() {
         for job in 0..8 {
             let mut script = (*programs[rng.below(4) as usize]).clone();
             script.phases[0].instructions = 1e7 * (1 + rng.below(20)) as f64;
+            script.n_threads = 1 + rng.below(2) as u32;
+            let share = rng.below(3) as f64 / 2.0;
+            script.phases[0].shared =
+                SharedFills::new(share, &script.phases[0].fills).map(Arc::new);
             if rng.below(3) == 0 {
                 script.phases[0].sleeps = Some((2e6, 3_000_000));
             }

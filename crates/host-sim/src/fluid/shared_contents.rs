@@ -8,7 +8,7 @@
 
 use super::solver::CacheMember;
 use super::{Fluid, Task, TaskState};
-use crate::physics::remaining_share;
+use crate::physics::{CacheEntries, remaining_share};
 
 impl Fluid {
     /// Returns the bytes of common data that a thread finds in a cache beyond its own lines, because other threads of the
@@ -21,6 +21,20 @@ impl Fluid {
         });
         let kept = others.map(|other| other.occupancy() * self.kept_share(other));
         shared.share * (kept.fold(0.0, f64::max) - task.cached.bytes).max(0.0)
+    }
+
+    /// Returns the entries of tasks in a cache with this index of its fill tables.
+    pub(super) fn entries_of<'a>(
+        &self,
+        kind: usize,
+        members: impl Iterator<Item = &'a CacheMember>,
+    ) -> CacheEntries<'_> {
+        let mut entries = CacheEntries::default();
+        for member in members {
+            let (phase, task) = (self.phase_of(member.task), &self.tasks[member.task]);
+            entries.add(&phase.fills, phase.shared.as_deref(), kind, (task.job, task.phase));
+        }
+        entries
     }
 
     /// Divides the common part of refills among the threads of a job that read it at the same time: those whose occupancy

@@ -100,6 +100,7 @@ pub(super) struct CacheMember {
     pub slower: f64,
     /// As in [`super::tasks::CacheContents`].
     pub elsewhere: f64,
+    pub cluster_elsewhere: f64,
     /// Share of the lines of a refill that the task reads. Other threads of its job read the rest.
     pub read_share: f64,
     /// Occupancy in bytes.

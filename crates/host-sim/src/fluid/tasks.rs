@@ -132,6 +132,8 @@ pub(super) struct CacheContents {
     pub hints: (usize, usize),
     /// Occupancy of the task in the cache of its cluster, in bytes; absent if the CPU is in no cluster.
     pub cluster_bytes: Option<f64>,
+    /// Share of these bytes that is counted for other threads of the job, which share the data.
+    pub cluster_elsewhere: f64,
     /// Number of times that the contents of the cache had been replaced ([`super::rates`]) when this was current.
     pub turnovers: f64,
 }

@@ -1,6 +1,7 @@
 //! Experiments that could refute the physics: bounds, monotonicity, symmetry, and checkers on broken machines.
 
 mod alternatives;
+mod broken;
 mod monitored;
 mod shared;
 mod switching;
@@ -494,48 +495,4 @@ proptest! {
         }
         prop_assert!(sum <= bytes * (1.0 + 1e-9), "{sum}");
     }
-}
-
-/// Returns a machine in the middle of a run with two programs, and breaks it.
-fn broken(breaks: impl FnOnce(&mut Fluid)) -> Result<(), InvariantViolation> {
-    let mut fluid = PLAIN.fluid(PRECISION);
-    [0, 1].into_iter().for_each(|job| STREAM.start(&mut fluid, job, job, 1.0));
-    fluid.next_event();
-    fluid.advance(50_000_000);
-    fluid.next_event();
-    fluid.update_all();
-    fluid.check_invariants().expect("an intact machine");
-    breaks(&mut fluid);
-    fluid.check_invariants()
-}
-
-#[test]
-fn every_checker_reports_a_broken_machine() {
-    let problem = |breaks: fn(&mut Fluid)| broken(breaks).expect_err("it is broken").problem;
-    let cases: [(&str, String); 4] = [
-        ("CPU time after", problem(|fluid| fluid.cpus[0].cpu_ns *= 1.01)),
-        (
-            "occupy",
-            problem(|fluid| {
-                fluid.tasks[0].cached.bytes *= 3.0;
-                fluid.tasks[0].cached.refill_from = fluid.tasks[0].cached.bytes;
-            }),
-        ),
-        ("transferred", problem(|fluid| fluid.solver.transfer(0, 1e9))),
-        ("its users have", problem(|fluid| fluid.tasks[0].demand.uses[0].bandwidth *= 1.5)),
-    ];
-    for (expected, found) in cases {
-        assert!(found.contains(expected), "{expected}: {found}");
-    }
-    let mut fluid = PLAIN.fluid(PRECISION);
-    COMPUTES.start(&mut fluid, 0, 0, 1.0);
-    while fluid.take_notices().is_empty() {
-        let at = fluid.next_event().expect("it ends");
-        fluid.advance(at);
-    }
-    fluid.check_instructions(0).expect("it executed its script");
-    fluid.tasks[0].counts.instructions -= 1e6;
-    assert!(
-        fluid.check_instructions(0).expect_err("some are missing").problem.contains("has executed")
-    );
 }

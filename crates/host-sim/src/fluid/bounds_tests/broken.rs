@@ -1,0 +1,95 @@
+//! A broken machine for each checker of [`super::super::invariants`].
+
+use super::*;
+use crate::frame::SimMachine;
+
+/// Returns a machine in the middle of a run with two programs, and breaks it.
+fn broken(breaks: impl FnOnce(&mut Fluid)) -> Result<(), InvariantViolation> {
+    let mut fluid = PLAIN.fluid(PRECISION);
+    [0, 1].into_iter().for_each(|job| STREAM.start(&mut fluid, job, job, 1.0));
+    fluid.next_event();
+    fluid.advance(50_000_000);
+    fluid.next_event();
+    fluid.update_all();
+    fluid.check_invariants().expect("an intact machine");
+    breaks(&mut fluid);
+    fluid.check_invariants()
+}
+
+#[test]
+fn every_checker_reports_a_broken_machine() {
+    let problem = |breaks: fn(&mut Fluid)| broken(breaks).expect_err("it is broken").problem;
+    let cases = [
+        ("which is offline", problem(|fluid| fluid.kernel.online[0] = false)),
+        (
+            "outside its affinity",
+            problem(|fluid| fluid.tasks[0].allowed = Some(mask_of(fluid, &[1]))),
+        ),
+        ("is not runnable", problem(|fluid| fluid.tasks[0].cpu = 1)),
+        (
+            "bytes used and",
+            problem(|fluid| {
+                fluid.place_memory(0, &[1 << 20]);
+                fluid.pages.begin(0); // The pages of the job are in no list.
+            }),
+        ),
+        (
+            "has waited for 2050 ms",
+            problem(|fluid| {
+                STREAM.start(fluid, 2, 0, 1.0);
+                fluid.next_event();
+                fluid.tasks[2].allowed = None;
+                fluid.waiting_since = Some(0);
+                fluid.now += 2_000_000_000;
+            }),
+        ),
+        ("the latency of channel", problem(|fluid| fluid.solver.channels[0].latency *= 1.5)),
+        ("CPU time after", problem(|fluid| fluid.cpus[0].cpu_ns *= 1.01)),
+        (
+            "occupy",
+            problem(|fluid| {
+                fluid.tasks[0].cached.bytes *= 3.0;
+                fluid.tasks[0].cached.refill_from = fluid.tasks[0].cached.bytes;
+            }),
+        ),
+        ("transferred", problem(|fluid| fluid.solver.transfer(0, 1e9))),
+        ("its users have", problem(|fluid| fluid.tasks[0].demand.uses[0].bandwidth *= 1.5)),
+    ];
+    for (expected, found) in cases {
+        assert!(found.contains(expected), "{expected}: {found}");
+    }
+    let mut fluid = PLAIN.fluid(PRECISION);
+    COMPUTES.start(&mut fluid, 0, 0, 1.0);
+    while fluid.take_notices().is_empty() {
+        let at = fluid.next_event().expect("it ends");
+        fluid.advance(at);
+    }
+    fluid.check_instructions(0).expect("it executed its script");
+    fluid.tasks[0].counts.instructions -= 1e6;
+    assert!(
+        fluid.check_instructions(0).expect_err("some are missing").problem.contains("has executed")
+    );
+}
+
+#[test]
+fn a_page_migration_whose_bytes_do_not_add_up_or_exceed_the_limit_is_reported() {
+    let fluid = PLAIN.fluid(PRECISION);
+    let done = JobPageMigration {
+        requested: 30,
+        limit: 30,
+        moved: 10,
+        no_memory: 15,
+        busy: 5,
+        ..JobPageMigration::default()
+    };
+    fluid.check_move(&done).expect("the bytes add up");
+    let broken = [
+        JobPageMigration { moved: 11, ..done.clone() },
+        JobPageMigration { busy: 4, ..done.clone() },
+        JobPageMigration { limit: 29, ..done },
+    ];
+    for done in broken {
+        let problem = fluid.check_move(&done).expect_err("it is broken").problem;
+        assert!(problem.contains("a page migration moved"), "{problem}");
+    }
+}

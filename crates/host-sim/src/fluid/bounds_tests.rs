@@ -238,6 +238,29 @@ fn interleaved_first_touch_uses_the_bandwidth_of_all_nodes() {
 }
 
 #[test]
+fn threads_that_enter_a_phase_at_different_times_touch_its_footprint() {
+    for mib in [&[64u64, 1024][..], &[64, 1024, 16, 512]] {
+        for (n_threads, n_slow) in [(2, 1), (4, 3)] {
+            let mut fluid = PLAIN.fluid(PRECISION);
+            let one = COMPUTES.script(fluid.hardware());
+            let phase = |&mib: &u64| ScriptPhase { footprint: mib << 20, ..one.phases[0].clone() };
+            let phases = mib.iter().map(phase).collect();
+            let script = Arc::new(Script { phases, n_threads, ..Script::default() });
+            let first = fluid.start(JobStart::new(0, script));
+            for cpu in 0..n_threads {
+                let only = mask_of(&fluid, &[cpu as usize]);
+                fluid.bind_tid(first + cpu, Some(only));
+            }
+            let other = Program { instructions: 5e8, ..COMPUTES };
+            (1..=n_slow).for_each(|cpu| other.start(&mut fluid, cpu, cpu - 1, 1.0));
+            ends(&mut fluid);
+            let found = fluid.memory_of(0)[0] >> 20;
+            assert_eq!(Some(&found), mib.last(), "{n_slow} of {n_threads} threads are slow");
+        }
+    }
+}
+
+#[test]
 fn a_link_carries_its_own_bandwidth() {
     let built = Built { nodes: 2, memory: 100, link: Some(10), ..PLAIN };
     let mut fluid = built.fluid(PRECISION);

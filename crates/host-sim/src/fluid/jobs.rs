@@ -9,6 +9,7 @@ use super::teamwork::{TeamThread, Teamwork};
 use super::{Fluid, Task, TaskState};
 use crate::frame::{JobStart, MemoryPlacement};
 use crate::kernel::TieBreaker;
+use crate::script::ScriptPhase;
 
 /// A running job.
 #[derive(Clone, Debug)]
@@ -17,8 +18,6 @@ pub(super) struct FluidJob {
     pub n_running: usize,
     pub memory: MemoryPlacement,
     pub generation: u64,
-    /// Footprint of the current phase in bytes.
-    pub footprint: u64,
     /// State of NUMA balancing for the memory of the job.
     pub scan: NumaScanState,
     /// Progress of threads that wait for each other.
@@ -37,7 +36,6 @@ impl Fluid {
             n_running: start.script.n_threads as usize,
             memory: start.memory.clone(),
             generation,
-            footprint: 0,
             scan: NumaScanState::default(),
             teamwork: Teamwork::default(),
         };
@@ -109,17 +107,18 @@ impl Fluid {
         }
     }
 
-    /// Starts the next phase of a task, which touches its new memory and then executes its instructions.
+    /// Starts the next phase of a task, which touches its new memory and then executes its instructions. Each thread
+    /// holds an equal share of the footprint of its own phase.
     pub(super) fn begin_phase(&mut self, idx: usize) {
         let task = &mut self.tasks[idx];
         let phase = &task.script.phases[task.phase];
         let length = self.variation.length(task.random_key, task.phase);
         task.left.instructions = (phase.instructions * length).max(1.0);
         task.left.burst = phase.sleeps.map_or(f64::INFINITY, |(burst, _)| burst);
-        let (job, footprint) = (task.job, phase.footprint);
-        let n_threads = f64::from(task.script.n_threads);
-        let growth = self.change_footprint(job, footprint);
-        self.tasks[idx].left.touch_bytes = growth / n_threads;
+        let before = task.phase.checked_sub(1).map(|before| &task.script.phases[before]);
+        let share = |phase: &ScriptPhase| phase.footprint as f64 / f64::from(task.script.n_threads);
+        let (job, from, to) = (task.job, before.map_or(0.0, share), share(phase));
+        self.tasks[idx].left.touch_bytes = self.change_footprint(job, from, to);
         self.mark_task_changed(idx);
     }
 

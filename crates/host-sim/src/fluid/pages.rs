@@ -57,7 +57,7 @@ struct MigrationBatch {
 #[derive(Clone, Debug, Default)]
 struct JobPageCounts {
     on: Vec<u64>,
-    /// Touched bytes that do not yet fill a page.
+    /// Touched bytes that do not yet fill a page; negative for freed bytes that are not yet a page.
     partial_page: f64,
     /// Index of the next node of interleaved memory.
     next: usize,
@@ -110,14 +110,17 @@ impl MemoryState {
     }
 
     /// Frees memory of a job, on all nodes in proportion.
-    pub fn free_some(&mut self, job: usize, bytes: u64) {
+    pub fn free_some(&mut self, job: usize, bytes: f64) {
         let Some(pages) = self.jobs.get_mut(job) else { return };
+        pages.partial_page -= bytes;
         let total: u64 = pages.on.iter().sum::<u64>().max(1);
+        let bytes = ((-pages.partial_page).max(0.0) as u64).min(total);
         for (on, free) in pages.on.iter_mut().zip(&mut self.free) {
             let part = (u128::from(*on) * u128::from(bytes) / u128::from(total)) as u64;
             let part = part / PAGE * PAGE;
             *on -= part;
             *free += part;
+            pages.partial_page += part as f64;
         }
         pages.update();
     }

@@ -12,6 +12,8 @@ pub(super) struct Teamwork {
     pub passed: Vec<u32>,
     /// First touch of each thread of the current section, in bytes.
     pub touch_bytes: f64,
+    /// Footprint of the current section in bytes.
+    pub footprint: f64,
     /// Whether an event for the threads is scheduled.
     pub is_due: bool,
 }

@@ -27,7 +27,7 @@ impl Fluid {
     pub(super) fn begin_plan(&mut self, idx: usize) -> bool {
         let (job, thread) = (self.tasks[idx].job, self.tasks[idx].team.thread);
         if thread == 0 {
-            self.begin_section(job, PlanPosition::default(), true);
+            self.begin_section(job, PlanPosition::default());
         } else {
             self.enter_section(idx);
         }
@@ -70,9 +70,8 @@ impl Fluid {
                 let Some(first) = tasks.first() else { return };
                 let position = self.jobs.get(job).map(|state| state.teamwork.position);
                 let plan = self.tasks[*first].script.plan.as_ref();
-                let next = plan.zip(position).and_then(|(plan, at)| Some((at, plan.next(at)?)));
-                match next {
-                    Some((at, next)) => self.begin_section(job, next, at.group != next.group),
+                match plan.zip(position).and_then(|(plan, at)| plan.next(at)) {
+                    Some(next) => self.begin_section(job, next),
                     None => return tasks.iter().for_each(|&idx| self.task_ends(idx)),
                 }
                 has_changed = true;
@@ -100,26 +99,26 @@ impl Fluid {
         }
     }
 
-    /// Begins a section. `is_new_group` is true if the memory of the job changes.
-    fn begin_section(&mut self, job: usize, position: PlanPosition, is_new_group: bool) {
+    /// Begins a section. Its threads touch the memory by which the footprint of the job grows.
+    fn begin_section(&mut self, job: usize, position: PlanPosition) {
         let Some(state) = self.jobs.get_mut(job) else { return };
         let tasks = state.tasks.clone();
         let Some(plan) = tasks.first().and_then(|&idx| self.tasks[idx].script.plan.clone()) else {
             return;
         };
         let n_threads = plan.section(position).parts.len();
+        let (before, footprint) = (state.teamwork.footprint, plan.footprint(position) as f64);
         state.teamwork = Teamwork {
             position,
             taken: vec![0; n_threads],
             passed: vec![0; n_threads],
             touch_bytes: 0.0,
+            footprint,
             is_due: state.teamwork.is_due,
         };
-        if is_new_group {
-            let growth = self.change_footprint(job, plan.footprint(position));
-            if let Some(state) = self.jobs.get_mut(job) {
-                state.teamwork.touch_bytes = growth / n_threads as f64;
-            }
+        let growth = self.change_footprint(job, before, footprint);
+        if let Some(state) = self.jobs.get_mut(job) {
+            state.teamwork.touch_bytes = growth / n_threads as f64;
         }
         tasks.into_iter().for_each(|idx| self.enter_section(idx));
     }
@@ -189,19 +188,13 @@ impl Fluid {
         }
     }
 
-    /// Changes the footprint of a job. Returns the bytes to touch.
-    pub(super) fn change_footprint(&mut self, job: usize, footprint: u64) -> f64 {
-        let allocated = self.pages.total(job);
-        if footprint < allocated {
+    /// Changes the footprint of a job or of a thread, in bytes, and frees memory if it shrinks. Returns the bytes to touch.
+    pub(super) fn change_footprint(&mut self, job: usize, from: f64, to: f64) -> f64 {
+        if to < from {
             self.update_job(job);
+            self.pages.free_some(job, from - to);
         }
-        if let Some(state) = self.jobs.get_mut(job).filter(|state| state.footprint != footprint) {
-            state.footprint = footprint;
-            if footprint < allocated {
-                self.pages.free_some(job, allocated - footprint);
-            }
-        }
-        footprint.saturating_sub(allocated) as f64
+        (to - from).max(0.0)
     }
 
     /// Ends a thread.

@@ -26,7 +26,7 @@ const HOG: &str = "stream";
 /// Additional latency of remote memory in the data, in ns.
 const FARTHER_NS: f64 = 60.0;
 
-/// Claim: for at least [`COPIES_RIGHT_MIN`] of 24 programs, the predicted slowdown of copies has at most this relative
+/// Claim: for at least [`COPIES_RIGHT_MIN`] of 24 programs, the predicted slowdown of copies has at most this absolute
 /// error.
 const COPIES_WITHIN: f64 = 0.10;
 /// Minimum number of programs within [`COPIES_WITHIN`].

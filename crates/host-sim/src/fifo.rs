@@ -1,5 +1,5 @@
-//! Proof of the frame: a grain that shares no code with the fluid model. One server serves jobs in the order of their
-//! starts, each for as many nanoseconds as it has instructions.
+//! Proof of the frame: a grain without the fluid model, which only makes the scripts of the test. One server serves jobs
+//! in the order of their starts, each for as many nanoseconds as it has instructions.
 //!
 //! ```text
 //!   starts (Poisson) ─► [ job job job ] ─► server ─► notices

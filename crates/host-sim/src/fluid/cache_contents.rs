@@ -155,8 +155,8 @@ impl Fluid {
         members: &mut [CacheMember],
     ) {
         let bytes = hardware.caches[cache].bytes;
-        let kind = hardware.caches[cache].fill_index;
-        let table_of = |member: &CacheMember| &self.phase_of(member.task).fills[kind];
+        let fill_index = hardware.caches[cache].fill_index;
+        let table_of = |member: &CacheMember| &self.phase_of(member.task).fills[fill_index];
         let tables: Vec<&FillTable> = members.iter().map(table_of).collect();
         let precision = self.settings.precision * CONVERGED;
         let mut time_ns = self.solver.caches[cache].turnover_ns;
@@ -184,8 +184,8 @@ impl Fluid {
                     entries.set_times(members.iter().map(|member| member.ns / member.duty));
                     let mut fits = vec![0.0; entries.entries().len()];
                     let all = entries.entries();
-                    let kind = hardware.replacement;
-                    time_ns = occupancies_with(kind, all, bytes, time_ns, &mut fits);
+                    let replacement = hardware.replacement;
+                    time_ns = occupancies_with(replacement, all, bytes, time_ns, &mut fits);
                     step_to(members, &tables, |nth| entries.bytes_of(nth, &fits), relaxation)
                 }
             };
@@ -249,11 +249,11 @@ impl Fluid {
             }
             self.refresh_contents(member.task, (member.cpu, cache));
         }
-        let kind = self.hardware.caches[cache].fill_index;
+        let fill_index = self.hardware.caches[cache].fill_index;
         let share = REFILL_SHARE_MIN * self.settings.precision;
         let lines_min = share * self.hardware.caches[cache].bytes / LINE;
         let now = self.tasks[member.task].cached.bytes;
-        let fills = &self.phase_of(member.task).fills[kind];
+        let fills = &self.phase_of(member.task).fills[fill_index];
         let CacheContents { refill_from, refill_instructions, .. } = self.tasks[member.task].cached;
         let is_refilling = 0.0 < refill_instructions && refill_from < member.bytes;
         // A refill in progress continues to the new occupancy with the same share of its instructions left.

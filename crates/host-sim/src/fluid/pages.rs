@@ -453,11 +453,6 @@ impl Fluid {
         }
     }
 
-    /// Returns whether page migrations are in progress.
-    pub fn is_moving(&self) -> bool {
-        !self.pages.queue.is_empty()
-    }
-
     /// Marks the caches of a job's tasks to be solved again after its memory moved.
     fn mark_job_changed(&mut self, job: usize) {
         let Some(state) = self.jobs.get(job) else { return };

@@ -1,14 +1,16 @@
-//! Pages of a job that changes its node, and repeated migrations of devils' pages.
+//! Pages of a job that changes its node, and repeated migrations of the pages of devils and super-devils.
 //!
 //! ```text
-//!   placed on another node     migrate all private pages from the old node to the new one
-//!   later, for a devil         another node has more pages of the job than 10 % of those on its new node:
-//!                              migrate these pages too, at most five times
+//!   placed on another node          migrate all private pages from the old node to the new one
+//!   placed on the node that it has  migrate no page now; the repeated migrations have this node as target
+//!   later, except for turtles       another node has more pages of the job than 10 % of those on its new node:
+//!                                   migrate these pages too, at most five times
 //! ```
 //!
-//! As in Clavis 6.5.5, the migration is repeated only for devils, because jobs with few misses hardly benefit from
-//! local pages. An attempt requires a sample of the pages after the last migration: older samples include pages that
-//! have migrated since.
+//! The second case is a job that was released and returns before its pages have followed it. As in Clavis 6.5.5, the
+//! migration is repeated only for devils and super-devils, because jobs with few misses hardly benefit from local pages.
+//! An attempt requires a sample of the pages after the last migration: older samples include pages that have migrated
+//! since.
 
 use base::{Nanos, NodeId};
 use sched::{Action, JobState, JobView, Plan, Reason, Snapshot};
@@ -45,19 +47,24 @@ impl Dino {
         }
         let requested_at = snapshot.turn.at;
         let Some(change) = page_migrations::node_change(snapshot, job, cpus) else {
-            // The pages of a released job can be on the way to the node that it had before.
-            if let Some(moved) = self.moved.get_or_default(job.job.id)
-                && let Some(to) = page_migrations::node_of(snapshot, cpus)
-                && to != moved.to
-            {
-                *moved = MovedPages { to, n_attempts: 0, requested_at };
-            }
+            self.retarget(snapshot, job, cpus);
             return;
         };
         *self.moved.get_or_default(job.job.id) =
             Some(MovedPages { to: change.to, n_attempts: 0, requested_at });
         if let Some(action) = page_migrations::action(snapshot, job, change) {
             plan.request(job.job.id, action, page_migrations::reason(change, job));
+        }
+    }
+
+    /// Makes the node of these CPUs the target of the repeated migrations: the pages of a released job can be on the way
+    /// to the node that it had before.
+    fn retarget(&mut self, snapshot: &Snapshot<'_>, job: &JobView<'_>, cpus: &base::CpuSet) {
+        if let Some(moved) = self.moved.get_or_default(job.job.id)
+            && let Some(to) = page_migrations::node_of(snapshot, cpus)
+            && to != moved.to
+        {
+            *moved = MovedPages { to, n_attempts: 0, requested_at: snapshot.turn.at };
         }
     }
 

@@ -238,6 +238,23 @@ fn interleaved_first_touch_uses_the_bandwidth_of_all_nodes() {
 }
 
 #[test]
+fn interleaved_first_touch_uses_the_bandwidth_of_the_nodes_that_have_free_memory() {
+    let mut fluid = Built { nodes: 2, ..PLAIN }.fluid(PRECISION);
+    COMPUTES.start(&mut fluid, 0, 0, 1.0);
+    fluid.place_memory(0, &[0, 256 << 30]);
+    for job in 1..16 {
+        let touches = Program { footprint: 4 << 30, instructions: 1.0, ..COMPUTES };
+        let script = touches.script(fluid.hardware());
+        let allowed = Some(mask_of(&fluid, &[job]));
+        let memory = MemoryPlacement::Interleave(vec![0, 1]);
+        fluid.start(JobStart { allowed, memory, ..JobStart::new(job, script) });
+    }
+    let last = ends(&mut fluid).into_iter().map(|(_, ms)| ms).max().expect("16 ends");
+    let rate = 15.0 * (4u64 << 30) as f64 / (last as f64 * 1e6);
+    assert!((18.0..=20.02).contains(&rate), "{rate} GB/s on a node of 20 GB/s");
+}
+
+#[test]
 fn threads_that_enter_a_phase_at_different_times_touch_its_footprint() {
     for mib in [&[64u64, 1024][..], &[64, 1024, 16, 512]] {
         for (n_threads, n_slow) in [(2, 1), (4, 3)] {

@@ -5,6 +5,7 @@ use std::collections::VecDeque;
 use super::Fluid;
 use super::events::FluidEvent;
 use super::job_map::JobMap;
+use super::jobs::FluidJob;
 use crate::frame::{HostNotice, JobPageMigration, MemoryPlacement};
 use crate::hardware::Hardware;
 
@@ -261,30 +262,18 @@ impl Fluid {
         rule: &MemoryPlacement,
         bytes: u64,
     ) -> u64 {
-        let (nodes, may_spill) = match rule {
-            MemoryPlacement::Interleave(nodes) => (self.interleave(job, nodes, bytes), true),
-            MemoryPlacement::FirstTouch => (vec![(cpu_node, bytes)], true),
-            MemoryPlacement::Preferred(nodes) => {
-                (vec![(first_by_distance(nodes, cpu_node, &self.hardware), bytes)], true)
-            }
-            MemoryPlacement::Bind(nodes) => {
-                (vec![(first_by_distance(nodes, cpu_node, &self.hardware), bytes)], false)
-            }
+        let first = first_node(rule, cpu_node, &self.hardware);
+        let nodes = match rule {
+            MemoryPlacement::Interleave(nodes) => self.interleave(job, nodes, bytes),
+            _ => vec![(first, bytes)],
         };
-        let only: &[usize] = match rule {
-            MemoryPlacement::Bind(nodes) => nodes,
-            _ => &[],
-        };
+        let hardware = self.hardware.clone();
         let mut left = 0;
         for (node, bytes) in nodes {
-            let hardware = self.hardware.clone();
-            let others = hardware.nodes[node].fallback_order.iter().copied();
-            let others = others.filter(|other| may_spill || only.contains(other));
-            let order: Vec<usize> = std::iter::once(node).chain(others).collect();
             let mut rest = bytes;
             // Free memory on any node is used before reclaim.
             for by_reclaim in [false, true] {
-                for &node in &order {
+                for node in allocation_order(rule, node, &hardware) {
                     if by_reclaim {
                         self.pages.reclaim(node, rest);
                     }
@@ -298,23 +287,26 @@ impl Fluid {
 
     /// Returns the nodes on which the next new pages of a job are allocated, with their shares.
     pub(super) fn touch_parts(&self, job: usize, cpu_node: usize) -> Vec<(usize, f64)> {
-        let has_space =
-            |node: &usize| PAGE <= self.pages.free[*node] + self.pages.reclaimable[*node];
+        let Some(FluidJob { memory: rule, .. }) = self.jobs.get(job) else { return Vec::new() };
         let nearest = |first: usize| {
-            let others = self.hardware.nodes[first].fallback_order.iter().copied();
-            let node = std::iter::once(first).chain(others).find(has_space);
-            vec![(node.unwrap_or(first), 1.0)]
+            let has_page = |bytes: &[u64]| {
+                allocation_order(rule, first, &self.hardware).find(|&node| PAGE <= bytes[node])
+            };
+            let node = has_page(&self.pages.free).or_else(|| has_page(&self.pages.reclaimable));
+            node.unwrap_or(first)
         };
-        match self.jobs.get(job).map(|state| &state.memory) {
-            Some(MemoryPlacement::Interleave(nodes)) => {
-                let share = 1.0 / nodes.len().max(1) as f64;
-                nodes.iter().map(|&node| (node, share)).collect()
+        let MemoryPlacement::Interleave(nodes) = rule else {
+            return vec![(nearest(first_node(rule, cpu_node, &self.hardware)), 1.0)];
+        };
+        let mut parts: Vec<(usize, f64)> = Vec::new();
+        for node in nodes.iter().map(|&node| nearest(node)) {
+            let share = 1.0 / nodes.len() as f64;
+            match parts.iter_mut().find(|part| part.0 == node) {
+                Some(part) => part.1 += share,
+                None => parts.push((node, share)),
             }
-            Some(MemoryPlacement::Preferred(nodes) | MemoryPlacement::Bind(nodes)) => {
-                nearest(first_by_distance(nodes, cpu_node, &self.hardware))
-            }
-            Some(MemoryPlacement::FirstTouch) | None => nearest(cpu_node),
         }
+        parts
     }
 
     fn allocate_on(&mut self, job: usize, node: usize, bytes: u64) -> u64 {
@@ -469,11 +461,29 @@ fn migration_channels(hardware: &Hardware, from: usize, to: usize) -> impl Itera
     [from, to].into_iter().chain(links.into_iter().flatten())
 }
 
-/// Returns the node `here` if it is one of `nodes`, else the first of `nodes` in the fallback order of `here`.
-fn first_by_distance(nodes: &[usize], here: usize, hardware: &Hardware) -> usize {
-    if nodes.contains(&here) {
-        return here;
+/// Returns the node on which a policy other than interleaving allocates first: the nearest of its nodes.
+fn first_node(rule: &MemoryPlacement, here: usize, hardware: &Hardware) -> usize {
+    match rule {
+        MemoryPlacement::Preferred(nodes) | MemoryPlacement::Bind(nodes) => {
+            nodes_from(here, hardware).find(|node| nodes.contains(node)).unwrap_or(here)
+        }
+        MemoryPlacement::FirstTouch | MemoryPlacement::Interleave(_) => here,
     }
-    let fallbacks = hardware.nodes[here].fallback_order.iter().copied();
-    fallbacks.into_iter().find(|node| nodes.contains(node)).unwrap_or(here)
+}
+
+/// Returns the nodes from which pages are allocated if a node is full, in order, beginning with this node.
+fn allocation_order(
+    rule: &MemoryPlacement,
+    node: usize,
+    hardware: &Hardware,
+) -> impl Iterator<Item = usize> {
+    nodes_from(node, hardware).filter(move |other| match rule {
+        MemoryPlacement::Bind(nodes) => *other == node || nodes.contains(other),
+        _ => true,
+    })
+}
+
+/// Returns a node, and the others in its fallback order.
+fn nodes_from(node: usize, hardware: &Hardware) -> impl Iterator<Item = usize> {
+    std::iter::once(node).chain(hardware.nodes[node].fallback_order.iter().copied())
 }

@@ -23,6 +23,8 @@ pub(super) struct CpuState {
     pub running: Option<usize>,
     /// CPU time of all tasks on this CPU in nanoseconds.
     pub cpu_ns: f64,
+    /// Time in which the CPU had tasks, in nanoseconds.
+    pub busy_ns: f64,
     /// Whether the run queue changed since the end of its first segment was computed.
     pub is_stale: bool,
 }
@@ -98,6 +100,7 @@ impl Fluid {
         if passed == 0.0 || state.tasks.is_empty() {
             return;
         }
+        state.busy_ns += passed;
         let (weight, running) = (state.weight, state.running);
         state.virtual_time.served += passed / weight;
         let updated = state.tasks_updated_with_cpu(self.settings.contention);

@@ -5,8 +5,8 @@
 //! | every task is on an online CPU of its affinity | each turn |
 //! | no CPU is idle while a task that may run there has waited longer than [`WAIT_MAX`] | each turn |
 //! | used and free memory of each node add up to its size | each turn |
-//! | the CPU time of all tasks on a CPU is at most the elapsed time | each turn |
-//! | no controller, link or port has transferred more than its capacity | each turn |
+//! | the CPU time of all tasks on a CPU is at most the time in which the CPU had tasks | each turn |
+//! | no controller, link or port has transferred more than its capacity since the start, or has a larger demand | each turn |
 //! | demand and latency of each channel are consistent | each turn |
 //! | the occupancies of the tasks in a cache, and in the cache of a cluster, are at most its size | each turn |
 //! | a job that ended has executed the instructions of its script | each end of a job |
@@ -81,14 +81,13 @@ impl Fluid {
         Ok(())
     }
 
-    /// Checks that the CPU time of the tasks on each CPU is not larger than the elapsed time.
+    /// Checks that the CPU time of the tasks on each CPU is not larger than the time in which the CPU had tasks.
     pub(super) fn check_cpu_time(&self) -> Result<(), String> {
-        let elapsed = self.now as f64;
-        let is_over = |state: &&super::CpuState| elapsed * (1.0 + 1e-9) + 1.0 < state.cpu_ns;
+        let is_over = |state: &&super::CpuState| state.busy_ns * (1.0 + 1e-9) + 1.0 < state.cpu_ns;
         match self.cpus.iter().find(is_over) {
             Some(state) => Err(format!(
-                "the tasks on a CPU have {} ns of CPU time after {elapsed} ns",
-                state.cpu_ns
+                "the tasks on a CPU have {} ns of CPU time in {} ns",
+                state.cpu_ns, state.busy_ns
             )),
             None => Ok(()),
         }

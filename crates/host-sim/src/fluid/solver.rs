@@ -178,7 +178,7 @@ impl Solver {
     }
 
     /// Checks that no channel has transferred more than its capacity since the start, that the demand of each channel
-    /// is the sum over its users, and that its latency is the latency at this demand.
+    /// is the sum over its users and at most its capacity, and that its latency is the latency at this demand.
     ///
     /// # Errors
     /// Returns the problem.
@@ -205,6 +205,12 @@ impl Solver {
             let at = |share: f64| channel.latency_ns(used * share / channel.capacity);
             let share = 4.0 * precision;
             let expected = at(1.0 - share) * (1.0 - share)..=at(1.0 + share) * (1.0 + share);
+            if !self.is_dirty && channel.capacity * (1.0 + CHECKED + share) < *used {
+                return Err(format!(
+                    "the demand on channel {channel_idx} is {used}, its capacity is {}",
+                    channel.capacity
+                ));
+            }
             let is_saturated = channel.capacity * (1.0 - share) <= *used;
             if !is_saturated && !self.is_dirty && !expected.contains(latency) {
                 return Err(format!(

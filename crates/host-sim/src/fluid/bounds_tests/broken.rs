@@ -3,12 +3,13 @@
 use super::*;
 use crate::frame::SimMachine;
 
-/// Returns a machine in the middle of a run with two programs, and breaks it.
+/// Returns a machine in the middle of a run with two programs, after an idle second, and breaks it.
 fn broken(breaks: impl FnOnce(&mut Fluid)) -> Result<(), InvariantViolation> {
     let mut fluid = PLAIN.fluid(PRECISION);
+    fluid.advance(1_000_000_000);
     [0, 1].into_iter().for_each(|job| STREAM.start(&mut fluid, job, job, 1.0));
     fluid.next_event();
-    fluid.advance(50_000_000);
+    fluid.advance(1_050_000_000);
     fluid.next_event();
     fluid.update_all();
     fluid.check_invariants().expect("an intact machine");
@@ -34,7 +35,7 @@ fn every_checker_reports_a_broken_machine() {
             }),
         ),
         (
-            "has waited for 2050 ms",
+            "has waited for 3050 ms",
             problem(|fluid| {
                 STREAM.start(fluid, 2, 0, 1.0);
                 fluid.next_event();
@@ -44,7 +45,7 @@ fn every_checker_reports_a_broken_machine() {
             }),
         ),
         ("the latency of channel", problem(|fluid| fluid.solver.channels[0].latency *= 1.5)),
-        ("CPU time after", problem(|fluid| fluid.cpus[0].cpu_ns *= 1.01)),
+        ("of CPU time in", problem(|fluid| fluid.cpus[0].cpu_ns *= 1.01)),
         (
             "occupy",
             problem(|fluid| {
@@ -52,7 +53,15 @@ fn every_checker_reports_a_broken_machine() {
                 fluid.tasks[0].cached.refill_from = fluid.tasks[0].cached.bytes;
             }),
         ),
-        ("transferred", problem(|fluid| fluid.solver.transfer(0, 1e9))),
+        ("transferred", problem(|fluid| fluid.solver.transfer(0, 30e9))),
+        (
+            "its capacity is 20",
+            problem(|fluid| {
+                let uses = fluid.tasks.iter_mut().flat_map(|task| &mut task.demand.uses);
+                uses.for_each(|of| of.bandwidth *= 4.0);
+                fluid.solver.channels[0].used *= 4.0;
+            }),
+        ),
         ("its users have", problem(|fluid| fluid.tasks[0].demand.uses[0].bandwidth *= 1.5)),
     ];
     for (expected, found) in cases {

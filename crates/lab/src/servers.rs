@@ -122,6 +122,7 @@ fn sum_of_times(bench: &SimBench, run: (&Column, usize, u64)) -> Result<f64, Ser
 
 /// A run that gives no ratio.
 #[derive(Debug, thiserror::Error)]
+#[allow(missing_docs, reason = "the messages are the documentation")]
 pub enum ServerRunError {
     #[error(transparent)]
     Sim(#[from] SimRunError),

@@ -70,8 +70,8 @@ pub struct SimArgs {
     /// Disable contention for caches and memory; programs share only CPU time
     #[arg(long, help_heading = "With --host sim")]
     pub no_contention: bool,
-    /// Propagate every change of a rate. By default changes below 0.03 % are ignored, which is faster, and moves the end
-    /// of a job by less than 0.1 % of its run time if all jobs are bound and do not sleep
+    /// Propagate every change of a rate. By default changes below 0.03 % are ignored, which is faster, and usually
+    /// moves the end of a job by less than 0.1 % of its run time if all jobs are bound and do not sleep
     #[arg(long, conflicts_with = "no_contention", help_heading = "With --host sim")]
     pub exact: bool,
     /// Select the readable signals: all; resctrl, which is all and the resctrl counters of LLC domains and jobs; or none

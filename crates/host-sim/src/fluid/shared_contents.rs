@@ -26,13 +26,13 @@ impl Fluid {
     /// Returns the entries of tasks in a cache with this index of its fill tables.
     pub(super) fn entries_of<'a>(
         &self,
-        kind: usize,
+        fill_index: usize,
         members: impl Iterator<Item = &'a CacheMember>,
     ) -> CacheEntries<'_> {
         let mut entries = CacheEntries::default();
         for member in members {
             let (phase, task) = (self.phase_of(member.task), &self.tasks[member.task]);
-            entries.add(&phase.fills, phase.shared.as_deref(), kind, (task.job, task.phase));
+            entries.add(&phase.fills, phase.shared.as_deref(), fill_index, (task.job, task.phase));
         }
         entries
     }

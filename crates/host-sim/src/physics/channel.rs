@@ -193,8 +193,8 @@ impl Channel {
         ChannelLoad { latency_ns, utilization, each_ns }
     }
 
-    /// Returns the latency that is consistent with the demands, and the factor by which all programs become slower, or are
-    /// slower on other channels, because the longest latency does not limit their demand (at least 1). `background` is traffic in bytes per
+    /// Returns the latency that is consistent with the demands, and the factor by which all programs are at least slower
+    /// because the longest latency does not limit their demand (1 if it does). `background` is traffic in bytes per
     /// nanosecond that does not depend on the latency. `before` is the initial latency.
     pub fn solve(&self, demands: &[ChannelDemand], background: f64, before: f64) -> (f64, f64) {
         let used_at = |latency_ns: f64| self.utilization(demands, background, latency_ns);

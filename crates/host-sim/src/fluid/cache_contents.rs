@@ -14,14 +14,19 @@ use super::solver::{CacheMember, CacheState};
 use super::tasks::CacheContents;
 use crate::hardware::{Hardware, HardwareCpu};
 use crate::physics::{
-    CacheEntries, FillTable, LINE, occupancies_with, remaining_share, residence_if_alone,
+    CacheEntries, FillTable, LINE, Line, occupancies_with, remaining_share, residence_if_alone,
     residence_time,
 };
 
+/// Maximum number of iterations for each changed task at the residence time of the last solution.
+const N_STEPS_ALONE: usize = 3;
 /// Maximum number of iterations between occupancies and speeds.
 const N_ROUNDS: usize = 200;
 /// Smallest and largest assumed ratio of two successive changes.
 const SHARES: (f64, f64) = (0.1, 0.9);
+/// Assumed ratio of the second change to the first of Newton's method, for each unit of the first change. It is larger
+/// than observed.
+const NEWTON_SHARE: f64 = 30.0;
 /// Largest share of the cache that may be empty or exceeded at the first residence time.
 const EMPTY_MAX: f64 = 0.1;
 /// Relaxation factor, which is used when the iteration oscillates.
@@ -43,6 +48,7 @@ impl Fluid {
         smt_share: f64,
     ) -> CacheMember {
         let duty = self.average_share(idx, cpu);
+        let before = self.tasks[idx].cached;
         let is_steady = self.tasks[idx].is_steady_in(cache, (duty, smt_share));
         if !is_steady {
             self.refresh_contents(idx, (cpu, cache));
@@ -69,12 +75,15 @@ impl Fluid {
             core,
             latencies: (miss_ns + fixed_ns, port_ns),
             slower: overload / smt_share,
-            bytes: self.tasks[idx].cached.bytes,
+            // The last solution is nearer than the current occupancy, with which a refill begins.
+            bytes: if before.cache == Some(cache) { before.bytes } else { 0.0 },
             ns: 1.0,
             ns_per_byte: 0.0,
             step: 0.0,
             gain: 0.0,
             sensitivity: 0.0,
+            fill_line: Line::default(),
+            speed_line: Line::default(),
             hints: self.tasks[idx].cached.hints,
             ns_before: if is_steady { self.ns_at_latencies(idx) } else { 0.0 },
             elsewhere: 0.0,
@@ -175,6 +184,18 @@ impl Fluid {
             time_ns = thousands * members[0].ns / members[0].duty;
         }
         let mut entries = self.cache_entries(hardware, cache, members);
+        if is_shared && entries.is_none() {
+            // The others are near their solution.
+            for (member, table) in members.iter_mut().zip(&tables).filter(|(of, _)| !of.is_steady) {
+                for _ in 0..N_STEPS_ALONE {
+                    member.fill(table, bytes, time_ns);
+                    member.bytes = (member.bytes + member.step).clamp(0.0, bytes);
+                    if member.update_speed(table) < precision {
+                        break;
+                    }
+                }
+            }
+        }
         let (mut relaxation, mut previous_change) = (1.0, f64::INFINITY);
         for _ in 0..if is_shared { N_ROUNDS } else { 0 } {
             self.share_clusters(hardware, cache, members, relaxation);
@@ -189,10 +210,12 @@ impl Fluid {
                     step_to(members, &tables, |nth| entries.bytes_of(nth, &fits), relaxation)
                 }
             };
-            // The sum of all later changes, if each is the same share of the previous one.
-            let share = match previous_change.is_finite() {
-                true => (change / previous_change).clamp(SHARES.0, SHARES.1),
-                false => 0.5,
+            // The sum of all later changes, if each is the same share of the previous one. A step of Newton's method leaves
+            // a share that is proportional to the step.
+            let share = match (previous_change.is_finite(), &entries) {
+                (true, _) => (change / previous_change).clamp(SHARES.0, SHARES.1),
+                (false, None) => (NEWTON_SHARE * change).min(0.5),
+                (false, Some(_)) => 0.5,
             };
             if change * share / (1.0 - share) < precision {
                 break;

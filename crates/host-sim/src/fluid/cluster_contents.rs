@@ -15,7 +15,7 @@ use super::Fluid;
 use super::solver::CacheMember;
 use super::tasks::CacheContents;
 use crate::hardware::Hardware;
-use crate::physics::{CoreSpeed, occupancies_with};
+use crate::physics::{CoreSpeed, Line, occupancies_with};
 
 impl Fluid {
     /// Returns the core of a task. The private cache is its occupancy in the cache of its cluster, if it is in one.
@@ -54,6 +54,7 @@ impl Fluid {
                 member.cluster_elsewhere = if 0.0 < next { of_others / next } else { 0.0 };
                 member.core.private_bytes = Some(next);
                 member.terms = self.phase_of(member.task).behaviour.terms_on(&member.core);
+                member.speed_line = Line::default();
             }
         }
     }

@@ -4,7 +4,7 @@ use super::Task;
 use super::tasks::ChannelUse;
 use super::virtual_time::SoloSpeed;
 use crate::hardware::Hardware;
-use crate::physics::{Channel, ChannelDemand, CoreSpeed, CpiTerms, EventsPer1000, FillTable};
+use crate::physics::{Channel, ChannelDemand, CoreSpeed, CpiTerms, EventsPer1000, FillTable, Line};
 
 /// Relative tolerance of the checks.
 const CHECKED: f64 = 2e-3;
@@ -113,6 +113,9 @@ pub(super) struct CacheMember {
     pub gain: f64,
     /// Relative change of its speed for a relative change of the residence time or of the speed, by its occupancy.
     pub sensitivity: f64,
+    /// Bytes filled over the thousands of instructions, and nanoseconds over the occupancy, near the current values.
+    pub fill_line: Line,
+    pub speed_line: Line,
     /// Hints of [`super::tasks::CacheContents`].
     pub hints: (usize, usize),
     /// For a steady task: nanoseconds per 1000 instructions before the solution.
@@ -239,11 +242,13 @@ impl Solver {
 impl CacheMember {
     /// Computes the speed with the current occupancy. Returns the relative change of the time.
     pub fn update_speed(&mut self, table: &FillTable) -> f64 {
-        let of = |events: &EventsPer1000| self.terms.ns(events, self.latencies);
-        let (ns, ns_per_byte) = table.linear(self.bytes, &mut self.hints.1, of);
+        if !self.speed_line.contains(self.bytes) {
+            let of = |events: &EventsPer1000| self.terms.ns(events, self.latencies);
+            self.speed_line = table.line_of_events(self.bytes, &mut self.hints.1, of);
+        }
         let before = self.ns;
-        self.ns = (ns * self.slower).max(1e-6);
-        self.ns_per_byte = ns_per_byte * self.slower;
+        self.ns = (self.speed_line.at(self.bytes) * self.slower).max(1e-6);
+        self.ns_per_byte = self.speed_line.slope * self.slower;
         libm::fabs(self.ns / before - 1.0)
     }
 
@@ -251,7 +256,11 @@ impl CacheMember {
     /// causes, by one iteration of Newton's method. Returns the bytes filled at the current speed.
     pub fn fill(&mut self, table: &FillTable, cache_bytes: f64, time_ns: f64) -> f64 {
         let per_ns = self.duty / self.ns;
-        let (filled, grows) = table.filled_after(time_ns * per_ns, &mut self.hints.0);
+        let thousands = time_ns * per_ns;
+        if !self.fill_line.contains(thousands) {
+            self.fill_line = table.line_of_fill(thousands, &mut self.hints.0);
+        }
+        let (filled, grows) = (self.fill_line.at(thousands), self.fill_line.slope);
         // More occupancy makes the task faster, so that it fills more.
         let faster = -grows * time_ns * per_ns * self.ns_per_byte / self.ns;
         let feedback = (1.0 - faster).max(FEEDBACK_MIN);

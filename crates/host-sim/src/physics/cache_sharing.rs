@@ -54,6 +54,29 @@ struct FillStep {
     events: EventsPer1000,
 }
 
+/// A linear function within one step of a table.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Line {
+    /// Begin and end of the step.
+    from: f64,
+    to: f64,
+    /// Value at the begin, and its change per unit.
+    value: f64,
+    pub slope: f64,
+}
+
+impl Line {
+    /// Returns whether the function is that of the step of a point.
+    pub fn contains(&self, at: f64) -> bool {
+        self.from <= at && at < self.to
+    }
+
+    /// Returns the value at a point of the step.
+    pub fn at(&self, at: f64) -> f64 {
+        self.value + self.slope * (at - self.from)
+    }
+}
+
 /// A step is halved if the misses in its middle differ from the average of both ends by more than this share. The
 /// interpolation then adds less than a thousandth to the error of a miss-ratio curve.
 const BEND_MAX: f64 = 2e-3;
@@ -116,12 +139,18 @@ impl FillTable {
     /// Returns the bytes filled after `thousands` of instructions, and the bytes per thousand instructions at this
     /// point. `hint` is as in [`FillTable::events`].
     pub fn filled_after(&self, thousands: f64, hint: &mut usize) -> (f64, f64) {
+        let line = self.line_of_fill(thousands, hint);
+        (line.at(thousands), line.slope)
+    }
+
+    /// Returns the bytes over the thousands of instructions near a point. `hint` is as in [`FillTable::events`].
+    pub fn line_of_fill(&self, thousands: f64, hint: &mut usize) -> Line {
         let (from, to) = self.step_of(thousands, |step| step.spent, hint);
         if to.spent <= thousands {
-            return (to.begin, 0.0);
+            return Line { from: to.spent, to: f64::INFINITY, value: to.begin, slope: 0.0 };
         }
         let slope = (to.begin - from.begin) / (to.spent - from.spent);
-        (from.begin + slope * (thousands - from.spent), slope)
+        Line { from: from.spent, to: to.spent, value: from.begin, slope }
     }
 
     /// Returns the thousands of instructions after which the cache is full.
@@ -137,18 +166,17 @@ impl FillTable {
         from.events.mixed(&to.events, part)
     }
 
-    /// Returns a linear function of the events at an occupancy, and its change per byte. `hint` is as in
-    /// [`FillTable::events`].
-    pub fn linear(
+    /// Returns a linear function of the events over the occupancy near a point. `hint` is as in [`FillTable::events`].
+    pub fn line_of_events(
         &self,
         bytes: f64,
         hint: &mut usize,
         of: impl Fn(&EventsPer1000) -> f64,
-    ) -> (f64, f64) {
+    ) -> Line {
         let (from, to) = self.step_of(bytes, |step| step.begin, hint);
         let (low, high) = (of(&from.events), of(&to.events));
         let slope = (high - low) / (to.begin - from.begin);
-        (low + slope * (bytes.min(to.begin) - from.begin), slope)
+        Line { from: from.begin, to: to.begin, value: low, slope }
     }
 }
 
@@ -330,7 +358,8 @@ mod tests {
             for idx in 0..=5000 {
                 let bytes = mib * MIB * f64::from(idx) / 5000.0;
                 let (found, expected) = (table.events(bytes, &mut hint), curve.events(bytes));
-                let (other, _) = table.linear(bytes, &mut 0, |events| events.demand_misses);
+                let line = table.line_of_events(bytes, &mut 0, |events| events.demand_misses);
+                let other = line.at(bytes);
                 assert_eq!(other.max(0.0), found.demand_misses.max(0.0), "the hint has no effect");
                 let off = (found.demand_misses - expected.demand_misses).abs();
                 // A step is at least as long as the smallest cache.

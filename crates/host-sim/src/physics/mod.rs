@@ -24,7 +24,7 @@ mod shared_data;
 mod smt;
 
 pub(crate) use cache_sharing::LINE;
-pub use cache_sharing::{FillTable, Refill, occupancies, residence_time};
+pub use cache_sharing::{FillTable, Line, Refill, occupancies, residence_time};
 pub use calibration::Calibration;
 pub use channel::{Channel, ChannelDemand, ChannelLoad, Demand, LoadCurve, StreamEfficiency};
 pub use cpi_model::{CoreSpeed, CpiModel, CpiParameters, CpiTerms, PrefetchTimeliness};

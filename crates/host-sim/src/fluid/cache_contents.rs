@@ -18,8 +18,6 @@ use crate::physics::{
     residence_time,
 };
 
-/// Maximum number of iterations for each changed task at the residence time of the last solution.
-const N_STEPS_ALONE: usize = 3;
 /// Maximum number of iterations between occupancies and speeds.
 const N_ROUNDS: usize = 200;
 /// Smallest and largest assumed ratio of two successive changes.
@@ -48,8 +46,11 @@ impl Fluid {
         smt_share: f64,
     ) -> CacheMember {
         let duty = self.average_share(idx, cpu);
-        let before = self.tasks[idx].cached;
+        let CacheContents { cache: before, bytes, .. } = self.tasks[idx].cached;
         let is_steady = self.tasks[idx].is_steady_in(cache, (duty, smt_share));
+        if is_steady && let Some(member) = self.continue_in_cache(idx, cache) {
+            return member;
+        }
         if !is_steady {
             self.refresh_contents(idx, (cpu, cache));
         }
@@ -60,7 +61,7 @@ impl Fluid {
             miss_ns += share * state.latency;
             overload = overload.max(state.overload);
         });
-        let fixed_ns = self.hardware.path_ns(node, self.pages.parts(job));
+        let path_ns = self.hardware.path_ns(node, self.pages.parts(job));
         let port = self.hardware.caches[cache].port.map(|port| &self.solver.channels[port]);
         let port_ns = port.map_or(0.0, |port| port.latency);
         overload = overload.max(port.map_or(1.0, |port| port.overload));
@@ -73,16 +74,18 @@ impl Fluid {
             smt_share,
             terms: self.phase_of(idx).behaviour.terms_on(&core),
             core,
-            latencies: (miss_ns + fixed_ns, port_ns),
+            path_ns,
+            latencies: (miss_ns + path_ns, port_ns),
             slower: overload / smt_share,
             // The last solution is nearer than the current occupancy, with which a refill begins.
-            bytes: if before.cache == Some(cache) { before.bytes } else { 0.0 },
+            bytes: if before == Some(cache) { bytes } else { 0.0 },
             ns: 1.0,
             ns_per_byte: 0.0,
             step: 0.0,
             gain: 0.0,
             sensitivity: 0.0,
             fill_line: Line::default(),
+            ends: Default::default(),
             speed_line: Line::default(),
             hints: self.tasks[idx].cached.hints,
             ns_before: if is_steady { self.ns_at_latencies(idx) } else { 0.0 },
@@ -90,6 +93,37 @@ impl Fluid {
             cluster_elsewhere: self.tasks[idx].cached.cluster_elsewhere,
             read_share: 1.0,
         }
+    }
+
+    /// Returns a steady task as the member that it was at the last solution of its cache, with the current latencies.
+    fn continue_in_cache(&self, idx: usize, cache: usize) -> Option<CacheMember> {
+        let task = &self.tasks[idx];
+        let known = self.solver.members[cache].get(task.cached.member)?;
+        if known.task != idx || task.demand.exposed <= 0.0 {
+            return None;
+        }
+        let port = self.hardware.caches[cache].port;
+        let (mut miss_ns, mut port_ns, mut overload) = (0.0, 0.0, 1.0f64);
+        for of in &task.demand.uses {
+            let state = &self.solver.channels[of.channel];
+            match port == Some(of.channel) {
+                true => port_ns = state.latency,
+                false => miss_ns += of.stalls * state.latency,
+            }
+            overload = overload.max(state.overload);
+        }
+        let mut member = CacheMember {
+            is_steady: true,
+            slower: overload / known.smt_share,
+            bytes: task.cached.bytes,
+            sensitivity: 0.0,
+            ns_before: self.ns_at_latencies(idx),
+            elsewhere: 0.0,
+            read_share: 1.0,
+            ..*known
+        };
+        member.set_latencies((miss_ns / task.demand.exposed + known.path_ns, port_ns));
+        Some(member)
     }
 
     /// Counts the progress of a task, and makes its current occupancy the beginning of a new solution.
@@ -156,7 +190,7 @@ impl Fluid {
     }
 
     /// Solves the occupancies, the speeds, and the residence time of lines together at the current latencies, from the
-    /// current occupancies. Each iteration is one of Newton's method for all of them.
+    /// last solution. Each iteration is one of Newton's method for all of them.
     pub(super) fn solve_occupancies(
         &mut self,
         hardware: &Hardware,
@@ -185,16 +219,9 @@ impl Fluid {
         }
         let mut entries = self.cache_entries(hardware, cache, members);
         if is_shared && entries.is_none() {
-            // The others are near their solution.
-            for (member, table) in members.iter_mut().zip(&tables).filter(|(of, _)| !of.is_steady) {
-                for _ in 0..N_STEPS_ALONE {
-                    member.fill(table, bytes, time_ns);
-                    member.bytes = (member.bytes + member.step).clamp(0.0, bytes);
-                    if member.update_speed(table) < precision {
-                        break;
-                    }
-                }
-            }
+            // The other tasks are near their solution.
+            let changed = members.iter_mut().zip(&tables).filter(|(member, _)| !member.is_steady);
+            changed.for_each(|(member, table)| member.approach(table, bytes, time_ns));
         }
         let (mut relaxation, mut previous_change) = (1.0, f64::INFINITY);
         for _ in 0..if is_shared { N_ROUNDS } else { 0 } {

@@ -112,7 +112,7 @@ impl Fluid {
         if self.sharing == CpuSharing::OneTaskPerLlcQueue {
             self.share_queue(cache);
         }
-        let mut members = std::mem::take(&mut self.solver.members);
+        let mut members = std::mem::take(&mut self.solver.next_members);
         for &cpu in &hardware.caches[cache].cpus {
             if self.cpus[cpu].is_stale {
                 self.update_cpu(cpu);
@@ -126,7 +126,8 @@ impl Fluid {
             }
         }
         self.solve_occupancies(&hardware, cache, &mut members);
-        for member in &members {
+        for (nth, member) in members.iter().enumerate() {
+            self.tasks[member.task].cached.member = nth;
             if !self.settle_occupancy(member, cache) {
                 self.tasks[member.task].demand.ns_shared = member.ns_before;
                 continue;
@@ -136,8 +137,9 @@ impl Fluid {
             self.tasks[member.task].demand.ns_shared = ns;
             self.set_speed(member.task, ns);
         }
+        std::mem::swap(&mut self.solver.members[cache], &mut members);
         members.clear();
-        self.solver.members = members;
+        self.solver.next_members = members;
     }
 
     /// Computes the demand of a task for its activity, and lists the task as a user of its channels.
@@ -275,19 +277,23 @@ impl Fluid {
         state.channel = self.hardware.channels[channel_idx].with_streams_of(&demands);
         (state.latency, state.overload) =
             state.channel.solve(&demands, state.migrating, state.latency);
-        demands.clear();
-        self.solver.demands = demands;
+        let (latency, overload, migrating) = (state.latency, state.overload, state.migrating);
         let precision = self.settings.precision;
-        for &idx in &users {
-            let ns = self.ns_at_latencies(idx);
+        // The sum is recomputed, so that rounding errors do not accumulate.
+        let mut used = migrating;
+        for (&idx, on_channel) in users.iter().zip(&demands) {
+            let ns = on_channel.ns_at(latency, overload);
             let demand = &self.tasks[idx].demand;
             let ratio = ns / demand.ns_shared;
             if SPEED_CHANGE_MIN * precision < libm::fabs(ns / demand.ns - 1.0) {
                 self.set_speed(idx, ns);
             }
+            used += on_channel.bytes / self.tasks[idx].demand.ns;
             let cache = self.hardware.cpus[self.tasks[idx].cpu].cache;
             self.solver.note_ratio(cache, ratio);
         }
+        demands.clear();
+        self.solver.demands = demands;
         while let Some(cache) = self.solver.changed_caches.pop() {
             let state = &mut self.solver.caches[cache];
             let (low, high) = std::mem::replace(&mut state.ratios, NO_RATIOS);
@@ -295,15 +301,8 @@ impl Fluid {
                 self.solver.touch(cache);
             }
         }
-        // The sum is recomputed, so that rounding errors do not accumulate.
-        let bandwidth_of = |idx: &usize| {
-            let uses = self.tasks[*idx].demand.uses.iter();
-            uses.filter(|of| of.channel == channel_idx).map(|of| of.bandwidth).sum::<f64>()
-        };
-        let used = users.iter().map(bandwidth_of).sum::<f64>();
         let state = &mut self.solver.channels[channel_idx];
-        state.used = used + state.migrating;
-        state.solved_for = state.used;
+        (state.used, state.solved_for) = (used, used);
         state.users = users;
     }
 

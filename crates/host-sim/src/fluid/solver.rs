@@ -4,7 +4,7 @@ use super::Task;
 use super::tasks::ChannelUse;
 use super::virtual_time::SoloSpeed;
 use crate::hardware::Hardware;
-use crate::physics::{Channel, ChannelDemand, CoreSpeed, CpiTerms, EventsPer1000, FillTable, Line};
+use crate::physics::{Channel, ChannelDemand, CoreSpeed, CpiTerms, FillTable, Line, TimeTerms};
 
 /// Relative tolerance of the checks.
 const CHECKED: f64 = 2e-3;
@@ -28,8 +28,10 @@ pub(super) struct Solver {
     pub changed_tasks: Vec<usize>,
     /// Caches with changed tasks during the solution of a channel.
     pub changed_caches: Vec<usize>,
+    /// Tasks of each cache at its last solution.
+    pub members: Vec<Vec<CacheMember>>,
     /// Buffers that are reused: tasks of a cache, demands on a channel, channels of a task.
-    pub members: Vec<CacheMember>,
+    pub next_members: Vec<CacheMember>,
     pub demands: Vec<ChannelDemand>,
     pub uses: Vec<ChannelUse>,
     /// Only without contention: tasks that arrived on a CPU or started an activity.
@@ -94,6 +96,8 @@ pub(super) struct CacheMember {
     pub core: CoreSpeed,
     /// Its program on its core.
     pub terms: CpiTerms,
+    /// Latency of the paths to its memory without load.
+    pub path_ns: f64,
     /// Average latency of a miss, and latency of the port of the cache.
     pub latencies: (f64, f64),
     /// Factor by which the task is slower, because of siblings and overload.
@@ -113,8 +117,10 @@ pub(super) struct CacheMember {
     pub gain: f64,
     /// Relative change of its speed for a relative change of the residence time or of the speed, by its occupancy.
     pub sensitivity: f64,
-    /// Bytes filled over the thousands of instructions, and nanoseconds over the occupancy, near the current values.
+    /// Bytes filled over the thousands of instructions, near the current value.
     pub fill_line: Line,
+    /// Occupancies at both ends of the current step, with the time there, and the nanoseconds in this step.
+    pub ends: [(f64, TimeTerms); 2],
     pub speed_line: Line,
     /// Hints of [`super::tasks::CacheContents`].
     pub hints: (usize, usize),
@@ -160,6 +166,7 @@ impl Solver {
         };
         Solver {
             touched: vec![false; hardware.caches.len()],
+            members: vec![Vec::new(); hardware.caches.len()],
             channels: hardware.channels.iter().map(ChannelState::new).collect(),
             caches: vec![empty; hardware.caches.len()],
             ..Solver::default()
@@ -243,13 +250,20 @@ impl CacheMember {
     /// Computes the speed with the current occupancy. Returns the relative change of the time.
     pub fn update_speed(&mut self, table: &FillTable) -> f64 {
         if !self.speed_line.contains(self.bytes) {
-            let of = |events: &EventsPer1000| self.terms.ns(events, self.latencies);
-            self.speed_line = table.line_of_events(self.bytes, &mut self.hints.1, of);
+            let ends = table.ends_of_step(self.bytes, &mut self.hints.1);
+            self.ends = ends.map(|(bytes, events)| (bytes, self.terms.time(events)));
+            self.set_latencies(self.latencies);
         }
         let before = self.ns;
         self.ns = (self.speed_line.at(self.bytes) * self.slower).max(1e-6);
         self.ns_per_byte = self.speed_line.slope * self.slower;
         libm::fabs(self.ns / before - 1.0)
+    }
+
+    /// Sets the latencies of the current step.
+    pub fn set_latencies(&mut self, latencies: (f64, f64)) {
+        self.latencies = latencies;
+        self.speed_line = Line::through(self.ends.map(|(bytes, time)| (bytes, time.ns(latencies))));
     }
 
     /// Computes the occupancy for a residence time of lines: the fixed point of the occupancy and the speed that it
@@ -270,7 +284,18 @@ impl CacheMember {
         self.gain = grows * per_ns / feedback;
         filled
     }
+
+    /// Changes the occupancy towards that of the residence time of the last solution.
+    pub fn approach(&mut self, table: &FillTable, cache_bytes: f64, time_ns: f64) {
+        for _ in 0..N_STEPS_ALONE {
+            self.fill(table, cache_bytes, time_ns);
+            self.bytes = (self.bytes + self.step).clamp(0.0, cache_bytes);
+            self.update_speed(table);
+        }
+    }
 }
 
+/// Number of iterations of [`CacheMember::approach`].
+const N_STEPS_ALONE: usize = 3;
 /// Smallest feedback in an iteration; near 0 a program has two equilibria, and a step would be too long.
 const FEEDBACK_MIN: f64 = 0.3;

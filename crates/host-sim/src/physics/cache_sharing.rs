@@ -60,12 +60,19 @@ pub struct Line {
     /// Begin and end of the step.
     from: f64,
     to: f64,
-    /// Value at the begin, and its change per unit.
+    /// Value at the begin.
     value: f64,
+    /// Change per unit.
     pub slope: f64,
 }
 
 impl Line {
+    /// Returns the function through two points.
+    pub fn through([from, to]: [(f64, f64); 2]) -> Self {
+        let slope = (to.1 - from.1) / (to.0 - from.0);
+        Line { from: from.0, to: to.0, value: from.1, slope }
+    }
+
     /// Returns whether the function is that of the step of a point.
     pub fn contains(&self, at: f64) -> bool {
         self.from <= at && at < self.to
@@ -149,8 +156,7 @@ impl FillTable {
         if to.spent <= thousands {
             return Line { from: to.spent, to: f64::INFINITY, value: to.begin, slope: 0.0 };
         }
-        let slope = (to.begin - from.begin) / (to.spent - from.spent);
-        Line { from: from.spent, to: to.spent, value: from.begin, slope }
+        Line::through([(from.spent, from.begin), (to.spent, to.begin)])
     }
 
     /// Returns the thousands of instructions after which the cache is full.
@@ -166,17 +172,10 @@ impl FillTable {
         from.events.mixed(&to.events, part)
     }
 
-    /// Returns a linear function of the events over the occupancy near a point. `hint` is as in [`FillTable::events`].
-    pub fn line_of_events(
-        &self,
-        bytes: f64,
-        hint: &mut usize,
-        of: impl Fn(&EventsPer1000) -> f64,
-    ) -> Line {
+    /// Returns both ends of the step of an occupancy: bytes, and event counts. `hint` is as in [`FillTable::events`].
+    pub fn ends_of_step(&self, bytes: f64, hint: &mut usize) -> [(f64, &EventsPer1000); 2] {
         let (from, to) = self.step_of(bytes, |step| step.begin, hint);
-        let (low, high) = (of(&from.events), of(&to.events));
-        let slope = (high - low) / (to.begin - from.begin);
-        Line { from: from.begin, to: to.begin, value: low, slope }
+        [from, to].map(|step| (step.begin, &step.events))
     }
 }
 
@@ -358,8 +357,9 @@ mod tests {
             for idx in 0..=5000 {
                 let bytes = mib * MIB * f64::from(idx) / 5000.0;
                 let (found, expected) = (table.events(bytes, &mut hint), curve.events(bytes));
-                let line = table.line_of_events(bytes, &mut 0, |events| events.demand_misses);
-                let other = line.at(bytes);
+                let ends = table.ends_of_step(bytes, &mut 0);
+                let other = Line::through(ends.map(|(at, events)| (at, events.demand_misses)));
+                let other = other.at(bytes);
                 assert_eq!(other.max(0.0), found.demand_misses.max(0.0), "the hint has no effect");
                 let off = (found.demand_misses - expected.demand_misses).abs();
                 // A step is at least as long as the smallest cache.

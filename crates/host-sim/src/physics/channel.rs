@@ -125,6 +125,14 @@ pub struct ChannelDemand {
     pub slower: f64,
 }
 
+impl ChannelDemand {
+    /// Returns the nanoseconds with this latency and overload of the channel.
+    pub fn ns_at(&self, latency_ns: f64, overload: f64) -> f64 {
+        let slower = if 0.0 < self.bytes { self.slower.max(overload) } else { self.slower };
+        ((self.other_ns + self.stalls * latency_ns) * slower).max(1e-6)
+    }
+}
+
 /// Solution for the demands of several programs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ChannelLoad {

@@ -170,6 +170,23 @@ pub struct CpiTerms {
     hidden_ns: f64,
 }
 
+/// Time of a program on a core as a linear function of latencies, per 1000 instructions.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TimeTerms {
+    /// Nanoseconds without stalls.
+    fixed_ns: f64,
+    /// Stall nanoseconds per nanosecond of the latency of a miss, and of the port of the cache.
+    per_miss_ns: f64,
+    per_port_ns: f64,
+}
+
+impl TimeTerms {
+    /// Returns the nanoseconds with a latency of a miss and of the port of the cache.
+    pub fn ns(&self, (miss_ns, port_ns): (f64, f64)) -> f64 {
+        self.fixed_ns + self.per_miss_ns * miss_ns + self.per_port_ns * port_ns
+    }
+}
+
 impl CpiTerms {
     /// Returns the event counts on this core, from those of the curve. A core without a prefetcher reads no prefetched
     /// lines, and at most all accesses miss.
@@ -202,13 +219,14 @@ impl CpiTerms {
         self.tardy * events.prefetches * self.hidden_ns
     }
 
-    /// Returns the nanoseconds with these event counts of the curve, and with this latency of a miss and of the port of
-    /// the cache.
-    pub fn ns(&self, curve: &EventsPer1000, (miss_ns, port_ns): (f64, f64)) -> f64 {
+    /// Returns the time of 1000 instructions with these event counts of the curve.
+    pub fn time(&self, curve: &EventsPer1000) -> TimeTerms {
         let events = self.events(curve);
-        let on_port = events.accesses * self.inverse_mlp * port_ns;
-        let stalls = self.exposed(&events) * miss_ns - self.hidden_ns(&events);
-        self.core_ns(curve, &events) + stalls + on_port
+        TimeTerms {
+            fixed_ns: self.core_ns(curve, &events) - self.hidden_ns(&events),
+            per_miss_ns: self.exposed(&events),
+            per_port_ns: events.accesses * self.inverse_mlp,
+        }
     }
 }
 

@@ -16,7 +16,8 @@ use std::process::{Command, Stdio};
 use std::sync::Arc;
 
 use anyhow::{Context, bail};
-use host_sim::fluid::{Fluid, HostNotice, JobStart, MachineSettings};
+use host_sim::fluid::Fluid;
+use host_sim::frame::{HostNotice, JobStart, MachineSettings};
 use host_sim::hardware::Hardware;
 use host_sim::script::{Script, ScriptPhase};
 use host_sim::variation::Variation;

@@ -14,7 +14,8 @@ use std::sync::Arc;
 
 use anyhow::{Context, bail};
 use base::Rng;
-use host_sim::fluid::{Fluid, HostNotice, JobStart, MachineSettings, MemoryPlacement};
+use host_sim::fluid::Fluid;
+use host_sim::frame::{HostNotice, JobStart, MachineSettings, MemoryPlacement};
 use host_sim::hardware::Hardware;
 use host_sim::physics::{Calibration, CoreSpeed, CpiModel, MissCurve, MissPoint};
 use host_sim::script::{Script, ScriptPhase};

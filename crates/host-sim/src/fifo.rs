@@ -13,10 +13,10 @@ use std::sync::Arc;
 
 use base::Nanos;
 
-use crate::fluid::{Fluid, MachineSettings, tests};
+use crate::fluid::{Fluid, tests};
 use crate::frame::{
-    EventQueue, Grain, HostNotice, InvariantViolation, JobPageMigration, JobStart, NEVER,
-    SimMachine, SimThread, SimulationWork, TaskCounts, advance,
+    EventQueue, Grain, HostNotice, InvariantViolation, JobPageMigration, JobStart, MachineSettings,
+    NEVER, SimMachine, SimThread, SimulationWork, TaskCounts, advance,
 };
 use crate::script::Script;
 use crate::variation::{RandomKey, Variation};

@@ -23,10 +23,10 @@ use topology::Machine;
 
 use crate::build_scripts::{self, ScriptError};
 use crate::faults::{FaultInjector, Faults};
-use crate::fluid::{Fluid, MachineSettings, PRECISION, PRECISION_EXACT};
+use crate::fluid::Fluid;
 use crate::frame::{
-    GrainError, GrainKind, GrainSettings, HostNotice, InvariantViolation, SimMachine,
-    SimulationWork,
+    GrainError, GrainKind, GrainSettings, HostNotice, InvariantViolation, MachineSettings,
+    PRECISION, PRECISION_EXACT, SimMachine, SimulationWork,
 };
 use crate::hardware::Hardware;
 use crate::kernel::KernelVersion;

@@ -12,6 +12,7 @@ use topology::file::parse_toml;
 
 use super::tests::{ends, mask_of};
 use super::*;
+use crate::frame::{JobStart, MemoryPlacement, PRECISION, PRECISION_EXACT};
 use crate::physics::{Calibration, CoreSpeed, CpiModel, MissCurve, MissPoint};
 use crate::script::{Script, ScriptPhase};
 use crate::variation::Variation;

@@ -2,6 +2,7 @@
 
 use super::tests::{bind, ends, mask_of, start};
 use super::*;
+use crate::frame::JobStart;
 use crate::physics::{Calibration, CoreSpeed, CpiModel, MissCurve, MissPoint, SharedFills};
 use crate::script::{Script, ScriptPhase};
 use crate::variation::Variation;

@@ -46,15 +46,14 @@ mod waiting_tests;
 
 use std::sync::Arc;
 
-use crate::frame::{CpuTimers, EventQueue, Grain, GrainSettings, NEVER, advance};
+use crate::frame::{
+    CpuTimers, EventQueue, Grain, HostNotice, MachineSettings, NEVER, SimulationWork, advance,
+};
 use crate::hardware::Hardware;
-use crate::kernel::{KernelModel, KernelVersion};
+use crate::kernel::KernelModel;
 use crate::variation::VariationStreams;
 
-pub use crate::frame::{
-    HostNotice, InvariantViolation, JobPageMigration, JobStart, MemoryPlacement, SimulationWork,
-};
-pub use tasks::{Task, TaskCounts, TaskState, queue_full};
+pub use tasks::{Task, TaskState, queue_full};
 
 use cpus::{BusyBalancing, CpuState};
 use events::FluidEvent;
@@ -65,38 +64,6 @@ use monitoring::TrafficMonitor;
 use pages::{FailedAllocation, MemoryState};
 use solver::Solver;
 pub(crate) use time_slices::{CpuSharing, QueueChange};
-
-/// Settings of the simulated machine that are not in the machine file.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct MachineSettings {
-    /// The modelled kernel.
-    pub kernel: KernelVersion,
-    /// Whether automatic NUMA balancing is enabled.
-    pub numa_balancing: bool,
-    /// The grain.
-    pub grain: GrainSettings,
-    /// Whether programs contend for caches and memory bandwidth. Without contention, they share only CPU time.
-    pub contention: bool,
-    /// Relative changes of latencies and speeds up to this value are ignored.
-    pub precision: f64,
-}
-
-/// Precision of usual runs. With fixed bindings, end times differ from those of [`PRECISION_EXACT`] by less than 1e-3.
-pub const PRECISION: f64 = 3e-4;
-/// Precision of runs that ignore no change.
-pub const PRECISION_EXACT: f64 = 1e-8;
-
-impl Default for MachineSettings {
-    fn default() -> Self {
-        MachineSettings {
-            kernel: KernelVersion::default(),
-            numa_balancing: false,
-            grain: GrainSettings::Fluid,
-            contention: true,
-            precision: PRECISION,
-        }
-    }
-}
 
 /// The simulated machine with all its jobs.
 #[derive(Debug)]

@@ -2,6 +2,8 @@
 
 use super::tests::{bind, machine, mask_of, script, start};
 use super::*;
+use crate::frame::{JobStart, MemoryPlacement};
+use crate::kernel::KernelVersion;
 
 /// Returns two nodes of two CPUs with NUMA balancing, and a long-running program of 64 MiB that started on CPU 0.
 fn balanced(memory: MemoryPlacement) -> Fluid {

@@ -3,6 +3,7 @@
 use topology::Machine;
 
 use super::*;
+use crate::frame::{JobPageMigration, JobStart, MemoryPlacement};
 use crate::physics::{Calibration, CoreSpeed, CpiModel, MissCurve, MissPoint};
 use crate::script::{Script, ScriptPhase};
 use crate::variation::Variation;

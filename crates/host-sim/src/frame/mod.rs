@@ -22,7 +22,10 @@ use base::Nanos;
 
 pub(crate) use clock::{Grain, advance};
 pub(crate) use events::{CpuTimers, EventQueue, NEVER};
-pub use settings::{GrainError, GrainKind, GrainSettings, QuantumSettings};
+pub use settings::{
+    GrainError, GrainKind, GrainSettings, MachineSettings, PRECISION, PRECISION_EXACT,
+    QuantumSettings,
+};
 pub use values::{
     HostNotice, InvariantViolation, JobPageMigration, JobStart, MemoryPlacement, SimThread,
     SimulationWork, TaskCounts,

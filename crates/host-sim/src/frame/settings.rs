@@ -1,7 +1,41 @@
-//! Settings of the grains, from the machine file.
+//! Settings of a simulated machine and of its grain.
 
 use base::Nanos;
 use topology::{Machine, QuantumAttributes, QueueScope, SourcedValue, System};
+
+use crate::kernel::KernelVersion;
+
+/// Settings of the simulated machine that are not in the machine file.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MachineSettings {
+    /// The modelled kernel.
+    pub kernel: KernelVersion,
+    /// Whether automatic NUMA balancing is enabled.
+    pub numa_balancing: bool,
+    /// The grain.
+    pub grain: GrainSettings,
+    /// Whether programs contend for caches and memory bandwidth. Without contention, they share only CPU time.
+    pub contention: bool,
+    /// Relative changes of latencies and speeds up to this value are ignored.
+    pub precision: f64,
+}
+
+/// Precision of usual runs. With fixed bindings, end times differ from those of [`PRECISION_EXACT`] by less than 1e-3.
+pub const PRECISION: f64 = 3e-4;
+/// Precision of runs that ignore no change.
+pub const PRECISION_EXACT: f64 = 1e-8;
+
+impl Default for MachineSettings {
+    fn default() -> Self {
+        MachineSettings {
+            kernel: KernelVersion::default(),
+            numa_balancing: false,
+            grain: GrainSettings::Fluid,
+            contention: true,
+            precision: PRECISION,
+        }
+    }
+}
 
 /// The grain of a machine, with its settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]

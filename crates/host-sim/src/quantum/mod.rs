@@ -28,8 +28,8 @@ use std::sync::Arc;
 
 use topology::QueueScope;
 
-use crate::fluid::{CpuSharing, Fluid, FluidGrain, MachineSettings, QueueChange};
-use crate::frame::{CpuTimers, Grain, NEVER, QuantumSettings};
+use crate::fluid::{CpuSharing, Fluid, FluidGrain, QueueChange};
+use crate::frame::{CpuTimers, Grain, MachineSettings, NEVER, QuantumSettings};
 use crate::hardware::Hardware;
 use crate::variation::VariationStreams;
 

@@ -14,7 +14,8 @@
 use std::sync::Arc;
 
 use base::{CpuSet, JobId, Nanos};
-use host_sim::fluid::{Fluid, JobStart, MachineSettings};
+use host_sim::fluid::Fluid;
+use host_sim::frame::{JobStart, MachineSettings};
 use host_sim::hardware::{Hardware, HardwareCpu, HardwareNode};
 use host_sim::script::{Script, ScriptPhase};
 use host_sim::variation::Variation;

@@ -1,7 +1,7 @@
 //! A broken machine for each checker of [`super::super::invariants`].
 
 use super::*;
-use crate::frame::SimMachine;
+use crate::frame::{InvariantViolation, JobPageMigration, SimMachine};
 
 /// Returns a machine in the middle of a run with two programs, after an idle second, and breaks it.
 fn broken(breaks: impl FnOnce(&mut Fluid)) -> Result<(), InvariantViolation> {

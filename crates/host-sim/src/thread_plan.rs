@@ -136,11 +136,12 @@ impl ThreadPlan {
         }
     }
 
-    /// Returns the instructions of a thread. `length` returns the random length of a phase.
-    pub fn instructions(&self, thread: usize, length: impl Fn(usize) -> f64) -> f64 {
+    /// Returns the instructions of a thread. `each` returns those of a part at the random length of its phase, from the
+    /// phase and the instructions of the part.
+    pub fn instructions(&self, thread: usize, each: impl Fn(usize, f64) -> f64) -> f64 {
         let of_section = |section: &PlanSection| {
-            let part = section.parts.get(thread);
-            part.map_or(0.0, |part| part.with_length(&length) * f64::from(section.items))
+            let of_item = |part: &PlanPart| each(part.phase, part.instructions);
+            section.parts.get(thread).map_or(0.0, of_item) * f64::from(section.items)
         };
         let sections = self.groups.iter().flat_map(|group| &group.sections);
         sections.map(of_section).sum::<f64>() * f64::from(self.rounds)
@@ -155,12 +156,5 @@ impl ThreadPlan {
         };
         let sections = self.groups.iter().flat_map(|group| &group.sections);
         sections.map(of_section).sum::<f64>() * f64::from(self.rounds)
-    }
-}
-
-impl PlanPart {
-    /// Returns the instructions with the random length of the phase.
-    pub fn with_length(&self, length: impl Fn(usize) -> f64) -> f64 {
-        (self.instructions * length(self.phase)).max(1.0)
     }
 }

@@ -215,10 +215,11 @@ impl VariationStreams {
         Nanos(rng.below(self.variation.start.0 + 1))
     }
 
-    /// Returns the length of a phase of a thread, relative to the profile.
-    pub(crate) fn length(&self, key: RandomKey, phase: usize) -> f64 {
+    /// Returns the instructions of a thread in a phase, or in a part of it, at the random length of the phase. `mean` is
+    /// the number in the profile.
+    pub(crate) fn instructions(&self, key: RandomKey, phase: usize, mean: f64) -> f64 {
         let stream = || self.stream(Purpose::Length, key, phase as u64);
-        RandomFactors::new(self.variation.length, stream).next()
+        (mean * RandomFactors::new(self.variation.length, stream).next()).max(1.0)
     }
 
     /// Returns the duration of the n-th sleep of a thread.

@@ -113,14 +113,11 @@ impl Fluid {
     /// Returns an error if the numbers differ by more than rounding.
     pub fn check_instructions(&self, job: usize) -> Result<(), InvariantViolation> {
         for task in self.tasks_of(job) {
-            let lengths = task.script.phases.iter().enumerate().map(|(phase_idx, phase)| {
-                let length = self.variation.length(task.random_key, phase_idx);
-                (phase.instructions * length).max(1.0)
-            });
-            let length = |phase| self.variation.length(task.random_key, phase);
-            let expected = match &task.script.plan {
-                Some(plan) => plan.instructions(task.team.thread, length),
-                None => lengths.sum::<f64>(),
+            let each = |phase, mean| self.variation.instructions(task.random_key, phase, mean);
+            let phases = task.script.phases.iter().enumerate();
+            let expected: f64 = match &task.script.plan {
+                Some(plan) => plan.instructions(task.team.thread, each),
+                None => phases.map(|(idx, phase)| each(idx, phase.instructions)).sum(),
             };
             let found = task.counts.instructions;
             if 1e-6 * expected + 1.0 < (expected - found).abs() {

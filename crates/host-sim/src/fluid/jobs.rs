@@ -112,8 +112,8 @@ impl Fluid {
     pub(super) fn begin_phase(&mut self, idx: usize) {
         let task = &mut self.tasks[idx];
         let phase = &task.script.phases[task.phase];
-        let length = self.variation.length(task.random_key, task.phase);
-        task.left.instructions = (phase.instructions * length).max(1.0);
+        task.left.instructions =
+            self.variation.instructions(task.random_key, task.phase, phase.instructions);
         task.left.burst = phase.sleeps.map_or(f64::INFINITY, |(burst, _)| burst);
         let before = task.phase.checked_sub(1).map(|before| &task.script.phases[before]);
         let share = |phase: &ScriptPhase| phase.footprint as f64 / f64::from(task.script.n_threads);
@@ -171,15 +171,14 @@ impl Fluid {
     pub fn done_share(&self, job: usize) -> Option<f64> {
         let (mut done, mut all) = (0.0, 0.0);
         for task in self.tasks_of(job) {
+            let each = |phase, mean| self.variation.instructions(task.random_key, phase, mean);
             if let Some(plan) = &task.script.plan {
-                let length = |phase| self.variation.length(task.random_key, phase);
-                all += plan.instructions(task.team.thread, length);
+                all += plan.instructions(task.team.thread, each);
                 done += task.team.executed(task.left.instructions);
                 continue;
             }
             for (idx, phase) in task.script.phases.iter().enumerate() {
-                let length = self.variation.length(task.random_key, idx);
-                let instructions = (phase.instructions * length).max(1.0);
+                let instructions = each(idx, phase.instructions);
                 all += instructions;
                 done += match idx.cmp(&task.phase) {
                     Ordering::Less => instructions,

@@ -174,10 +174,9 @@ impl Fluid {
     /// Gives a thread the instructions of a part.
     fn begin_part(&mut self, idx: usize, part: crate::thread_plan::PlanPart) {
         let task = &mut self.tasks[idx];
-        let random_key = task.random_key;
-        let length = |phase| self.variation.length(random_key, phase);
         task.team.executed += task.team.part_instructions;
-        task.team.part_instructions = part.with_length(length);
+        task.team.part_instructions =
+            self.variation.instructions(task.random_key, part.phase, part.instructions);
         task.left.instructions = task.team.part_instructions;
         if task.phase != part.phase || task.left.burst == f64::INFINITY {
             let sleeps = task.script.phases[part.phase].sleeps;

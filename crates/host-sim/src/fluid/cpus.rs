@@ -291,7 +291,7 @@ impl Fluid {
 
     fn task_segment_ends(&mut self, idx: usize) {
         let task = &mut self.tasks[idx];
-        let is_over = task.left.instructions <= 1e-3;
+        let is_over = task.is_phase_over();
         if is_over && task.script.plan.is_some() {
             return self.part_ends(idx);
         }

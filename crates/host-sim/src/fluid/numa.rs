@@ -35,7 +35,8 @@
 use super::events::FluidEvent;
 use super::{Fluid, TaskState};
 use crate::frame::MemoryPlacement;
-use crate::kernel::KernelVersion;
+use crate::kernel::{KernelVersion, TICK_NS};
+use crate::physics::PAGE_BYTES;
 
 /// Minimum time in which all memory is scanned, and delay before the time of the first scan is set, in nanoseconds
 /// (`numa_balancing_scan_period_min_ms`, `scan_delay_ms`).
@@ -62,8 +63,7 @@ const SCAN_PAGE_NS: f64 = 10.0;
 /// A chunk delays the next chunk by this multiple of its cost (`task_numa_work`).
 const SCAN_DELAY_FACTOR: f64 = 32.0;
 /// Cost of a NUMA hinting fault in nanoseconds (guessed).
-const FAULT_NS: f64 = 500.0;
-const PAGE: f64 = 4096.0;
+const HINTING_FAULT_NS: f64 = 500.0;
 /// Minimum sum of the gains in local memory for which two tasks are swapped (`SMALLIMP`, in the kernel in permille).
 const SWAP_GAIN_MIN: f64 = 0.03;
 
@@ -163,6 +163,7 @@ impl Fluid {
         running.iter().for_each(|&idx| self.update_cpu(self.tasks[idx].cpu));
         let ran_ns = running.iter().map(|&idx| self.tasks[idx].cpu_ns).fold(0.0, f64::max);
         let left = scan.ran_ns + scan.every_ns as f64 - ran_ns;
+        // The kernel compares CPU times at timer interrupts.
         if TICK_NS < left {
             return Some(left as u64);
         }
@@ -206,8 +207,8 @@ impl Fluid {
             self.adapt_period(job, scan);
         }
         let total = self.pages.total(job);
-        let pages = total.min(SCAN_BYTES) as f64 / PAGE;
-        let each_ns = pages * (FAULT_NS + SCAN_PAGE_NS) / running.len().max(1) as f64;
+        let pages = total.min(SCAN_BYTES) as f64 / PAGE_BYTES as f64;
+        let each_ns = pages * (HINTING_FAULT_NS + SCAN_PAGE_NS) / running.len().max(1) as f64;
         running.iter().for_each(|&idx| self.charge_kernel_time(idx, each_ns));
         scan.ran_ns += SCAN_DELAY_FACTOR * pages * SCAN_PAGE_NS;
         let moved = self.migrate_memory(job, running, scan);
@@ -342,11 +343,11 @@ impl Fluid {
                 let missing_bytes =
                     target_bytes(*node).saturating_sub(bytes_by_node[*node]).min(budget);
                 let has_excess = |other: &usize| {
-                    other != node && target_bytes(*other) + (PAGE as u64) < bytes_by_node[*other]
+                    other != node && target_bytes(*other) + PAGE_BYTES < bytes_by_node[*other]
                 };
                 let Some(from) = (0..bytes_by_node.len())
                     .find(has_excess)
-                    .filter(|_| PAGE as u64 <= missing_bytes)
+                    .filter(|_| PAGE_BYTES <= missing_bytes)
                 else {
                     break;
                 };
@@ -407,9 +408,6 @@ fn part_of(total: u64, shares: &[(usize, f64)], node: usize) -> u64 {
     let share = shares.iter().find(|(n, _)| *n == node).map_or(0.0, |(_, share)| *share);
     (total as f64 * share) as u64
 }
-
-/// Length of a tick in nanoseconds, for 250 ticks per second. CPU time is sampled at each tick.
-const TICK_NS: f64 = 4e6;
 
 /// Returns the share of the threads on each node.
 fn shares(nodes: &[usize]) -> Vec<(usize, f64)> {

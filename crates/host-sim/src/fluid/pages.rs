@@ -8,11 +8,8 @@ use super::job_map::JobMap;
 use super::jobs::FluidJob;
 use crate::frame::{HostNotice, JobPageMigration, MemoryPlacement};
 use crate::hardware::Hardware;
+use crate::physics::{LINE, PAGE_BYTES};
 
-/// Bytes of a page.
-const PAGE: u64 = 4096;
-/// Lines per page: the controller traffic for moving or touching a page.
-const LINES_PER_PAGE: f64 = 64.0;
 /// Bandwidth of page migration in bytes per nanosecond. Guessed: move_pages(2) reaches about 1 GB/s on recent servers
 /// with pages of 4 KiB.
 const PAGE_MIGRATION_RATE: f64 = 1.0;
@@ -79,9 +76,10 @@ impl MemoryState {
     /// start.
     pub fn new(hardware: &Hardware, used_share: impl Fn(usize) -> f64) -> Self {
         let size: Vec<u64> =
-            hardware.nodes.iter().map(|node| node.memory.0 / PAGE * PAGE).collect();
-        let part =
-            |(node, size): (usize, &u64)| (*size as f64 * used_share(node)) as u64 / PAGE * PAGE;
+            hardware.nodes.iter().map(|node| node.memory.0 / PAGE_BYTES * PAGE_BYTES).collect();
+        let part = |(node, size): (usize, &u64)| {
+            (*size as f64 * used_share(node)) as u64 / PAGE_BYTES * PAGE_BYTES
+        };
         let used: Vec<u64> = size.iter().enumerate().map(part).collect();
         let free = size.iter().zip(&used).map(|(size, used)| size - used).collect();
         MemoryState { free, reclaimable: used, size, ..MemoryState::default() }
@@ -118,7 +116,7 @@ impl MemoryState {
         let bytes = ((-pages.partial_page).max(0.0) as u64).min(total);
         for (on, free) in pages.on.iter_mut().zip(&mut self.free) {
             let part = (u128::from(*on) * u128::from(bytes) / u128::from(total)) as u64;
-            let part = part / PAGE * PAGE;
+            let part = part / PAGE_BYTES * PAGE_BYTES;
             *on -= part;
             *free += part;
             pages.partial_page += part as f64;
@@ -188,7 +186,7 @@ impl Fluid {
     /// Allocates memory of a job without first touch, for hypothetical placements.
     pub fn place_memory(&mut self, job: usize, on: &[u64]) {
         for (node, &bytes) in on.iter().enumerate() {
-            self.pages.take(job, node, bytes / PAGE * PAGE);
+            self.pages.take(job, node, bytes / PAGE_BYTES * PAGE_BYTES);
         }
         if let Some(pages) = self.pages.jobs.get_mut(job) {
             pages.update();
@@ -200,7 +198,7 @@ impl Fluid {
     pub(super) fn touch(&mut self, job: usize, cpu_node: usize, bytes: f64) {
         let Some(pages) = self.pages.jobs.get_mut(job) else { return };
         pages.partial_page += bytes;
-        let whole = libm::floor((pages.partial_page + 0.5) / PAGE as f64) as u64 * PAGE;
+        let whole = libm::floor((pages.partial_page + 0.5) / PAGE_BYTES as f64) as u64 * PAGE_BYTES;
         pages.partial_page -= whole as f64;
         if whole == 0 {
             return;
@@ -290,7 +288,8 @@ impl Fluid {
         let Some(FluidJob { memory: rule, .. }) = self.jobs.get(job) else { return Vec::new() };
         let nearest = |first: usize| {
             let has_page = |bytes: &[u64]| {
-                allocation_order(rule, first, &self.hardware).find(|&node| PAGE <= bytes[node])
+                allocation_order(rule, first, &self.hardware)
+                    .find(|&node| PAGE_BYTES <= bytes[node])
             };
             let node = has_page(&self.pages.free).or_else(|| has_page(&self.pages.reclaimable));
             node.unwrap_or(first)
@@ -311,22 +310,21 @@ impl Fluid {
 
     fn allocate_on(&mut self, job: usize, node: usize, bytes: u64) -> u64 {
         let taken = self.pages.take(job, node, bytes);
-        let lines = taken as f64 / PAGE as f64 * LINES_PER_PAGE;
-        self.lines[node][1] += lines;
+        self.lines[node][1] += taken as f64 / LINE;
         taken
     }
 
     /// Distributes pages over nodes in turn. Returns the bytes for each node.
     fn interleave(&mut self, job: usize, nodes: &[usize], bytes: u64) -> Vec<(usize, u64)> {
         let Some(pages) = self.pages.jobs.get_mut(job) else { return Vec::new() };
-        let n_pages = bytes / PAGE;
+        let n_pages = bytes / PAGE_BYTES;
         let n_nodes = nodes.len() as u64;
         let first = pages.next;
         pages.next = (first + (n_pages % n_nodes) as usize) % nodes.len();
         let bytes_on = |idx: usize| {
             let turn = (idx + nodes.len() - first) % nodes.len();
             let more = u64::from((turn as u64) < n_pages % n_nodes);
-            (nodes[idx], (n_pages / n_nodes + more) * PAGE)
+            (nodes[idx], (n_pages / n_nodes + more) * PAGE_BYTES)
         };
         (0..nodes.len()).map(bytes_on).collect()
     }
@@ -364,11 +362,11 @@ impl Fluid {
         page_migration.in_kernel += self.now - batch.began;
         page_migration.requested += batch.bytes;
         let has = self.pages.jobs.get(page_migration.job).map_or(0, |pages| pages.on[batch.from]);
-        let busy = batch.bytes / PAGE * page_migration.busy_permille / 1000 * PAGE;
+        let busy = batch.bytes / PAGE_BYTES * page_migration.busy_permille / 1000 * PAGE_BYTES;
         let bytes = (batch.bytes - busy).min(has);
         self.pages.reclaim(batch.to, bytes);
         let moved = self.move_now(page_migration.job, batch.from, batch.to, bytes);
-        self.count_moved_lines((batch.from, batch.to), moved as f64 / PAGE as f64 * LINES_PER_PAGE);
+        self.count_moved_lines((batch.from, batch.to), moved as f64 / LINE);
         for channel in migration_channels(&self.hardware, batch.from, batch.to) {
             self.solver.transfer(channel, moved as f64);
         }
@@ -387,7 +385,7 @@ impl Fluid {
 
     /// Moves pages without delay and without traffic. Returns the number of bytes that fit on the target.
     pub(super) fn move_now(&mut self, job: usize, from: usize, to: usize, bytes: u64) -> u64 {
-        let moved = bytes.min(self.pages.free[to]) / PAGE * PAGE;
+        let moved = bytes.min(self.pages.free[to]) / PAGE_BYTES * PAGE_BYTES;
         self.update_job(job);
         let Some(pages) = self.pages.jobs.get_mut(job) else { return 0 };
         pages.on[from] -= moved;
@@ -414,7 +412,8 @@ impl Fluid {
                 };
                 (0..bytes_by_node.len()).find(leaves).map(|node| (node, bytes_by_node[node]))
             });
-            let left = page_migration.limit.saturating_sub(page_migration.requested) / PAGE * PAGE;
+            let left = page_migration.limit.saturating_sub(page_migration.requested) / PAGE_BYTES
+                * PAGE_BYTES;
             match found.filter(|_| 0 < left && !is_full) {
                 Some((from, there)) => {
                     let bytes = there.min(left).min(BATCH);

@@ -291,6 +291,11 @@ impl Task {
             && self.left.units(TaskActivity::Running) <= UNITS_EPSILON
     }
 
+    /// Returns whether the task has executed the instructions of its phase, or of its part of a section.
+    pub(super) fn is_phase_over(&self) -> bool {
+        self.left.instructions <= UNITS_EPSILON
+    }
+
     /// Advances the task by an amount of CPU time, at most to the end of its segment. Returns the bytes of first touch.
     pub(super) fn progress(&mut self, cpu_ns: f64) -> f64 {
         self.cpu_ns += cpu_ns;

@@ -66,11 +66,11 @@ impl LastReported {
     }
 }
 
-/// Nanoseconds per clock tick of start times.
-const TICK_NS: u64 = 10_000_000;
+/// Nanoseconds of a clock tick, the unit of start times in `/proc` (`USER_HZ` is 100).
+const CLOCK_TICK_NS: u64 = 10_000_000;
 
 pub(super) fn id_of(task: &SimThread) -> TaskId {
-    TaskId { tid: task.tid, start_time_ticks: task.started / TICK_NS }
+    TaskId { tid: task.tid, start_time_ticks: task.started / CLOCK_TICK_NS }
 }
 
 /// Returns the counters of a task without measurement noise.

@@ -39,6 +39,7 @@ use base::Rng;
 
 use crate::hardware::{Hardware, HardwareCpu};
 
+pub(crate) use slices::TICK_NS;
 use unlike_cpus::UnlikeCpus;
 
 /// The modelled kernel version.

@@ -12,8 +12,8 @@
 
 use super::KernelVersion;
 
-/// Nanoseconds between timer interrupts.
-const TICK_NS: f64 = 4e6;
+/// Nanoseconds between timer interrupts, for 250 interrupts per second.
+pub(crate) const TICK_NS: f64 = 4e6;
 
 impl KernelVersion {
     /// Returns the length of a slice in nanoseconds on a CPU with this number of runnable tasks.

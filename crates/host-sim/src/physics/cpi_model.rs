@@ -59,7 +59,7 @@ impl PrefetchTimeliness {
 /// measurement has for a complete fault.
 const FAULT_NS: f64 = 300.0;
 /// Bytes of a page.
-const PAGE: f64 = 4096.0;
+pub(crate) const PAGE_BYTES: u64 = 4096;
 
 impl CoreSpeed {
     /// Largest number of outstanding misses of a core if the machine file has none. Guessed: out-of-order cores of
@@ -85,7 +85,7 @@ impl CoreSpeed {
     /// Returns the demand of the first touch of 1000 bytes: page faults, and the lines of the zeroed pages.
     pub fn touch_demand(&self) -> Demand {
         Demand {
-            core_ns: 1000.0 * FAULT_NS / PAGE,
+            core_ns: 1000.0 * FAULT_NS / PAGE_BYTES as f64,
             exposed: 1000.0 / LINE / self.outstanding_max,
             bytes: 1000.0,
             hidden_ns: 0.0,

@@ -27,6 +27,7 @@ pub(crate) use cache_sharing::LINE;
 pub use cache_sharing::{FillTable, Line, Refill, occupancies, residence_time};
 pub use calibration::Calibration;
 pub use channel::{Channel, ChannelDemand, ChannelLoad, Demand, LoadCurve, StreamEfficiency};
+pub(crate) use cpi_model::PAGE_BYTES;
 pub use cpi_model::{CoreSpeed, CpiModel, CpiParameters, CpiTerms, PrefetchTimeliness, TimeTerms};
 pub use miss_curve::{EventsPer1000, MissCurve, MissCurveError, MissPoint};
 pub use profile_model::{ProfileError, of_phase, of_profile};

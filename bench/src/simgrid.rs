@@ -200,7 +200,7 @@ fn lengths(n_jobs: usize) -> anyhow::Result<Vec<Length>> {
             ..template.clone()
         };
         let script = Arc::new(Script { phases: vec![phase], n_threads: 1, ..Script::default() });
-        let ns = script.solo_ns_per_1000(&hardware) * script.phases[0].instructions / 1000.0;
+        let ns = script.phases[0].ns_alone(&hardware) * script.phases[0].instructions / 1000.0;
         Length { script, ns }
     };
     Ok((0..n_jobs).map(length).collect())

@@ -306,7 +306,7 @@ mod tests {
             let model = CopyModel::new(benchmark.alone, BANDWIDTH);
             for s in [0.5, 5.0, 40.0] {
                 let program = model.program(s).expect("a valid curve");
-                let ipc = 1e12 / CLOCK / model.domain().alone_ns(&program);
+                let ipc = 1e12 / CLOCK / model.domain().ns_alone(&program);
                 let error = ipc / benchmark.alone.ipc - 1.0;
                 // Stalls that the derived core cycles do not account for: late prefetches, and the latency that the
                 // memory has under the load of the program itself.

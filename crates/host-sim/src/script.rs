@@ -54,6 +54,16 @@ pub struct LeastDemand {
     pub bytes: f64,
 }
 
+impl ScriptPhase {
+    /// Returns the nanoseconds per 1000 instructions alone on the fastest core of an idle machine with local memory. Links
+    /// and cache ports are not part of this estimate.
+    pub fn ns_alone(&self, hardware: &Hardware) -> f64 {
+        let Some(cpu) = hardware.fastest_cpu() else { return 1.0 };
+        let demand = self.behaviour.demand_on(&cpu.speed, hardware.caches[cpu.cache].bytes);
+        hardware.memory(cpu.node).ns_alone(demand)
+    }
+}
+
 impl LeastDemand {
     fn least(self, other: Self) -> Self {
         LeastDemand {
@@ -87,11 +97,6 @@ impl Script {
     /// Returns the largest memory footprint of any phase, in bytes.
     pub fn footprint_max(&self) -> u64 {
         self.phases.iter().map(|phase| phase.footprint).max().unwrap_or(0)
-    }
-
-    /// Returns the nanoseconds per 1000 instructions of the first phase, alone on an idle machine with local memory.
-    pub fn solo_ns_per_1000(&self, hardware: &Hardware) -> f64 {
-        self.phases.first().map_or(1.0, |phase| ns_alone(phase, hardware))
     }
 
     /// Returns a lower bound of the run time in nanoseconds for any placement.
@@ -140,9 +145,9 @@ impl Script {
 
     /// Returns the run time in nanoseconds on the fastest core of an idle machine with local memory.
     pub fn solo_ns(&self, hardware: &Hardware) -> f64 {
-        let Some(plan) = &self.plan else { return self.sum_ns(|phase| ns_alone(phase, hardware)) };
+        let Some(plan) = &self.plan else { return self.sum_ns(|phase| phase.ns_alone(hardware)) };
         // One thread at most executes all sleeps of the job.
-        let each: Vec<f64> = self.phases.iter().map(|phase| ns_alone(phase, hardware)).collect();
+        let each: Vec<f64> = self.phases.iter().map(|phase| phase.ns_alone(hardware)).collect();
         plan.path_ns(|phase| each[phase]) + f64::from(self.n_threads) * self.sum_ns(|_| 0.0)
     }
 
@@ -164,12 +169,4 @@ fn best_memory(hardware: &Hardware) -> (f64, f64) {
     let cache = hardware.caches.iter().map(|cache| cache.bytes).fold(0.0, f64::max);
     let miss_ns = (0..hardware.nodes.len()).map(|node| hardware.memory(node).unloaded_ns);
     (cache, miss_ns.fold(f64::INFINITY, f64::min))
-}
-
-/// Returns the nanoseconds per 1000 instructions of a phase, alone on an idle machine with local memory.
-fn ns_alone(phase: &ScriptPhase, hardware: &Hardware) -> f64 {
-    let Some(cpu) = hardware.fastest_cpu() else { return 1.0 };
-    let demand = phase.behaviour.demand_on(&cpu.speed, hardware.caches[cpu.cache].bytes);
-    let loaded = hardware.memory(cpu.node).load(&[demand]);
-    loaded.each_ns.first().copied().unwrap_or(1.0)
 }

@@ -29,7 +29,7 @@ pub use nelder_mead::minimize;
 
 use topology::Replacement;
 
-use crate::physics::{Calibration, Channel, CoreSpeed, CpiModel, Demand, StreamEfficiency};
+use crate::physics::{Calibration, Channel, CoreSpeed, CpiModel, StreamEfficiency};
 use crate::predict::program_table::TableProgram;
 use crate::predict::{CacheDomain, CacheLimits, LlcDomain, Prediction, predict_together};
 
@@ -196,10 +196,7 @@ impl Predictor {
     pub fn remote(&self, program: usize) -> f64 {
         let Some(model) = self.models.get(program) else { return 1.0 };
         let local = model.demand(self.domain.cache);
-        let ns_alone = |demand: Demand| {
-            let loaded = self.domain.channel.load(&[demand]);
-            loaded.each_ns.first().copied().unwrap_or(1.0)
-        };
-        ns_alone(local.with_extra_latency(self.extra_ns)) / ns_alone(local)
+        let memory = self.domain.channel;
+        memory.ns_alone(local.with_extra_latency(self.extra_ns)) / memory.ns_alone(local)
     }
 }

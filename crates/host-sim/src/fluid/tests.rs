@@ -341,7 +341,7 @@ fn without_contention_a_cpu_is_shared_by_weight_while_tasks_start_and_end() {
         let mut fluid = machine("cores=2 llc=8M");
         fluid.settings.contention = false;
         let one = script(&fluid, 1.0, 0.0, 0);
-        let ns_each = one.solo_ns_per_1000(fluid.hardware()) / 1000.0;
+        let ns_each = one.phases[0].ns_alone(fluid.hardware()) / 1000.0;
         let n_jobs = 1 + rng.below(8) as usize;
         // Start, CPU time and weight of each job. Times are whole milliseconds, so that events coincide.
         let work: Vec<(f64, f64, f64)> = (0..n_jobs)

@@ -201,6 +201,11 @@ impl Channel {
         ChannelLoad { latency_ns, utilization, each_ns }
     }
 
+    /// Returns the nanoseconds per 1000 instructions of a program alone, if it uses only this channel.
+    pub fn ns_alone(&self, demand: Demand) -> f64 {
+        self.load(&[demand]).each_ns[0]
+    }
+
     /// Returns the latency that is consistent with the demands, and the factor by which all programs are at least slower
     /// because the longest latency does not limit their demand (1 if it does). `background` is traffic in bytes per
     /// nanosecond that does not depend on the latency. `before` is the initial latency.
@@ -349,7 +354,7 @@ mod tests {
 
     #[test]
     fn extra_latency_is_hidden_at_saturation_and_not_below() {
-        let ns_alone = |demand: Demand| CHANNEL.load(&[demand]).each_ns[0];
+        let ns_alone = |demand: Demand| CHANNEL.ns_alone(demand);
         let hog = Demand { core_ns: 75.0, exposed: 4.0, bytes: 6000.0, ..Demand::default() };
         assert!((ns_alone(hog.with_extra_latency(60.0)) / ns_alone(hog) - 1.0).abs() < 1e-6);
         let light = Demand { core_ns: 75.0, exposed: 4.5, bytes: 60.0, ..Demand::default() };

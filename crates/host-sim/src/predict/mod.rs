@@ -54,7 +54,7 @@ impl CacheDomain {
     }
 
     /// Returns the nanoseconds per 1000 instructions of a program that runs alone in the domain.
-    pub fn alone_ns(&self, model: &CpiModel) -> f64 {
+    pub fn ns_alone(&self, model: &CpiModel) -> f64 {
         let demand = ProgramDemand::new(model, self.cache, &self.limits);
         each_ns(&[(self, vec![demand])]).first().copied().unwrap_or(1.0)
     }
@@ -120,7 +120,7 @@ struct SharedCache<'a> {
 
 impl<'a> SharedCache<'a> {
     fn new(programs: &'a [&'a CpiModel], domain: &'a CacheDomain) -> Self {
-        let alone: Vec<f64> = programs.iter().map(|model| domain.alone_ns(model)).collect();
+        let alone: Vec<f64> = programs.iter().map(|model| domain.ns_alone(model)).collect();
         let table = |model: &&CpiModel| FillTable::new(model.miss_curve(), domain.cache);
         SharedCache {
             programs,

@@ -23,15 +23,15 @@ pub struct PlaceableProgram {
     on: Vec<Arc<CpiModel>>,
     /// Nanoseconds per 1000 instructions of the program alone in its fastest domain. This reference is common to all
     /// placements: relative to the domain of the placement, a program in a slow domain would have no slowdown.
-    alone_ns: f64,
+    ns_alone: f64,
 }
 
 impl PlaceableProgram {
     /// Returns a program from its model in each domain; `None` without domains.
     pub fn new(on: Vec<Arc<CpiModel>>, domains: &[CacheDomain]) -> Option<Self> {
-        let alone = on.iter().zip(domains).map(|(model, domain)| domain.alone_ns(model));
-        let alone_ns = alone.reduce(f64::min)?;
-        Some(PlaceableProgram { on, alone_ns })
+        let alone = on.iter().zip(domains).map(|(model, domain)| domain.ns_alone(model));
+        let ns_alone = alone.reduce(f64::min)?;
+        Some(PlaceableProgram { on, ns_alone })
     }
 
     /// Returns the model of the program in the first domain.
@@ -292,7 +292,7 @@ impl<'a> ProgramPlacementSearch<'a> {
         let predictions = predict_groups(&groups);
         let flat = key.iter().flat_map(|(_, members)| members.iter().copied());
         let slow = |(program, ns_per_1000): (usize, f64)| {
-            (program, ns_per_1000 / self.programs[program].alone_ns)
+            (program, ns_per_1000 / self.programs[program].ns_alone)
         };
         let takes = predictions.iter().flatten().map(|prediction| prediction.ns_per_1000);
         let slowdowns: Vec<(usize, f64)> = flat.zip(takes).map(slow).collect();

@@ -120,7 +120,7 @@ impl MomentaryPlacement {
         }
         let _ = fluid.next_event();
         let slowdown = |job: &JobToAssign| {
-            let alone = self.scripts[job.idx].solo_ns_per_1000(&self.hardware);
+            let alone = self.scripts[job.idx].phases[0].ns_alone(&self.hardware);
             fluid.tasks_of(job.idx).map(|task| fluid.ns_each(task) / alone).fold(0.0, f64::max)
         };
         jobs.iter().map(slowdown).sum()

@@ -3,9 +3,14 @@
 //! ```text
 //!   program ─► port of its cache ─► link of the cache ─► memory of all caches
 //! ```
+//!
+//! Each channel is solved by [`Channel::solve`], as in the fluid model, but the loop over the channels is another. The
+//! fluid model updates an earlier solution: it solves only channels whose latency differs from that at their demand by
+//! more than the precision of the machine. A prediction has no earlier solution. Here, all channels are solved until no
+//! load changes, so that a prediction does not depend on the order of the programs and of the caches.
 
 use super::CacheDomain;
-use crate::physics::{Channel, ChannelDemand, CpiModel, Demand, LINE};
+use crate::physics::{Channel, ChannelDemand, CpiModel, LINE};
 
 /// Channels of a cache; `None`: unlimited.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -16,32 +21,24 @@ pub struct CacheLimits {
     pub memory_link: Option<Channel>,
 }
 
-/// Demand of a program per 1000 instructions.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct ProgramDemand {
-    memory: Demand,
-    /// Stall nanoseconds per nanosecond of latency of the port, and bytes there.
-    port: (f64, f64),
-}
-
-impl ProgramDemand {
-    /// Returns the demand of a program with `bytes` of a cache.
-    pub fn new(model: &CpiModel, bytes: f64, limits: &CacheLimits) -> Self {
-        let on_port = |_| {
-            let accesses = model.counts(bytes).accesses;
-            (accesses / model.overlap(), accesses * LINE)
-        };
-        let port = limits.port.as_ref().map_or((0.0, 0.0), on_port);
-        ProgramDemand { memory: model.demand(bytes), port }
-    }
-}
-
-/// Latency of a channel, and the factor by which it slows its programs.
-type Load = (f64, f64);
 /// Indices of the channels of a program.
 const MEMORY: usize = 0;
 const LINK: usize = 1;
 const PORT: usize = 2;
+
+/// Demand of a program on its channels, per 1000 instructions.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct ProgramDemand {
+    /// Nanoseconds without stalls on the channels.
+    other_ns: f64,
+    /// Stall nanoseconds per nanosecond of latency of each channel.
+    stalls: [f64; 3],
+    /// Bytes on each channel.
+    bytes: [f64; 3],
+}
+
+/// Latency of a channel, and the factor by which it slows its programs.
+type Load = (f64, f64);
 /// Maximum number of iterations over all channels, and the relative change at which they have converged.
 const N_ROUNDS: usize = 200;
 const CONVERGED: f64 = 1e-9;
@@ -50,47 +47,46 @@ const CONVERGED: f64 = 1e-9;
 pub(super) fn each_ns(groups: &[(&CacheDomain, Vec<ProgramDemand>)]) -> Vec<f64> {
     let Some((first, _)) = groups.first() else { return Vec::new() };
     let memory = &first.channel;
-    if groups.iter().all(|(domain, _)| domain.limits == CacheLimits::default()) {
-        let all: Vec<Demand> = groups
-            .iter()
-            .flat_map(|(_, programs)| programs)
-            .map(|program| program.memory)
-            .collect();
-        return memory.load(&all).each_ns;
-    }
-    let mut memory_load = (memory.unloaded_ns, 1.0);
-    let mut own: Vec<[Load; 2]> = vec![[(0.0, 1.0); 2]; groups.len()];
+    let has_limits = groups.iter().any(|(domain, _)| domain.limits != CacheLimits::default());
+    // Loads of the memory, the link and the port of each cache.
+    let mut loads: Vec<[Load; 3]> =
+        vec![[(memory.unloaded_ns, 1.0), (0.0, 1.0), (0.0, 1.0)]; groups.len()];
     for _ in 0..N_ROUNDS {
         let mut change = 0.0f64;
-        for (at, (domain, programs)) in groups.iter().enumerate() {
+        for ((domain, programs), loads) in groups.iter().zip(&mut loads) {
             let CacheLimits { port, memory_link } = domain.limits;
             for (nth, channel) in [(LINK, memory_link), (PORT, port)] {
                 let Some(channel) = channel else { continue };
-                let loads = [memory_load, own[at][0], own[at][1]];
                 let demands: Vec<ChannelDemand> =
-                    programs.iter().map(|program| program.on(nth, &loads)).collect();
+                    programs.iter().map(|program| program.on(nth, loads)).collect();
                 let load = channel.solve(&demands, 0.0, loads[nth].0);
                 change = change.max(relative_change(loads[nth], load));
-                own[at][nth - 1] = load;
+                loads[nth] = load;
             }
         }
-        let demands: Vec<ChannelDemand> = (groups.iter().zip(&own))
-            .flat_map(|((_, programs), own)| {
-                programs.iter().map(|program| program.on(MEMORY, &[memory_load, own[0], own[1]]))
-            })
-            .collect();
-        let load = memory.with_streams_of(&demands).solve(&demands, 0.0, memory_load.0);
-        change = change.max(relative_change(memory_load, load));
-        memory_load = load;
-        if change <= CONVERGED {
+        let demands = each_program(groups, &loads, |program, loads| program.on(MEMORY, loads));
+        let before = loads[0][MEMORY];
+        let load = memory.with_streams_of(&demands).solve(&demands, 0.0, before.0);
+        change = change.max(relative_change(before, load));
+        loads.iter_mut().for_each(|loads| loads[MEMORY] = load);
+        // A memory without other channels is solved in one iteration.
+        if change <= CONVERGED || !has_limits {
             break;
         }
     }
-    (groups.iter().zip(&own))
-        .flat_map(|((_, programs), own)| {
-            programs.iter().map(|program| program.ns(&[memory_load, own[0], own[1]]))
-        })
-        .collect()
+    each_program(groups, &loads, ProgramDemand::ns)
+}
+
+/// Returns a value for each program, at the loads of its channels.
+fn each_program<T>(
+    groups: &[(&CacheDomain, Vec<ProgramDemand>)],
+    loads: &[[Load; 3]],
+    value: impl Fn(&ProgramDemand, &[Load; 3]) -> T,
+) -> Vec<T> {
+    let groups = groups.iter().zip(loads);
+    let programs = groups
+        .flat_map(|((_, programs), loads)| programs.iter().map(move |program| (program, loads)));
+    programs.map(|(program, loads)| value(program, loads)).collect()
 }
 
 fn relative_change(before: Load, now: Load) -> f64 {
@@ -99,25 +95,27 @@ fn relative_change(before: Load, now: Load) -> f64 {
 }
 
 impl ProgramDemand {
-    /// Returns the stalls per nanosecond of latency of each channel.
-    fn stalls(&self) -> [f64; 3] {
-        [self.memory.exposed, self.memory.exposed, self.port.0]
-    }
-
-    fn bytes(&self) -> [f64; 3] {
-        [self.memory.bytes, self.memory.bytes, self.port.1]
+    /// Returns the demand of a program with `bytes` of a cache.
+    pub fn new(model: &CpiModel, bytes: f64, limits: &CacheLimits) -> Self {
+        let demand = model.demand(bytes);
+        let accesses = limits.port.map_or(0.0, |_| model.counts(bytes).accesses);
+        ProgramDemand {
+            other_ns: demand.core_ns - demand.hidden_ns,
+            stalls: [demand.exposed, demand.exposed, accesses / model.overlap()],
+            bytes: [demand.bytes, demand.bytes, accesses * LINE],
+        }
     }
 
     /// Returns the demand on one channel at the loads of the others.
     fn on(&self, nth: usize, loads: &[Load; 3]) -> ChannelDemand {
-        let (stalls, bytes) = (self.stalls(), self.bytes());
         let others = (0..3).filter(|at| *at != nth);
-        let waits: f64 = others.clone().map(|at| stalls[at] * loads[at].0).sum();
+        let waits: f64 = others.clone().map(|at| self.stalls[at] * loads[at].0).sum();
+        let slows = others.filter(|at| 0.0 < self.bytes[*at]).map(|at| loads[at].1);
         ChannelDemand {
-            other_ns: self.memory.core_ns - self.memory.hidden_ns + waits,
-            stalls: stalls[nth],
-            bytes: bytes[nth],
-            slower: others.filter(|at| 0.0 < bytes[*at]).map(|at| loads[at].1).fold(1.0, f64::max),
+            other_ns: self.other_ns + waits,
+            stalls: self.stalls[nth],
+            bytes: self.bytes[nth],
+            slower: slows.fold(1.0, f64::max),
         }
     }
 

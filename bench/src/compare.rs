@@ -178,12 +178,12 @@ fn time_by_part(plan: &ComparePlan, machine: &Machine, jobs: &[Job]) -> anyhow::
         engine::run(&mut host, &mut engine, &mut []).context("a run")?;
         let remaining = begun.elapsed().saturating_sub(host.times.iter().sum());
         let [machine_ms, sampling_ms, actions_ms] = host.times.map(|time| time.as_secs_f64() * 1e3);
-        let counts = host.host.counts();
+        let work = host.host.work();
         println!(
             "| {column} | {} | {} | {} | {machine_ms:.2} | {sampling_ms:.2} | {actions_ms:.2} | {:.2} |",
             host.n_turns,
-            counts.events,
-            counts.solves,
+            work.events,
+            work.solves,
             remaining.as_secs_f64() * 1e3
         );
     }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use anyhow::{Context, bail};
 use base::Rng;
 use host_sim::fluid::Fluid;
-use host_sim::frame::{HostNotice, JobStart, MachineSettings, MemoryPlacement};
+use host_sim::frame::{HostNotice, JobStart, MachineSettings, MemoryPlacement, SimMachine};
 use host_sim::hardware::Hardware;
 use host_sim::physics::{Calibration, CoreSpeed, CpiModel, MissCurve, MissPoint};
 use host_sim::script::{Script, ScriptPhase};
@@ -123,8 +123,8 @@ fn simulate(n_jobs: usize, n_cores: usize, contention: bool) -> anyhow::Result<F
             }
         }
     }
-    let counts = fluid.counts();
-    Ok(FluidRun { events: counts.events, solves: counts.solves, job_seconds })
+    let work = fluid.work();
+    Ok(FluidRun { events: work.events, solves: work.solves, job_seconds })
 }
 
 /// Returns nodes of up to 128 cores, with 8 cores per LLC domain.

@@ -278,7 +278,7 @@ impl SimHost {
     }
 
     /// Returns the amount of simulation work since the start.
-    pub fn counts(&self) -> SimulationWork {
+    pub fn work(&self) -> SimulationWork {
         self.machine.work()
     }
 

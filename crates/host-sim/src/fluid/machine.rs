@@ -51,7 +51,7 @@ impl<G: FluidGrain> SimMachine for G {
     }
 
     fn work(&self) -> SimulationWork {
-        self.fluid().counts()
+        self.fluid().counts
     }
 
     fn start(&mut self, start: JobStart) -> u32 {

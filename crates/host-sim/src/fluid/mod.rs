@@ -164,11 +164,6 @@ impl Fluid {
         &self.hardware
     }
 
-    /// Returns the amount of work since the start.
-    pub fn counts(&self) -> SimulationWork {
-        self.counts
-    }
-
     /// Advances to the time `until` and handles the events at that time. Stops earlier after the first instant with a
     /// notice for the host.
     pub fn advance(&mut self, until: u64) {

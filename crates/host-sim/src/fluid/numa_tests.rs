@@ -75,7 +75,7 @@ fn an_old_job_migrates_back_to_its_memory() {
     fluid.advance(OLD_NS + 25_000_000_000);
     let cpu = fluid.tasks_of(0).next().expect("it runs").cpu;
     assert_eq!(fluid.hardware().cpus[cpu].node, 0);
-    assert_eq!(fluid.counts().pages_moved_bytes, 0);
+    assert_eq!(fluid.counts.pages_moved_bytes, 0);
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn two_old_jobs_are_swapped_if_no_cpu_is_idle() {
     fluid.advance(OLD_NS + 25_000_000_000);
     let node_of = |job| fluid.hardware().cpus[fluid.tasks_of(job).next().expect("runs").cpu].node;
     assert_eq!([0, 1, 2, 3].map(node_of), [0, 0, 1, 1]);
-    assert_eq!(fluid.counts().pages_moved_bytes, 0);
+    assert_eq!(fluid.counts.pages_moved_bytes, 0);
 }
 
 #[test]
@@ -102,6 +102,6 @@ fn a_job_with_a_memory_policy_is_not_balanced() {
         fluid.advance(500_000_000);
         bind(&mut fluid, 0, 2);
         fluid.advance(60_000_000_000);
-        assert_eq!(fluid.counts().pages_moved_bytes, 0);
+        assert_eq!(fluid.counts.pages_moved_bytes, 0);
     }
 }

@@ -142,7 +142,7 @@ fn a_task_bound_to_a_shared_cpu_stays_there() {
     [0, 1].into_iter().for_each(|job| start(&mut fluid, job, &work, Some(0)));
     start(&mut fluid, 2, &work, Some(1));
     ends(&mut fluid);
-    assert_eq!(fluid.counts().migrations, 0);
+    assert_eq!(fluid.counts.migrations, 0);
 }
 
 #[test]
@@ -603,7 +603,7 @@ fn on_settled_machines(is_unlike: bool, is_bound: bool, check: impl Fn(&str, &Fl
         while fluid.now() - quiet_since.0 < 1_000_000_000 && fluid.now() < 60_000_000_000 {
             fluid.advance(fluid.now() + 10_000_000);
             fluid.take_notices();
-            let n_migrations = fluid.counts().migrations;
+            let n_migrations = fluid.counts.migrations;
             if n_migrations != quiet_since.1 {
                 quiet_since = (fluid.now(), n_migrations);
             }

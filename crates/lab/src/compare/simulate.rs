@@ -235,8 +235,8 @@ impl SimBench {
         };
         let mut metrics =
             RunMetrics { controllers: controllers(&mut host), ..recorder.into_metrics() };
-        metrics.pages_moved_bytes = host.counts().pages_moved_bytes;
-        metrics.n_migrations = host.counts().migrations;
+        metrics.pages_moved_bytes = host.work().pages_moved_bytes;
+        metrics.n_migrations = host.work().migrations;
         match ended {
             Ok(_) if stop.is_raised() && host.stopped_by().is_some() => return Ok(None),
             Err(error) => {

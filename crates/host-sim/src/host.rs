@@ -122,34 +122,34 @@ pub enum SimError {
 /// The simulated host.
 #[derive(Debug)]
 pub struct SimHost {
-    pub(crate) machine: Box<dyn SimMachine>,
-    pub(crate) hardware: Arc<Hardware>,
-    pub(crate) slots: Vec<SimJob>,
-    pub(crate) options: SimOptions,
-    pub(crate) settings: MachineSettings,
+    machine: Box<dyn SimMachine>,
+    hardware: Arc<Hardware>,
+    slots: Vec<SimJob>,
+    options: SimOptions,
+    settings: MachineSettings,
     assumed: Vec<String>,
-    pub(crate) variation_streams: VariationStreams,
-    pub(crate) pending: Sample,
-    pub(crate) due: Vec<JobId>,
-    pub(crate) turn_causes: BTreeSet<Cause>,
-    /// Times at which jobs are due or must end, in descending order.
-    pub(crate) agenda: Vec<(u64, JobId, ScheduledAction)>,
-    pub(crate) next_interval: Option<u64>,
-    pub(crate) n_turns: u64,
-    pub(crate) is_first_sample: bool,
-    pub(crate) is_quiescent: bool,
-    pub(crate) is_stopping: bool,
+    variation_streams: VariationStreams,
+    pending: Sample,
+    due: Vec<JobId>,
+    turn_causes: BTreeSet<Cause>,
+    /// Times at which jobs are due or must end.
+    agenda: BTreeSet<(u64, JobId, ScheduledAction)>,
+    next_interval: Option<u64>,
+    n_turns: u64,
+    is_first_sample: bool,
+    is_quiescent: bool,
+    is_stopping: bool,
     stopped_by: Option<StopCause>,
-    pub(crate) last_reported: sampling::LastReported,
-    pub(crate) fault_injector: FaultInjector,
-    pub(crate) fault_schedule: FaultSchedule,
+    last_reported: sampling::LastReported,
+    fault_injector: FaultInjector,
+    fault_schedule: FaultSchedule,
     violation: Option<InvariantViolation>,
     progress: SharedProgress,
 }
 
 /// A job of the workload and its state.
 #[derive(Debug)]
-pub(crate) struct SimJob {
+struct SimJob {
     pub job: Job,
     pub script: Arc<Script>,
     pub n_runs: u32,
@@ -160,7 +160,7 @@ pub(crate) struct SimJob {
 
 /// State of a job in the simulation.
 #[derive(Debug)]
-pub(crate) enum SimJobState {
+enum SimJobState {
     Waiting,
     Due,
     Running(SimJobRun),
@@ -169,7 +169,7 @@ pub(crate) enum SimJobState {
 
 /// A running job.
 #[derive(Debug)]
-pub(crate) struct SimJobRun {
+struct SimJobRun {
     pub pid: u32,
     pub started: u64,
 }
@@ -193,7 +193,7 @@ impl SimJob {
 
 /// A scheduled action for a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum ScheduledAction {
+enum ScheduledAction {
     /// The job is due.
     Due,
     /// The maximum run time of this run of the job is reached. Ignored if a later run has started.
@@ -233,8 +233,7 @@ impl SimHost {
             let delay = variation_streams.start_delay(slot.random_key());
             ((slot.job.start + delay).0, slot.job.id, ScheduledAction::Due)
         };
-        let mut agenda: Vec<_> = slots.iter().map(due).collect();
-        agenda.sort_unstable_by(|one, other| other.cmp(one));
+        let agenda = slots.iter().map(due).collect();
         let mut host = SimHost {
             machine: simulated_machine(hardware.clone(), settings, variation_streams),
             next_interval: options.interval.map(|_| 0),
@@ -306,7 +305,7 @@ impl SimHost {
     }
 
     /// Stops the run. A later cause is ignored.
-    pub(crate) fn stop_because(&mut self, cause: StopCause) {
+    fn stop_because(&mut self, cause: StopCause) {
         if !self.is_stopping {
             self.stopped_by = Some(cause);
             self.stop();
@@ -325,7 +324,7 @@ impl SimHost {
 
     /// Returns the time of the next scheduled turn or action.
     fn next_scheduled(&self) -> Option<u64> {
-        let agenda = self.agenda.last().map(|(at, ..)| *at);
+        let agenda = self.agenda.first().map(|(at, ..)| *at);
         let interval = self.next_interval.filter(|_| !self.is_quiescent);
         let limit = self.options.time_limit.filter(|_| !self.is_stopping).map(|limit| limit.0);
         [agenda, interval, limit, self.next_fault()].into_iter().flatten().min()
@@ -335,7 +334,10 @@ impl SimHost {
     fn take_due(&mut self) {
         self.inject_faults();
         let now = self.machine.now();
-        while let Some((_, job, action)) = self.agenda.pop_if(|(at, ..)| *at <= now) {
+        while let Some(&(at, job, action)) = self.agenda.first()
+            && at <= now
+        {
+            self.agenda.pop_first();
             match action {
                 ScheduledAction::Due => self.job_due(job),
                 ScheduledAction::Stop(run) => self.end_after_time(job, run),

@@ -48,8 +48,7 @@ impl SimHost {
         slot.state = SimJobState::Running(SimJobRun { pid, started: now });
         if let Ending::After(time) = slot.job.ending {
             let at = (Nanos(now) + time).0;
-            self.agenda.push((at, id, ScheduledAction::Stop(slot.n_runs)));
-            self.agenda.sort_unstable_by(|one, other| other.cmp(one));
+            self.agenda.insert((at, id, ScheduledAction::Stop(slot.n_runs)));
         }
         let target = Target::Job(id);
         let done = |action, n| Outcome { target, action, result: OutcomeResult::Done { n } };

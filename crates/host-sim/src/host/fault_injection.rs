@@ -19,7 +19,7 @@ const UNMANAGED_NS_MEAN: u64 = 3_000_000_000;
 
 /// The schedule of the faults.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct FaultSchedule {
+pub(super) struct FaultSchedule {
     /// Time at which the next CPU goes offline, and the offline CPUs with the times at which they return.
     unplug_at: Option<u64>,
     offline: Vec<(u64, usize)>,

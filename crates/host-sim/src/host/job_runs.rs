@@ -11,7 +11,7 @@ const SIGKILL: i32 = 9;
 const SIGTERM: i32 = 15;
 
 impl SimHost {
-    pub(crate) fn job_due(&mut self, job: JobId) {
+    pub(super) fn job_due(&mut self, job: JobId) {
         let slot = &mut self.slots[job.index()];
         if matches!(slot.state, SimJobState::Waiting) {
             slot.state = SimJobState::Due;
@@ -22,7 +22,7 @@ impl SimHost {
     }
 
     /// Terminates a job when its maximum run time is reached.
-    pub(crate) fn end_after_time(&mut self, job: JobId, run: u32) {
+    pub(super) fn end_after_time(&mut self, job: JobId, run: u32) {
         let slot = &self.slots[job.index()];
         if slot.n_runs == run && matches!(slot.state, SimJobState::Running(_)) {
             self.terminate(job.index(), true);
@@ -30,7 +30,7 @@ impl SimHost {
     }
 
     /// Handles the end of a job's last thread.
-    pub(crate) fn job_ended(&mut self, idx: usize, out_of_memory: bool) {
+    pub(super) fn job_ended(&mut self, idx: usize, out_of_memory: bool) {
         if !matches!(self.slots[idx].state, SimJobState::Running(_)) {
             return;
         }
@@ -43,7 +43,7 @@ impl SimHost {
     }
 
     /// Terminates a job.
-    pub(crate) fn terminate(&mut self, idx: usize, stopped_by_host: bool) {
+    pub(super) fn terminate(&mut self, idx: usize, stopped_by_host: bool) {
         self.machine.update_all();
         self.machine.kill(idx);
         self.finish(idx, ExitStatus::Signaled(SIGTERM), (stopped_by_host, false));
@@ -79,8 +79,7 @@ impl SimHost {
         self.machine.remove_job(idx);
         if restarts {
             self.slots[idx].state = SimJobState::Waiting;
-            self.agenda.push((self.machine.now(), job, ScheduledAction::Due));
-            self.agenda.sort_unstable_by(|one, other| other.cmp(one));
+            self.agenda.insert((self.machine.now(), job, ScheduledAction::Due));
         }
         if !others_left {
             self.end_restarting();

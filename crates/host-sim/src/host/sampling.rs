@@ -37,7 +37,7 @@ const COUNTER_BITS: u8 = 64;
 
 /// Values in the last sample. A sample omits tasks and memory with unchanged values.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct LastReported {
+pub(super) struct LastReported {
     tasks: BTreeMap<TaskId, ReportedCounts>,
     memory: BTreeMap<usize, Vec<u64>>,
     nodes: Vec<Vec<f64>>,

@@ -1,10 +1,9 @@
-//! Run queues: enqueue, dequeue, migration and load balancing of tasks, and their progress over time.
+//! Run queues: enqueue, dequeue and migration of tasks, and their progress over time.
 
 use super::events::FluidEvent;
 use super::time_slices::CpuSharing;
 use super::virtual_time::VirtualTimeQueue;
 use super::{Fluid, Task, TaskState};
-use crate::kernel::TaskPull;
 
 /// The run queue of a CPU.
 #[derive(Clone, Debug, Default)]
@@ -28,27 +27,6 @@ pub(super) struct CpuState {
     /// Whether the run queue changed since the end of its first segment was computed.
     pub is_stale: bool,
 }
-
-/// Balancing state of the busy CPUs of a domain.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct BusyBalancing {
-    /// Whether an event is scheduled.
-    is_due: bool,
-    /// Number of remaining attempts. A change resets it.
-    attempts_left: u32,
-}
-
-/// Number of balancing attempts after a change. It is large enough that running tasks can be moved after failed
-/// attempts.
-const BALANCE_TRIES: u32 = 6;
-/// Number of balancing attempts of the busy CPUs of a domain after a change. The load of a task (1024) is halved with
-/// each attempt after the first, until it is zero.
-const ROUND_TRIES: u32 = 12;
-/// Nanoseconds between two attempts, per CPU of the machine. The kernel's interval in milliseconds is the number of
-/// CPUs of the domain (`get_sd_balance_interval`).
-const BALANCE_NS: u64 = 1_000_000;
-/// The longest interval in milliseconds.
-const BALANCE_MS_MAX: u64 = 64;
 
 /// Sums of whole numbers up to this limit are exact.
 const WHOLE_MAX: f64 = (1u64 << 52) as f64;
@@ -192,6 +170,13 @@ impl Fluid {
         self.solver.touch(hardware.cpus[cpu].cache);
         for &sibling in &hardware.cores[hardware.cpus[cpu].core] {
             self.solver.touch(hardware.cpus[sibling].cache);
+        }
+    }
+
+    /// Marks a CPU whose first segment may end at another time.
+    pub(super) fn mark_stale(&mut self, cpu: usize) {
+        if !std::mem::replace(&mut self.cpus[cpu].is_stale, true) {
+            self.solver.stale_cpus.push(cpu);
         }
     }
 
@@ -344,117 +329,6 @@ impl Fluid {
         }
     }
 
-    /// Pulls a task from another CPU to an idle CPU.
-    pub(super) fn balance_newly_idle(&mut self, cpu: usize) {
-        if !self.cpus[cpu].tasks.is_empty() || !self.kernel.online[cpu] {
-            return;
-        }
-        let waiting = |from: usize| self.last_movable(from, cpu, false).is_some();
-        let running = |from: usize| self.last_movable(from, cpu, true).is_some();
-        let pull = self.kernel.pull_idle(cpu, &waiting);
-        if let Some(pull) = pull.or_else(|| self.kernel.pull_to_larger(cpu, &running)) {
-            self.pull(pull);
-        }
-    }
-
-    fn last_movable(&self, from: usize, to: usize, running_too: bool) -> Option<usize> {
-        let shares_queue = !running_too && self.sharing.is_one_queue(&self.hardware, from, to);
-        last_movable_of(&self.cpus[from], &self.tasks, to, running_too).filter(|_| !shares_queue)
-    }
-
-    fn pull(&mut self, pull: TaskPull) {
-        if let Some(idx) = self.last_movable(pull.from, pull.to, pull.running_too) {
-            self.migrate(idx, pull.to);
-        }
-    }
-
-    /// Schedules balancing attempts after a change of the run queues.
-    pub(super) fn schedule_balance(&mut self) {
-        if self.balance_left == 0 {
-            let ms = (self.cpus.len() as u64).clamp(4, BALANCE_MS_MAX);
-            self.events.add(self.now + ms * BALANCE_NS, FluidEvent::Balance);
-        }
-        self.balance_left = BALANCE_TRIES;
-    }
-
-    /// Handles a balancing attempt between all CPUs.
-    pub(super) fn balance(&mut self) {
-        let mut left = self.balance_left.saturating_sub(1);
-        let before = (self.n_changes, self.kernel.n_failed_changes());
-        // If the last attempt migrated no task and nothing has changed since then, this attempt is skipped.
-        if self.balanced_at != Some(before) {
-            self.pull_all();
-            self.waiting_since = match self.find_task_next_to_idle() {
-                Some(_) => self.waiting_since.or(Some(self.now)),
-                None => None,
-            };
-            let after = (self.n_changes, self.kernel.n_failed_changes());
-            self.balanced_at = Some(after).filter(|_| before == after);
-            if before.0 != after.0 {
-                left = BALANCE_TRIES; // A migration of one level may unbalance another level.
-            }
-        }
-        self.balance_left = left;
-        if 0 < left {
-            let ms = (self.cpus.len() as u64).clamp(4, BALANCE_MS_MAX);
-            self.events.add(self.now + ms * BALANCE_NS, FluidEvent::Balance);
-        }
-    }
-
-    fn pull_all(&mut self) {
-        for _ in 0..self.cpus.len() {
-            let (cpus, tasks) = (&self.cpus, &self.tasks);
-            let (sharing, hardware) = (self.sharing, &self.hardware);
-            let has_movable = |from: usize, to, running| {
-                last_movable_of(&cpus[from], tasks, to, running).is_some()
-                    && (running || !sharing.is_one_queue(hardware, from, to))
-            };
-            let pull = self.kernel.balance(&has_movable);
-            let Some(pull) = pull else { break };
-            self.pull(pull);
-        }
-    }
-
-    /// For a CPU with several tasks, schedules balancing among the busy CPUs of its domains.
-    fn schedule_busy_balance(&mut self, cpu: usize) {
-        if self.kernel.load.n_runnable[cpu] < 2 {
-            return;
-        }
-        for &domain in self.kernel.domains_of(cpu) {
-            let round = &mut self.busy_balancing[domain];
-            round.attempts_left = ROUND_TRIES;
-            if !std::mem::replace(&mut round.is_due, true) {
-                let at = self.now + self.kernel.period_ns(domain);
-                self.events.add(at, FluidEvent::BalanceBusy(domain));
-            }
-        }
-    }
-
-    /// Handles a balancing attempt among the busy CPUs of a domain.
-    pub(super) fn balance_busy(&mut self, domain: usize) {
-        self.busy_balancing[domain].attempts_left -= 1;
-        for group_idx in 0..self.kernel.n_groups(domain) {
-            let (cpus, tasks) = (&self.cpus, &self.tasks);
-            let (sharing, hardware) = (self.sharing, &self.hardware);
-            let has_movable = |from: usize, to| {
-                first_movable(&cpus[from], tasks, to).is_some()
-                    && !sharing.is_one_queue(hardware, from, to)
-            };
-            let pull = self.kernel.balance_busy((domain, group_idx), &has_movable);
-            let Some(TaskPull { from, to, .. }) = pull else { continue };
-            if let Some(idx) = first_movable(&self.cpus[from], &self.tasks, to) {
-                self.migrate(idx, to);
-            }
-        }
-        let continues =
-            0 < self.busy_balancing[domain].attempts_left && self.kernel.has_shared_cpu(domain);
-        self.busy_balancing[domain].is_due = continues;
-        if continues {
-            let at = self.now + self.kernel.period_ns(domain);
-            self.events.add(at, FluidEvent::BalanceBusy(domain));
-        }
-    }
-
     /// Takes a CPU offline or online. The tasks of an offline CPU migrate to other CPUs. If no allowed CPU is online,
     /// they migrate to CPUs outside their affinity, as in the kernel.
     pub fn set_online(&mut self, cpu: usize, online: bool) {
@@ -491,32 +365,4 @@ impl Fluid {
             }
         }
     }
-}
-
-/// Returns the first task in order of arrival that may run on another CPU; `None` if the CPU has only one task. The
-/// kernel takes the tail of a list, and the task that ran last is the head of the list. Therefore tasks migrate in
-/// rotation.
-pub(super) fn first_movable(from: &CpuState, tasks: &[Task], to: usize) -> Option<usize> {
-    let is_allowed = |idx: &&usize| {
-        Some(**idx) != from.running
-            && tasks[**idx].allowed.as_ref().is_none_or(|allowed| allowed[to])
-    };
-    from.tasks.iter().find(is_allowed).copied().filter(|_| 1 < from.tasks.len())
-}
-
-/// Returns the last task in order of arrival that may run on another CPU.
-pub(super) fn last_movable_of(
-    from: &CpuState,
-    tasks: &[Task],
-    to: usize,
-    running_too: bool,
-) -> Option<usize> {
-    if from.tasks.len() < 2 && !running_too {
-        return None;
-    }
-    let is_allowed = |idx: &&usize| {
-        (running_too || Some(**idx) != from.running)
-            && tasks[**idx].allowed.as_ref().is_none_or(|allowed| allowed[to])
-    };
-    from.tasks.iter().rev().find(is_allowed).copied()
 }

@@ -156,8 +156,7 @@ impl Fluid {
         let crowded = self.cpus.iter().filter(|state| 2 <= state.tasks.len());
         crowded.flat_map(|state| &state.tasks).find_map(|&task| {
             let task = &self.tasks[task];
-            let is_allowed = |cpu: usize| task.allowed.as_ref().is_none_or(|allowed| allowed[cpu]);
-            let cpu = idle.iter().copied().find(|&cpu| is_allowed(cpu))?;
+            let cpu = idle.iter().copied().find(|&cpu| task.may_use(cpu))?;
             Some((task.tid, self.hardware.cpus[cpu].id))
         })
     }

@@ -12,6 +12,7 @@
 //!
 //! Times are whole nanoseconds. Events at one instant are ordered by kind and number.
 
+mod balancing;
 #[cfg(test)]
 mod bounds_tests;
 mod cache_contents;
@@ -55,7 +56,8 @@ use crate::variation::VariationStreams;
 
 pub use tasks::{Task, TaskState, queue_full};
 
-use cpus::{BusyBalancing, CpuState};
+use balancing::BusyBalancing;
+use cpus::CpuState;
 use events::FluidEvent;
 use job_map::JobMap;
 use jobs::FluidJob;

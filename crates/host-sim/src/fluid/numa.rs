@@ -305,9 +305,8 @@ impl Fluid {
     fn best_swap(&self, idx: usize, home: usize, gain: f64) -> Option<(usize, f64)> {
         let task = &self.tasks[idx];
         let task_node = self.hardware.cpus[task.cpu].node;
-        let may_run_on = |task: &super::Task, cpu: usize| {
-            self.kernel.online[cpu] && task.allowed.as_ref().is_none_or(|allowed| allowed[cpu])
-        };
+        let may_run_on =
+            |task: &super::Task, cpu: usize| self.kernel.online[cpu] && task.may_use(cpu);
         let cpus = self.hardware.nodes[home].cpus.iter().filter(|&&cpu| may_run_on(task, cpu));
         let others = cpus.flat_map(|&cpu| self.cpus[cpu].tasks.iter().copied());
         let others = others.filter(|&other| {

@@ -279,6 +279,11 @@ impl Task {
         self.left.units(self.activity) / self.speed.max(1e-12)
     }
 
+    /// Returns whether the affinity of the task contains a CPU.
+    pub fn may_use(&self, cpu: usize) -> bool {
+        self.allowed.as_ref().is_none_or(|allowed| allowed[cpu])
+    }
+
     /// Returns a number that no other task has had in the slot of this task.
     pub(crate) fn generation(&self) -> u64 {
         self.generation

@@ -635,9 +635,7 @@ fn no_task_shares_a_core_while_another_core_of_its_cache_that_it_may_use_is_idle
             let own = &hardware.cpus[task.cpu];
             let is_better = |cpu: &usize| {
                 let other = &hardware.cpus[*cpu];
-                task.allowed.as_ref().is_none_or(|allowed| allowed[*cpu])
-                    && other.cache == own.cache
-                    && busy[other.core] == 0
+                task.may_use(*cpu) && other.cache == own.cache && busy[other.core] == 0
             };
             let better = (0..hardware.cpus.len()).find(is_better);
             let is_alone = busy[own.core] == 1;

@@ -134,8 +134,7 @@ impl Fluid {
     /// Returns whether a task may run on a CPU. If no CPU of its affinity is online, it stays on its CPU.
     pub(crate) fn may_run(&self, idx: usize, cpu: usize) -> bool {
         let task = &self.tasks[idx];
-        let is_allowed = task.allowed.as_ref().is_none_or(|allowed| allowed[cpu]);
-        self.kernel.online[cpu] && (is_allowed || task.cpu == cpu)
+        self.kernel.online[cpu] && (task.may_use(cpu) || task.cpu == cpu)
     }
 
     /// Returns the runnable tasks of a CPU.
@@ -195,29 +194,14 @@ impl Fluid {
 
     fn mark_switched(&mut self, cpu: usize) {
         self.solver.is_dirty = true;
-        if !std::mem::replace(&mut self.cpus[cpu].is_stale, true) {
-            self.solver.stale_cpus.push(cpu);
-        }
+        self.mark_stale(cpu);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::cpus::{CpuState, first_movable, last_movable_of};
     use super::super::tests::{machine, script, start};
     use super::*;
-
-    #[test]
-    fn load_balancing_moves_no_running_task_unless_it_may() {
-        let mut from = CpuState::default();
-        (from.tasks, from.running) = (vec![0, 1], Some(0));
-        let tasks = [Task::default(), Task::default()];
-        assert_eq!(first_movable(&from, &tasks, 1), Some(1));
-        from.running = Some(1);
-        assert_eq!(first_movable(&from, &tasks, 1), Some(0));
-        assert_eq!(last_movable_of(&from, &tasks, 1, false), Some(0));
-        assert_eq!(last_movable_of(&from, &tasks, 1, true), Some(1));
-    }
 
     /// Three tasks, of which two are on one CPU.
     #[test]

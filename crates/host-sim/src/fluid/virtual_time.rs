@@ -179,9 +179,7 @@ impl Fluid {
 
     /// Marks a CPU after a change of its tasks. Only tasks of the same core can change their speed.
     pub(super) fn mark_changed_without_contention(&mut self, cpu: usize) {
-        if !std::mem::replace(&mut self.cpus[cpu].is_stale, true) {
-            self.solver.stale_cpus.push(cpu);
-        }
+        self.mark_stale(cpu);
         let siblings = &self.hardware.cores[self.hardware.cpus[cpu].core];
         if 1 < siblings.len() {
             self.solver.touched_cpus.extend(siblings);
@@ -220,9 +218,7 @@ impl Fluid {
         let cpu = self.tasks[idx].cpu;
         self.update_cpu(cpu);
         self.unqueue(idx);
-        if !std::mem::replace(&mut self.cpus[cpu].is_stale, true) {
-            self.solver.stale_cpus.push(cpu);
-        }
+        self.mark_stale(cpu);
         self.flush_counts(idx);
         let HardwareCpu { cache, .. } = self.hardware.cpus[cpu];
         let smt = self.smt_share(cpu);

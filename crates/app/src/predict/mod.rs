@@ -92,7 +92,7 @@ fn predict(args: &Args) -> anyhow::Result<PredictOutput<'_>> {
     );
     let slowdowns = predict_on_first_domain(args, &programs, &setup, &mut notes)?;
     let assignment = match args.domains {
-        Some(_) => Some(best_placement(&programs, &setup.llc_domains, &setup.domains)?),
+        Some(_) => Some(best_placement(&programs, &setup.llc_domains)?),
         None => None,
     };
     Ok(PredictOutput { names: &args.names, setup, slowdowns, assignment, notes })
@@ -134,10 +134,7 @@ fn predict_on_first_domain(
     setup: &PredictionSetup,
     notes: &mut Vec<String>,
 ) -> anyhow::Result<Vec<Prediction>> {
-    let (Some(llc_domain), Some(domain)) = (setup.llc_domains.first(), setup.domains.first())
-    else {
-        return Ok(Vec::new());
-    };
+    let Some(llc_domain) = setup.llc_domains.first() else { return Ok(Vec::new()) };
     let n = programs.len();
     let (cpus, n_programs) = (counted_noun(llc_domain.n_cpus, "CPU"), counted_noun(n, "program"));
     let too_few_cpus = format!("the first LLC domain has {cpus} for {n_programs}");
@@ -156,5 +153,5 @@ fn predict_on_first_domain(
     }
     let programs: Vec<&CpiModel> =
         programs.iter().filter_map(PlaceableProgram::first_model).collect();
-    Ok(predict_together(&programs, domain))
+    Ok(predict_together(&programs, &llc_domain.domain))
 }

@@ -39,7 +39,7 @@ fn slowdowns_text(output: &PredictOutput<'_>) -> Option<String> {
     let head = format!(
         "shared LLC domain {}: {} MiB, {}, {} GB/s at the peak\n",
         llc_domain.llc.0,
-        fixed(llc_domain.cache / MIB, 2),
+        fixed(llc_domain.domain.cache / MIB, 2),
         counted_noun(llc_domain.n_cpus, "CPU"),
         gb_per_s(llc_domain.peak * 1e9)
     );

@@ -55,8 +55,9 @@ pub struct CoRunMachine {
 impl CoRunMachine {
     /// Returns the machine for the LLC domain of a machine file.
     pub fn of(llc_domain: &LlcDomain, extra_ns: f64) -> Self {
-        let LlcDomain { cache, replacement, memory, peak, core, .. } = *llc_domain;
-        let Channel { unloaded_ns, streams, .. } = memory;
+        let LlcDomain { domain, peak, core, .. } = *llc_domain;
+        let CacheDomain { cache, replacement, channel, .. } = domain;
+        let Channel { unloaded_ns, streams, .. } = channel;
         let remote_extra_ns = extra_ns;
         CoRunMachine { cache, unloaded_ns, peak, core, remote_extra_ns, replacement, streams }
     }

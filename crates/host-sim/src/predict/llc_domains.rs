@@ -1,11 +1,11 @@
 //! LLC domains of a machine: last-level caches with their cores and their memory, from the tables of the simulator.
 
 use base::{LlcId, NodeId};
-use topology::{Machine, Replacement};
+use topology::Machine;
 
-use super::CacheLimits;
+use super::{CacheDomain, CacheLimits};
 use crate::hardware::{Hardware, HardwareCpu};
-use crate::physics::{Channel, CoreSpeed};
+use crate::physics::CoreSpeed;
 
 /// An LLC domain.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,14 +20,8 @@ pub struct LlcDomain {
     pub n_cores: usize,
     /// Number of these cores that have the highest speed.
     pub n_fast: usize,
-    /// Size of the cache in bytes.
-    pub cache: f64,
-    /// Replacement in the cache.
-    pub replacement: Replacement,
-    /// Memory of the domain.
-    pub memory: Channel,
-    /// Channels of the cache.
-    pub limits: CacheLimits,
+    /// Cache and memory.
+    pub domain: CacheDomain,
     /// Peak memory bandwidth in bytes per nanosecond.
     pub peak: f64,
     /// Speed of the fastest cores.
@@ -37,10 +31,7 @@ pub struct LlcDomain {
 impl LlcDomain {
     /// Returns whether a program alone has equal speeds on both domains.
     pub fn is_equal_to(&self, other: &LlcDomain) -> bool {
-        self.cache == other.cache
-            && self.memory == other.memory
-            && self.limits == other.limits
-            && self.core == other.core
+        self.domain == other.domain && self.core == other.core
     }
 }
 
@@ -74,12 +65,14 @@ pub fn llc_domains(machine: &Machine, ghz: Option<f64>) -> LlcDomains {
             n_cpus,
             n_cores: cores.len(),
             n_fast: cores.iter().filter(|(_, is_fast)| *is_fast).count(),
-            cache: cache.bytes,
-            replacement: hardware.replacement,
-            memory: *hardware.memory(fastest.node),
-            limits: CacheLimits {
-                port: cache.port.map(|port| hardware.channels[port]),
-                memory_link: cache.memory_link.map(|link| hardware.channels[link]),
+            domain: CacheDomain {
+                cache: cache.bytes,
+                replacement: hardware.replacement,
+                channel: *hardware.memory(fastest.node),
+                limits: CacheLimits {
+                    port: cache.port.map(|port| hardware.channels[port]),
+                    memory_link: cache.memory_link.map(|link| hardware.channels[link]),
+                },
             },
             peak: node.peak,
             core: fastest.speed,

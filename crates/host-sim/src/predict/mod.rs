@@ -43,16 +43,6 @@ pub struct CacheDomain {
 }
 
 impl CacheDomain {
-    /// Returns the cache and the memory of an LLC domain.
-    pub fn of(llc_domain: &LlcDomain) -> Self {
-        CacheDomain {
-            cache: llc_domain.cache,
-            replacement: llc_domain.replacement,
-            channel: llc_domain.memory,
-            limits: llc_domain.limits,
-        }
-    }
-
     /// Returns the nanoseconds per 1000 instructions of a program that runs alone in the domain.
     pub fn ns_alone(&self, model: &CpiModel) -> f64 {
         let demand = ProgramDemand::new(model, self.cache, &self.limits);

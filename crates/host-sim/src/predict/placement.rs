@@ -28,8 +28,8 @@ pub struct PlaceableProgram {
 
 impl PlaceableProgram {
     /// Returns a program from its model in each domain; `None` without domains.
-    pub fn new(on: Vec<Arc<CpiModel>>, domains: &[CacheDomain]) -> Option<Self> {
-        let alone = on.iter().zip(domains).map(|(model, domain)| domain.ns_alone(model));
+    pub fn new(on: Vec<Arc<CpiModel>>, llc_domains: &[LlcDomain]) -> Option<Self> {
+        let alone = on.iter().zip(llc_domains).map(|(model, on)| on.domain.ns_alone(model));
         let ns_alone = alone.reduce(f64::min)?;
         Some(PlaceableProgram { on, ns_alone })
     }
@@ -77,22 +77,20 @@ pub enum PlacementError {
 /// Maximum number of placements for which all are predicted.
 const N_ASSIGNMENTS_MAX: usize = 20_000;
 
-/// Returns the best placement of programs on domains. `llc_domains` contains the CPUs and nodes of the domains. A
-/// domain without a node has a separate channel.
+/// Returns the best placement of programs on domains. A domain without a node has a separate channel.
 ///
 /// # Errors
 /// Returns an error if there are more programs than CPUs.
 pub fn best_placement(
     programs: &[PlaceableProgram],
     llc_domains: &[LlcDomain],
-    domains: &[CacheDomain],
 ) -> Result<ProgramPlacement, PlacementError> {
     let n_cpus = llc_domains.iter().map(|llc_domain| llc_domain.n_cpus).sum();
     if n_cpus < programs.len() {
         let (n_programs, n_domains) = (programs.len(), llc_domains.len());
         return Err(PlacementError::Crowded { n_programs, n_cpus, n_domains });
     }
-    let mut search = ProgramPlacementSearch::new(programs, llc_domains, domains);
+    let mut search = ProgramPlacementSearch::new(programs, llc_domains);
     let mut all = Vec::new();
     let method = match search.collect(&mut Vec::new(), &mut all) {
         true => SearchMethod::Exhaustive,
@@ -110,7 +108,6 @@ pub fn best_placement(
 struct ProgramPlacementSearch<'a> {
     programs: &'a [PlaceableProgram],
     llc_domains: &'a [LlcDomain],
-    domains: &'a [CacheDomain],
     /// Domains of each channel.
     channels: Vec<Vec<usize>>,
     /// Channel of each domain.
@@ -126,11 +123,7 @@ struct ProgramPlacementSearch<'a> {
 type ProgramsByDomain = Vec<(usize, Vec<usize>)>;
 
 impl<'a> ProgramPlacementSearch<'a> {
-    fn new(
-        programs: &'a [PlaceableProgram],
-        llc_domains: &'a [LlcDomain],
-        domains: &'a [CacheDomain],
-    ) -> Self {
+    fn new(programs: &'a [PlaceableProgram], llc_domains: &'a [LlcDomain]) -> Self {
         let mut channels: Vec<Vec<usize>> = Vec::new();
         let mut channel_of = Vec::new();
         for (domain, llc_domain) in llc_domains.iter().enumerate() {
@@ -157,7 +150,6 @@ impl<'a> ProgramPlacementSearch<'a> {
         ProgramPlacementSearch {
             programs,
             llc_domains,
-            domains,
             channels,
             channel_of,
             domain_like,
@@ -287,7 +279,7 @@ impl<'a> ProgramPlacementSearch<'a> {
             })
             .collect();
         let groups: Vec<(&[&CpiModel], &CacheDomain)> = (key.iter().zip(&members))
-            .map(|((domain, _), members)| (members.as_slice(), &self.domains[*domain]))
+            .map(|((domain, _), members)| (members.as_slice(), &self.llc_domains[*domain].domain))
             .collect();
         let predictions = predict_groups(&groups);
         let flat = key.iter().flat_map(|(_, members)| members.iter().copied());
@@ -323,8 +315,7 @@ const GAIN_MIN: f64 = 1e-9;
 pub(super) fn testing<'a>(
     programs: &'a [PlaceableProgram],
     llc_domains: &'a [LlcDomain],
-    domains: &'a [CacheDomain],
 ) -> impl FnMut(&[usize]) -> Vec<f64> + 'a {
-    let mut search = ProgramPlacementSearch::new(programs, llc_domains, domains);
+    let mut search = ProgramPlacementSearch::new(programs, llc_domains);
     move |assignment| search.slowdowns(assignment)
 }

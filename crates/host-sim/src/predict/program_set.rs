@@ -100,10 +100,8 @@ impl ProgramSet {
 /// LLC domains on which programs are placed.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PredictionSetup {
-    /// The domains of the machine.
+    /// The domains, with the capacity that the programs have reached.
     pub llc_domains: Vec<LlcDomain>,
-    /// Cache and channel of each domain, in the order of `llc_domains`.
-    pub domains: Vec<CacheDomain>,
     /// A sentence for each assumption.
     pub notes: Vec<String>,
     fitted: Calibration,
@@ -137,8 +135,7 @@ impl PredictionSetup {
         if llc_domains.iter().skip(1).any(|llc_domain| !llc_domains[0].is_equal_to(llc_domain)) {
             notes.push(DOMAINS_DIFFER.to_owned());
         }
-        let mut setup = PredictionSetup { llc_domains, domains: Vec::new(), notes, fitted };
-        setup.domains = setup.llc_domains.iter().map(CacheDomain::of).collect();
+        let mut setup = PredictionSetup { llc_domains, notes, fitted };
         setup.raise_capacity(programs);
         setup
     }
@@ -155,20 +152,18 @@ impl PredictionSetup {
         };
         let largest = programs.members.iter().filter_map(moved).max_by(|a, b| a.0.total_cmp(&b.0));
         let Some((moved, name)) = largest else { return };
-        let domains = || self.llc_domains.iter().zip(&self.domains);
-        let slow = domains().min_by(|a, b| a.1.channel.capacity.total_cmp(&b.1.channel.capacity));
-        if let Some((llc_domain, domain)) =
-            slow.filter(|(_, domain)| domain.channel.capacity * REPORTED_FACTOR < moved)
-        {
-            let (cap, peak) = (domain.channel.capacity, llc_domain.peak);
+        let capacities =
+            self.llc_domains.iter().map(|domain| (domain.domain.channel.capacity, domain.peak));
+        let slow = capacities.min_by(|a, b| a.0.total_cmp(&b.0));
+        if let Some((cap, peak)) = slow.filter(|(cap, _)| cap * REPORTED_FACTOR < moved) {
             let [of_program, derived, of_peak, assumed] =
                 [moved, cap, peak, moved.min(peak)].map(|per_ns| gb_per_s(per_ns * 1e9));
             self.notes.push(format!(
                 "{name} alone moves {of_program} GB/s, more than the {derived} GB/s derived from a peak of {of_peak} GB/s: assumed {assumed} GB/s"
             ));
         }
-        for (llc_domain, domain) in self.llc_domains.iter().zip(&mut self.domains) {
-            domain.channel = domain.channel.with_capacity_of(moved.min(llc_domain.peak));
+        for LlcDomain { domain, peak, .. } in &mut self.llc_domains {
+            domain.channel = domain.channel.with_capacity_of(moved.min(*peak));
         }
     }
 
@@ -190,13 +185,13 @@ impl PredictionSetup {
             let known = (0..idx).find(|other| self.llc_domains[*other].is_equal_to(llc_domain));
             let Some(model_on) = (match known.and_then(|other| models.get(other)) {
                 Some(known) => Some(Arc::clone(known)),
-                None => self.model_on(member, idx)?.map(Arc::new),
+                None => self.model_on(member, llc_domain)?.map(Arc::new),
             }) else {
                 return Ok(None);
             };
             models.push(model_on);
         }
-        Ok(PlaceableProgram::new(models, &self.domains))
+        Ok(PlaceableProgram::new(models, &self.llc_domains))
     }
 
     /// Returns the model of a program in a domain. The program's cycles are valid for the cores and the memory of the
@@ -204,22 +199,18 @@ impl PredictionSetup {
     fn model_on(
         &self,
         member: &ProgramEntry,
-        at: usize,
+        llc_domain: &LlcDomain,
     ) -> Result<Option<CpiModel>, ProgramSetError> {
-        let domain_at = |idx: usize| self.llc_domains.get(idx).zip(self.domains.get(idx));
-        let (Some((first, domain)), Some((llc_domain, cache_domain))) =
-            (domain_at(0), domain_at(at))
-        else {
-            return Ok(None);
-        };
+        let Some(first) = self.llc_domains.first() else { return Ok(None) };
+        let CacheDomain { cache, channel, .. } = &first.domain;
         let parameters = self.fitted.parameters(first.core);
         let model = match &member.source {
             ProgramSource::Table(known) => {
                 let curve = known.miss_curve_for(first.core.ghz, first.peak);
-                CpiModel::fit(&curve, cache_domain.cache, &domain.channel, parameters)
+                CpiModel::fit(&curve, llc_domain.domain.cache, channel, parameters)
             }
             ProgramSource::Profile(profile) => {
-                let model = of_profile(profile, domain.cache, &domain.channel, parameters);
+                let model = of_profile(profile, *cache, channel, parameters);
                 Some(model.map_err(|source| ProgramSetError::Profile {
                     file: member.file.clone(),
                     name: member.name.clone(),

@@ -37,24 +37,21 @@ fn llc_domain(id: u32, node: u32, n_cpus: usize) -> LlcDomain {
         n_cpus,
         n_cores: n_cpus,
         n_fast: n_cpus,
-        cache: MIB,
-        replacement: Replacement::Lru,
-        memory: domain(MIB).channel,
-        limits: CacheLimits::default(),
+        domain: domain(MIB),
         peak: 12.8,
         core: CoreSpeed::new(4.0),
     }
 }
 
 /// Returns programs that have the same model in all domains.
-fn placeable_programs(programs: &[&CpiModel], domains: &[CacheDomain]) -> Vec<PlaceableProgram> {
+fn placeable_programs(programs: &[&CpiModel], llc_domains: &[LlcDomain]) -> Vec<PlaceableProgram> {
     let on_all_domains = |model: &&CpiModel| {
         let model = Arc::new((*model).clone());
-        domains.iter().map(|_| Arc::clone(&model)).collect()
+        llc_domains.iter().map(|_| Arc::clone(&model)).collect()
     };
     programs
         .iter()
-        .map(|model| PlaceableProgram::new(on_all_domains(model), domains).unwrap())
+        .map(|model| PlaceableProgram::new(on_all_domains(model), llc_domains).unwrap())
         .collect()
 }
 
@@ -63,9 +60,7 @@ fn split(names: &[&str], llc_domains: &[LlcDomain]) -> String {
     let all = shipped();
     let chosen: Vec<&CpiModel> =
         names.iter().map(|name| &all.iter().find(|(known, _)| known == name).unwrap().1).collect();
-    let domains: Vec<CacheDomain> = llc_domains.iter().map(|_| domain(MIB)).collect();
-    let split =
-        best_placement(&placeable_programs(&chosen, &domains), llc_domains, &domains).unwrap();
+    let split = best_placement(&placeable_programs(&chosen, llc_domains), llc_domains).unwrap();
     let members = |idx: usize| {
         let members = names.iter().zip(&split.domains).filter(|(_, at)| **at == idx);
         members.map(|(name, _)| *name).collect::<Vec<_>>().join(" ")
@@ -98,9 +93,8 @@ fn a_domain_never_gets_more_programs_than_it_has_cpus() {
     );
     let four: Vec<_> = shipped();
     let four: Vec<&CpiModel> = four.iter().map(|(_, model)| model).collect();
-    let domains = [domain(MIB); 2];
-    let error =
-        best_placement(&placeable_programs(&four, &domains), &llc_domains, &domains).unwrap_err();
+    let four = placeable_programs(&four, &llc_domains);
+    let error = best_placement(&four, &llc_domains).unwrap_err();
     assert_eq!(error.to_string(), "6 programs need more than the 4 CPUs of 2 LLC domains");
 }
 
@@ -109,12 +103,11 @@ fn a_heuristic_search_is_at_least_as_good_as_a_round_robin_placement() {
     let all = shipped();
     let many: Vec<&CpiModel> = (0..20).map(|idx| &all[idx % all.len()].1).collect();
     let llc_domains: Vec<LlcDomain> = (0..4).map(|idx| llc_domain(idx, idx, 5)).collect();
-    let domains = [domain(MIB); 4];
-    let many = placeable_programs(&many, &domains);
-    let found = best_placement(&many, &llc_domains, &domains).unwrap();
+    let many = placeable_programs(&many, &llc_domains);
+    let found = best_placement(&many, &llc_domains).unwrap();
     assert_eq!(found.method, SearchMethod::Heuristic);
     // This is the placement of the policy `spread`.
-    let mut slowdowns = placement::testing(&many, &llc_domains, &domains);
+    let mut slowdowns = placement::testing(&many, &llc_domains);
     let in_turn: Vec<usize> = (0..20).map(|idx| idx % 4).collect();
     let spread = slowdowns(&in_turn).iter().sum::<f64>() / 20.0;
     assert!(found.mean < spread, "{} {spread}", found.mean);
@@ -126,9 +119,8 @@ fn many_equal_empty_domains_are_not_tried_one_by_one() {
     let all = shipped();
     let many: Vec<&CpiModel> = (0..16).map(|idx| &all[idx % all.len()].1).collect();
     let llc_domains: Vec<LlcDomain> = (0..1024).map(|idx| llc_domain(idx, idx, 8)).collect();
-    let domains = [domain(MIB); 1024];
-    let found =
-        best_placement(&placeable_programs(&many, &domains), &llc_domains, &domains).unwrap();
+    let many = placeable_programs(&many, &llc_domains);
+    let found = best_placement(&many, &llc_domains).unwrap();
     assert_eq!(found.slowdowns, [1.0; 16]);
 }
 
@@ -136,13 +128,11 @@ fn many_equal_empty_domains_are_not_tried_one_by_one() {
 fn domains_of_one_node_slow_each_other_down() {
     let all = shipped();
     let model_of = |name: &str| &all.iter().find(|(known, _)| known == name).unwrap().1;
-    let two = placeable_programs(&[model_of("bwaindex"), model_of("stream")], &[domain(MIB); 2]);
-    let apart =
-        best_placement(&two, &[llc_domain(0, 0, 2), llc_domain(1, 1, 2)], &[domain(MIB); 2])
-            .unwrap();
-    let on_one_node =
-        best_placement(&two, &[llc_domain(0, 0, 2), llc_domain(1, 0, 2)], &[domain(MIB); 2])
-            .unwrap();
+    let two_nodes = [llc_domain(0, 0, 2), llc_domain(1, 1, 2)];
+    let one_node = [llc_domain(0, 0, 2), llc_domain(1, 0, 2)];
+    let two = placeable_programs(&[model_of("bwaindex"), model_of("stream")], &two_nodes);
+    let apart = best_placement(&two, &two_nodes).unwrap();
+    let on_one_node = best_placement(&two, &one_node).unwrap();
     assert!((apart.mean - 1.0).abs() < 1e-9, "{apart:?}");
     assert!(1.5 < on_one_node.mean, "{on_one_node:?}");
 }
@@ -168,7 +158,7 @@ fn place_on(machine: &str, names: &[&str]) -> (ProgramPlacement, Vec<String>) {
     let setup = PredictionSetup::new(known, 2, &programs, Calibration::default());
     let placeable_program = |name: &&str| setup.placeable(&programs, name).unwrap().unwrap();
     let placeable_programs: Vec<PlaceableProgram> = names.iter().map(placeable_program).collect();
-    (best_placement(&placeable_programs, &setup.llc_domains, &setup.domains).unwrap(), setup.notes)
+    (best_placement(&placeable_programs, &setup.llc_domains).unwrap(), setup.notes)
 }
 
 /// Returns two domains with separate memories. The parameters are cache sizes in MiB, and further keys of the cores.
@@ -262,7 +252,7 @@ fn a_domain_of_cores_with_a_small_private_cache_is_slower_for_a_profile_that_use
         let known = llc_domains(&machine, programs.ghz);
         let setup = PredictionSetup::new(known, 2, &programs, Calibration::default());
         let two = vec![setup.placeable(&programs, "a").unwrap().unwrap(); 2];
-        placement::testing(&two, &setup.llc_domains, &setup.domains)(&[0, 1])
+        placement::testing(&two, &setup.llc_domains)(&[0, 1])
     };
     let [half, equal, larger] = [1 << 16, 1 << 18, 1 << 20].map(alone);
     assert!(half[0] == 1.0 && 1.05 < half[1], "{half:?}");

@@ -3,7 +3,7 @@
 //! ```text
 //!   SimHost ── dyn SimMachine ── grain: fluid    tasks share a CPU by weight, at constant rates between two events
 //!                                       quantum  one task runs on a CPU, for a slice
-//!     frame: clock · event queues · random numbers ([`crate::variation`]) · checks of page migrations
+//!     frame: settings · clock · event queues · random numbers ([`crate::variation`]) · checks of page migrations
 //!     grain: its own events, and the meaning of one of them
 //! ```
 //!

@@ -18,6 +18,7 @@ mod calibration;
 mod channel;
 mod cpi_model;
 mod miss_curve;
+mod profile_counts;
 mod profile_model;
 mod replacement;
 mod shared_data;

@@ -15,6 +15,7 @@ use base::Bytes;
 use program::Profile;
 use program::profile::{MissRatioCurve, Phase, ProfileValue};
 
+use super::profile_counts::{CountContradiction, check_counts};
 use super::{Channel, CpiModel, CpiParameters, MissCurve, MissCurveError, MissPoint};
 
 /// An error in a profile from which no CPI model can be computed.
@@ -35,6 +36,8 @@ pub enum ProfileError {
         "its stalls on memory exceed its cycles: {} misses per 1000 instructions x {REFERENCE_CYCLES} cycles / overlap {} are {} cycles per instruction, cycles_per_instruction is {}; correct one of them", .0.misses, .0.overlap, .0.stalls, .0.cycles
     )]
     Stalls(Box<StallCycles>),
+    #[error(transparent)]
+    Counts(#[from] Box<CountContradiction>),
     #[error(transparent)]
     Character(#[from] MissCurveError),
 }
@@ -84,6 +87,7 @@ pub fn of_phase(
     check_cycles("core_cycles_per_instruction", core)?;
     check_cycles("cycles_per_instruction", cycles)?;
     let (rows, none) = rows(phase)?;
+    check_counts(phase, measured_at)?;
     check_stalls(phase, measured_at, cycles, overlap)?;
     if let Some((core, cycles)) = core.zip(cycles).filter(|(core, cycles)| cycles < core) {
         let [core, cycles] = [core, cycles].map(|value| value.to_string());

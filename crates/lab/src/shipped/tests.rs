@@ -143,6 +143,17 @@ fn no_draw_has_more_stall_cycles_than_cycles() {
 }
 
 #[test]
+fn no_draw_has_more_misses_than_accesses_or_more_write_backs_than_reads() {
+    let hardware = Hardware::new(&machine("xeon-2x4").unwrap());
+    let draws = (0..100).map(ProfileDraw::seed).chain([ProfileDraw::MIDDLE]);
+    for (draw, name) in draws.flat_map(|draw| profiles().into_iter().map(move |name| (draw, name)))
+    {
+        let result = alone(&profile_drawn(&name, draw).unwrap(), &hardware);
+        assert!(result.is_ok(), "{name} {draw:?}: {result:?}");
+    }
+}
+
+#[test]
 fn every_printed_draw_has_the_printed_values_on_the_printed_machine() {
     let hardware = Hardware::new(&machine("xeon-2x4").unwrap());
     let positions = (0..50).map(DrawPosition::Seed).chain([DrawPosition::Middle]);

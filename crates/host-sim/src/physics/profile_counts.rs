@@ -1,0 +1,111 @@
+//! Checks that the counts of a profile do not contradict each other: a miss is an access, and a line that is written back
+//! was read before.
+
+use base::Bytes;
+use program::profile::{Phase, ProfileValue};
+
+/// Counts that contradict each other, as text.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "its {smaller} of a cache of {cache} are {found} per 1000 instructions, more than its {larger} of {limit}; correct one of them"
+)]
+pub struct CountContradiction {
+    smaller: &'static str,
+    found: String,
+    larger: &'static str,
+    limit: String,
+    cache: Bytes,
+}
+
+/// Checks the counts of a phase at the cache size for which it was measured; without this size, at the largest size of its
+/// curve. Accesses are counted behind the private caches, so smaller caches have more misses.
+///
+/// # Errors
+/// There are more misses than accesses, or more write-backs than misses and prefetches.
+pub(super) fn check_counts(
+    phase: &Phase,
+    measured_at: Option<Bytes>,
+) -> Result<(), Box<CountContradiction>> {
+    let curve = &phase.curve;
+    let largest = curve.points().last().map(|point| point.cache);
+    let Some(cache) = measured_at.or(largest).max(phase.private_cache) else { return Ok(()) };
+    let misses = curve.misses_at(cache).unwrap_or(0.0);
+    let check = |(smaller, found): (&'static str, f64), (larger, limit): (&'static str, f64)| {
+        if found <= limit * (1.0 + NOISE_SHARE) + NOISE_PER_1000 {
+            return Ok(());
+        }
+        let text = |count: f64| match count < 1e9 {
+            true => format!("{count:.3}"),
+            false => format!("{count:e}"),
+        };
+        let [found, limit] = [found, limit].map(text);
+        Err(Box::new(CountContradiction { smaller, found, larger, limit, cache }))
+    };
+    if let Some(accesses) = phase.llc_accesses.map(ProfileValue::value) {
+        check(("misses", misses), ("llc_accesses_per_1000", accesses))?;
+    }
+    let write_backs = curve.write_backs_at(cache).unwrap_or(0.0);
+    let reads = misses + curve.prefetches_at(cache).unwrap_or(0.0);
+    check(("write-backs", write_backs), ("misses and prefetches", reads))
+}
+
+/// Tolerated noise of counts as a share and per 1000 instructions, as for misses that rise with the cache size: counters of
+/// different events are not read at the same instant, and small rates are noisy. Draws of shipped profiles with less than
+/// 0.2 misses have more write-backs than misses and prefetches, and need the second tolerance.
+const NOISE_SHARE: f64 = 0.1;
+const NOISE_PER_1000: f64 = 0.1;
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// Checks the phase of a profile with a class for 1 MiB and these values at 128 KiB and at 1 MiB.
+    fn check(keys: &str, counts: &str) -> String {
+        let text = format!(
+            "name = \"x\"\nclass_cache_bytes = \"1M\"\n[[phase]]\n{keys}\ncurve = {{ cache_bytes = [131072, 1048576], {counts} }}"
+        );
+        let profile =
+            program::profile::parse_profile(&text, Path::new("x")).expect("a readable profile");
+        let result = check_counts(&profile.phases[0], profile.class_cache);
+        result.err().map_or("valid".to_owned(), |error| error.to_string())
+    }
+
+    #[test]
+    fn more_misses_than_accesses_are_an_error() {
+        let accesses = |count: f64| {
+            check(&format!("llc_accesses_per_1000 = {count:?}"), "misses_per_1000 = [30, 10]")
+        };
+        assert_eq!(accesses(10.0), "valid");
+        assert_eq!(accesses(9.1), "valid", "noise");
+        assert_eq!(
+            accesses(5.0),
+            "its misses of a cache of 1.0 MiB are 10.000 per 1000 instructions, more than its llc_accesses_per_1000 of 5.000; correct one of them"
+        );
+        assert_eq!(check("", "misses_per_1000 = [30, 10]"), "valid", "the accesses are unknown");
+    }
+
+    #[test]
+    fn accesses_are_counted_behind_the_private_caches() {
+        let keys = "llc_accesses_per_1000 = 10\nprivate_cache_bytes = 2097152";
+        let curve = "cache_bytes = [1048576, 2097152], misses_per_1000 = [30, 10]";
+        let text = format!("name = \"x\"\n[[phase]]\n{keys}\ncurve = {{ {curve} }}");
+        let profile = program::profile::parse_profile(&text, Path::new("x")).expect("a profile");
+        let check = |measured_at| check_counts(&profile.phases[0], measured_at).is_ok();
+        assert!(check(Some(Bytes::from_mib(1))) && check(None));
+    }
+
+    #[test]
+    fn more_write_backs_than_lines_that_were_read_are_an_error() {
+        let counts = |write_backs: f64| {
+            let keys = "misses_per_1000 = [30, 10], prefetches_per_1000 = [9, 5]";
+            check("", &format!("{keys}, write_backs_per_1000 = [99, {write_backs:?}]"))
+        };
+        assert_eq!(counts(15.0), "valid");
+        assert_eq!(
+            counts(20.0),
+            "its write-backs of a cache of 1.0 MiB are 20.000 per 1000 instructions, more than its misses and prefetches of 15.000; correct one of them"
+        );
+    }
+}

@@ -29,6 +29,7 @@ use crate::frame::{
     PRECISION, PRECISION_EXACT, SimMachine, SimulationWork,
 };
 use crate::hardware::Hardware;
+use crate::inert_keys::{self, InertKey};
 use crate::kernel::KernelVersion;
 use crate::quantum::{FairQueue, Quantum};
 use crate::script::Script;
@@ -111,6 +112,8 @@ pub enum SimError {
     Script(#[from] ScriptError),
     #[error(transparent)]
     Grain(#[from] GrainError),
+    #[error(transparent)]
+    InertKey(#[from] InertKey),
     #[error("there is no model of the kernel {found:?}: write {known}")]
     Kernel { found: String, known: String },
     #[error(
@@ -426,10 +429,10 @@ fn next_multiple(now: u64, interval: Nanos) -> u64 {
     (now / interval.0 + 1) * interval.0
 }
 
-/// Checks the kernel and its settings, from the options or the machine file.
+/// Checks the kernel and its settings, from the options or the machine file, and that the keys of the file have an effect.
 ///
 /// # Errors
-/// Returns an error if the kernel has no model, or if it lacks a feature.
+/// Returns an error if the kernel has no model, if it lacks a feature, or if a key has no effect.
 pub fn check_kernel(machine: &Machine, options: &SimOptions) -> Result<(), SimError> {
     settings(machine, options).map(|_| ())
 }
@@ -450,6 +453,7 @@ fn settings(machine: &Machine, options: &SimOptions) -> Result<MachineSettings, 
         return Err(SimError::NoNumaBalancing(kernel.name()));
     }
     let grain = GrainSettings::new(machine, options.grain)?;
+    inert_keys::check(machine)?;
     Ok(MachineSettings {
         kernel,
         numa_balancing,

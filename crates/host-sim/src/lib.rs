@@ -24,6 +24,7 @@ pub mod fluid;
 pub mod frame;
 pub mod hardware;
 mod host;
+mod inert_keys;
 pub mod kernel;
 pub mod physics;
 pub mod predict;

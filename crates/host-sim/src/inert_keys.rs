@@ -1,0 +1,102 @@
+//! Keys of a machine file that have no effect on its machine. A result with such a key would not have the physics of the file.
+//!
+//! Neutral values are accepted, so that a file can be changed in one place for an experiment. The keys of a grain are checked
+//! with its [settings](crate::frame::GrainSettings).
+
+use topology::{Machine, SmtSharing};
+
+/// A key without effect.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[allow(missing_docs, reason = "the message is the documentation")]
+pub enum InertKey {
+    #[error("smt of physics has no effect, because no core has SMT siblings: remove the key")]
+    Smt,
+    #[error(
+        "smt_throughput of the kind {0:?} has no effect, because its cores have no SMT siblings: remove the key"
+    )]
+    SmtThroughput(String),
+    #[error(
+        "prefetch_loss of physics has no effect, because no core has a prefetcher: remove the key, or prefetcher = false"
+    )]
+    PrefetchLoss,
+}
+
+/// Returns an error for the first key without effect.
+pub(crate) fn check(machine: &Machine) -> Result<(), InertKey> {
+    let known = machine.perf_attributes();
+    let smt_cores = || machine.cores().iter().filter(|core| 1 < core.cpus.len());
+    if known.physics.smt != SmtSharing::Equal && smt_cores().next().is_none() {
+        return Err(InertKey::Smt);
+    }
+    let is_inert = |kind: &&String| {
+        known.kinds[*kind].smt_throughput_permille.is_some()
+            && !smt_cores().any(|core| core.kind == **kind)
+    };
+    if let Some(kind) = known.kinds.keys().find(is_inert) {
+        return Err(InertKey::SmtThroughput(kind.clone()));
+    }
+    let has_prefetcher = |core: &topology::Core| {
+        let kind = known.kinds.get(&core.kind);
+        kind.and_then(|kind| kind.has_prefetcher).unwrap_or(true)
+    };
+    let is_lossy = known.physics.prefetch_loss_permille.is_some_and(|loss| 0 < loss.value);
+    if is_lossy && !machine.cores().is_empty() && !machine.cores().iter().any(has_prefetcher) {
+        return Err(InertKey::PrefetchLoss);
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::{SimOptions, check_kernel};
+
+    /// Checks a machine with three CPUs, these CPUs of its cores, and these keys. The last core is of the kind `small`.
+    fn message(cores: &[&str], keys: &str) -> String {
+        let core = |(id, cpus): (usize, &&str)| {
+            let kind = if id + 1 == cores.len() { "small" } else { "large" };
+            format!("{{ id = {id}, cpus = \"{cpus}\", kind = \"{kind}\" }}")
+        };
+        let cores: Vec<String> = cores.iter().enumerate().map(core).collect();
+        let text = format!(
+            "format_version = 2\ncores = [{}]\ncpus = [{{ id = 0 }}, {{ id = 1 }}, {{ id = 2 }}]\n{keys}\n",
+            cores.join(", ")
+        );
+        let machine = topology::file::parse_toml(&text, "x").expect("a machine");
+        let result = check_kernel(&machine, &SimOptions::default());
+        result.err().map_or("valid".to_owned(), |error| error.to_string())
+    }
+
+    #[test]
+    fn keys_of_smt_siblings_need_siblings() {
+        let smt = "physics = { smt = \"by-pair\" }";
+        assert_eq!(message(&["0-1", "2"], smt), "valid");
+        assert_eq!(
+            message(&["0", "1", "2"], smt),
+            "smt of physics has no effect, because no core has SMT siblings: remove the key"
+        );
+        assert_eq!(message(&["0", "1", "2"], "physics = { smt = \"equal\" }"), "valid");
+        let throughput = "core_kinds = [{ kind = \"large\", smt_throughput = { permille = [1240], source = \"assumed\" } }]";
+        assert_eq!(message(&["0-1", "2"], throughput), "valid");
+        assert_eq!(
+            message(&["0", "1-2"], throughput),
+            "smt_throughput of the kind \"large\" has no effect, because its cores have no SMT siblings: remove the key"
+        );
+    }
+
+    #[test]
+    fn lost_prefetches_need_a_prefetcher() {
+        let message = |kinds: &str, permille: u32| {
+            let loss = format!("prefetch_loss = {{ permille = {permille}, source = \"assumed\" }}");
+            message(&["0-1", "2"], &format!("core_kinds = [{kinds}]\nphysics = {{ {loss} }}"))
+        };
+        let large = "{ kind = \"large\", prefetcher = false }";
+        let both = format!("{large}, {{ kind = \"small\", prefetcher = false }}");
+        assert_eq!(message("", 500), "valid");
+        assert_eq!(message(large, 500), "valid", "the kind small has one");
+        assert_eq!(message(&both, 0), "valid", "a neutral value");
+        assert_eq!(
+            message(&both, 500),
+            "prefetch_loss of physics has no effect, because no core has a prefetcher: remove the key, or prefetcher = false"
+        );
+    }
+}

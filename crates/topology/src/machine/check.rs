@@ -1,5 +1,7 @@
 //! Consistency checks of the parts of a machine.
 
+mod ranges;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{Bytes, CoreId, CpuId, CpuSet, LlcId, NodeId, NodeSet};
@@ -9,6 +11,8 @@ use crate::{
     ContextSwitch, CoreKindAttributes, LatencyCurve, MemoryAccess, OpenStreams, PerfAttributes,
     PhysicsAttributes, SourcedValue,
 };
+
+use ranges::{CACHE_MIN, check_frequencies, check_latency, check_llc_latencies, check_llc_size};
 
 /// The highest cache level. Real machines have at most 4.
 const LEVEL_MAX: u32 = 9;
@@ -188,10 +192,7 @@ fn check_values(parts: &MachineParts) -> Result<(), MachineError> {
                 "is assigned to a node that does not contain all of its CPUs",
             ));
         }
-        if llc.size == Some(Bytes::ZERO) {
-            let problem = "has size 0: remove the key if the size is unknown";
-            return Err(invalid(llc.id, "size_bytes", problem));
-        }
+        check_llc_size(llc)?;
         if llc.cpus.is_empty() {
             return Err(invalid(llc.id, "cpus", "has no CPU: remove the entry"));
         }
@@ -327,23 +328,6 @@ fn check_local_is_fastest(attributes: &PerfAttributes) -> Result<(), MachineErro
     Ok(())
 }
 
-/// Largest latency in nanoseconds. Above it, an error is likelier than a machine, and a simulated run does not end.
-const LATENCY_MAX_NS: u64 = 1_000_000;
-
-fn check_latency(
-    of: impl std::fmt::Display,
-    latency: Option<SourcedValue>,
-) -> Result<(), MachineError> {
-    match latency.filter(|latency| LATENCY_MAX_NS < latency.value) {
-        Some(latency) => {
-            let found = latency.value;
-            let problem = format!("has a latency of {found} ns; the largest is {LATENCY_MAX_NS}");
-            Err(invalid(of, "latency", problem))
-        }
-        None => Ok(()),
-    }
-}
-
 fn check_attributes(attributes: &PerfAttributes, parts: &MachineParts) -> Result<(), MachineError> {
     let node_ids: NodeSet = parts.nodes.iter().map(|node| node.id).collect();
     let mut pairs = BTreeSet::new();
@@ -362,6 +346,8 @@ fn check_attributes(attributes: &PerfAttributes, parts: &MachineParts) -> Result
     for (&llc, known) in &attributes.llcs {
         check_latency(llc, known.latency_ns)?;
     }
+    check_llc_latencies(attributes)?;
+    check_frequencies(attributes)?;
     check_local_is_fastest(attributes)?;
     check_links(attributes)?;
     check_clusters(parts)?;
@@ -532,8 +518,8 @@ fn check_upper_cache(bytes: u64, llc: Option<Bytes>) -> Result<(), String> {
             "has a cache of {bytes} bytes, larger than the last-level cache of {}",
             llc.0
         )),
-        None if bytes < UPPER_CACHE_MIN => {
-            Err(format!("has a cache of {bytes} bytes: the smallest is {UPPER_CACHE_MIN}"))
+        None if bytes < CACHE_MIN => {
+            Err(format!("has a cache of {bytes} bytes: the smallest is {CACHE_MIN}"))
         }
         None => Ok(()),
     }
@@ -565,8 +551,6 @@ fn check_physics(physics: &PhysicsAttributes) -> Result<(), String> {
     }
 }
 
-/// The smallest accepted cache between a core and its last-level cache in bytes. First-level caches have 16 KiB or more.
-const UPPER_CACHE_MIN: u64 = 8192;
 /// The largest accepted time of a context switch: a millisecond.
 const SWITCH_NS_MAX: u64 = 1_000_000;
 /// The largest accepted size of private caches: 64 MiB.

@@ -12,6 +12,8 @@
 
 use std::fmt;
 
+use base::suggest::did_you_mean;
+
 use crate::oracle::{self, OracleError};
 
 /// Settings of the machine for one column; `None`: the common setting of the comparison applies.
@@ -44,7 +46,7 @@ pub struct Column {
 pub enum ColumnError {
     #[error(transparent)]
     Policy(#[from] OracleError),
-    #[error("{column:?}: unknown variant {found:?}; write one of {known}", known = VARIANTS.map(|(name, _)| name).join(", "))]
+    #[error("{column:?}: there is no variant {found:?}; {}", did_you_mean(.found, VARIANTS.map(|(name, _)| name)))]
     Variant { column: String, found: String },
     #[error("{0:?}: its variants contradict each other, or one occurs twice: keep one")]
     Twice(String),
@@ -237,11 +239,11 @@ mod tests {
         check(&["linux,orcle"], "there is no policy \"orcle\"; did you mean \"oracle\"?");
         check(
             &["linux@striped"],
-            "\"linux@striped\": unknown variant \"striped\"; write one of interleave, first-touch, numa-balancing, no-numa-balancing",
+            "\"linux@striped\": there is no variant \"striped\"; known are interleave, first-touch, numa-balancing, no-numa-balancing",
         );
         check(
-            &["linux@"],
-            "\"linux@\": unknown variant \"\"; write one of interleave, first-touch, numa-balancing, no-numa-balancing",
+            &["linux@interleaved"],
+            "\"linux@interleaved\": there is no variant \"interleaved\"; did you mean \"interleave\"?",
         );
         check(
             &["linux@interleave+first-touch"],

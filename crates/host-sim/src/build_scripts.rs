@@ -93,6 +93,10 @@ const RUN_TIME_MAX: Nanos = Nanos::from_secs(36_525 * 86_400);
 /// Checks the start time plus the run time alone of each job. The maximum is 100 days. With a time limit of the run,
 /// and for jobs with `stop_after` or `restart`, it is 100 years.
 ///
+/// The check finds mistyped profiles, which are too long by orders of magnitude. It is based on the fastest core with local
+/// memory, because the placement is not known before the run: with the slowest core and the most distant memory, runs would
+/// be rejected that are short under most placements.
+///
 /// # Errors
 /// Returns an error for the first job that runs too long.
 pub fn check_lengths(

@@ -72,7 +72,7 @@ impl EventsPer1000 {
     pub(super) fn mixed(&self, other: &Self, part: f64) -> Self {
         let mix = |of: fn(&Self) -> f64| of(self) + (of(other) - of(self)) * part;
         EventsPer1000 {
-            accesses: self.accesses,
+            accesses: mix(|events| events.accesses),
             demand_misses: mix(|events| events.demand_misses),
             prefetches: mix(|events| events.prefetches),
             reads: mix(|events| events.reads),
@@ -85,9 +85,10 @@ impl EventsPer1000 {
 #[derive(Clone, Debug, PartialEq)]
 pub struct MissCurve {
     rows: Vec<MissPoint>,
-    /// Values without a cache.
+    /// Values without a cache. Its demand misses are the accesses behind the private caches, which are fewer than the
+    /// misses of points that are smaller than the private caches.
     none: MissPoint,
-    /// The values without a cache, placed at the size [`ALL_MISS`] or below the first point.
+    /// The values without a cache, at least those of the first point, at the size [`ALL_MISS`] or below the first point.
     below: MissPoint,
     /// For each point, the logarithm of its size divided by the size of the previous point.
     steps: Vec<f64>,
@@ -133,16 +134,16 @@ impl MissCurve {
             }
         }
         let first = rows.first().ok_or(MissCurveError::Empty)?;
-        // Misses without a cache are at least the misses with a cache.
-        let none = MissPoint {
-            bytes: 0.0,
-            cycles: None,
+        let none = MissPoint { bytes: 0.0, cycles: None, ..none };
+        // The curve does not fall towards smaller sizes.
+        let below = MissPoint {
+            bytes: ALL_MISS.min(first.bytes / 2.0),
             demand_misses: none.demand_misses.max(first.demand_misses),
             misses: none.misses.max(first.misses),
             reads: none.reads.max(first.reads),
             writes: none.writes.max(first.writes),
+            ..none
         };
-        let below = MissPoint { bytes: ALL_MISS.min(first.bytes / 2.0), ..none };
         let less = [below].into_iter().chain(rows.iter().copied());
         let steps = less.zip(&rows).map(|(less, row)| libm::log(row.bytes / less.bytes)).collect();
         Ok(MissCurve { none, below, steps, rows })
@@ -160,11 +161,12 @@ impl MissCurve {
         }
     }
 
-    /// Returns the event counts at a size, on a core with a prefetcher.
+    /// Returns the event counts at a size, on a core with a prefetcher. With less cache than the private caches, the
+    /// accesses are the misses of the curve: the private caches then hold no line that the last-level cache lacks.
     pub fn events(&self, bytes: f64) -> EventsPer1000 {
         let row = self.at(bytes);
         EventsPer1000 {
-            accesses: self.none.demand_misses,
+            accesses: self.none.demand_misses.max(row.demand_misses),
             demand_misses: row.demand_misses,
             prefetches: prefetched(&row),
             reads: row.reads,
@@ -172,7 +174,7 @@ impl MissCurve {
         }
     }
 
-    /// Returns the values without a cache.
+    /// Returns the values without a cache with which the curve was created.
     pub fn uncached(&self) -> &MissPoint {
         &self.none
     }

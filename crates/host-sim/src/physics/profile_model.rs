@@ -229,7 +229,8 @@ fn rows(phase: &Phase) -> Result<(Vec<MissPoint>, MissPoint), ProfileError> {
     let rows: Vec<MissPoint> = phase.curve.points().iter().map(row).collect();
     let first = *rows.first().ok_or(ProfileError::NoCurve)?;
     let accesses = phase.llc_accesses.map_or(first.demand_misses, ProfileValue::value);
-    let more = (accesses - first.demand_misses).max(0.0);
+    // It is negative if the first point is smaller than the private caches.
+    let more = accesses - first.demand_misses;
     let none = MissPoint {
         bytes: 0.0,
         cycles: None,
@@ -280,7 +281,7 @@ mod tests {
     use program::profile::parse_profile;
 
     use super::*;
-    use crate::physics::{Calibration, CoreSpeed};
+    use crate::physics::{Calibration, CoreSpeed, FillTable};
 
     const MIB: f64 = 1048576.0;
 
@@ -362,7 +363,40 @@ mod tests {
         close(accesses(keys, curve, 256.0), 20.0);
         close(accesses(keys, curve, 1024.0), 10.0);
         // Without the measured size, the accesses are those of the reference core, which has no known size here.
-        close(accesses("llc_accesses_per_1000 = 20", curve, 1024.0), 24.0);
+        close(accesses("llc_accesses_per_1000 = 20", curve, 1024.0), 20.0);
+    }
+
+    #[test]
+    fn points_below_the_private_caches_do_not_change_the_accesses() {
+        let points = "cache_bytes = [262144, 1048576, 4194304], misses_per_1000 = [20, 10, 2]";
+        let more = points.replace("[262144", "[16384, 262144").replace("[20", "[100, 20");
+        let keys = "core_cycles_per_instruction = 1\nllc_accesses_per_1000 = 20\nprivate_cache_bytes = 262144";
+        let model = |points: &str| {
+            model_of(&format!("[[phase]]\nshare = 1\n{keys}\ncurve = {{ {points} }}")).unwrap()
+        };
+        let (short, long) = (model(points), model(&more));
+        let slow = CoreSpeed { hit_ns: 50.0, ..CoreSpeed::new(4.0) };
+        let measured = CoreSpeed { private_bytes: Some(262144.0), ..slow };
+        let table = FillTable::new(long.miss_curve(), 4.0 * MIB);
+        for kib in [256.0, 512.0, 1024.0, 4096.0] {
+            let bytes = kib * 1024.0;
+            assert_eq!(long.counts(bytes).accesses, 20.0);
+            assert_eq!(long.demand_on(&slow, bytes), short.demand_on(&slow, bytes));
+            assert_eq!(long.demand_on(&slow, bytes), long.demand_on(&measured, bytes));
+        }
+        // An occupancy smaller than the private caches has the misses of the curve, and no hits.
+        for kib in [16.0, 64.0, 200.0] {
+            let counts = long.counts(kib * 1024.0);
+            assert!(
+                20.0 < counts.accesses && counts.accesses == counts.demand_misses,
+                "{counts:?}"
+            );
+        }
+        for step in 0..=4096 {
+            let counts = table.events(f64::from(step) * 1024.0, &mut 0);
+            assert!(counts.demand_misses <= counts.accesses, "{step} KiB: {counts:?}");
+            assert!(step < 512 || counts.accesses == 20.0, "{step} KiB: {counts:?}");
+        }
     }
 
     #[test]

@@ -386,7 +386,7 @@ mod tests {
             );
             let table = from_csv(&text, "s.csv").unwrap();
             let curve = table.programs[0].miss_curve_for(4.0, peak);
-            [curve.uncached(), &curve.points()[0], &curve.points()[1]].map(|row| row.writes)
+            [curve.at(0.0), curve.points()[0], curve.points()[1]].map(|row| row.writes)
         };
         // 5 lines in 250 ns are 1.28 GB/s; 10 lines are twice as much. A row without a bandwidth uses the bandwidth
         // of the next row.

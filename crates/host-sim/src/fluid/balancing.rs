@@ -125,18 +125,20 @@ impl Fluid {
     /// Handles a balancing attempt among the busy CPUs of a domain.
     pub(super) fn balance_busy(&mut self, domain: usize) {
         self.busy_balancing[domain].attempts_left -= 1;
-        for group_idx in 0..self.kernel.n_groups(domain) {
+        let mut groups = self.kernel.busy_groups(domain);
+        for group_idx in 0..groups.len() {
             let (cpus, tasks) = (&self.cpus, &self.tasks);
             let (sharing, hardware) = (self.sharing, &self.hardware);
             let has_movable = |from: usize, to| {
                 movable((&cpus[from], tasks), to, false).next().is_some()
                     && !sharing.is_one_queue(hardware, from, to)
             };
-            let pull = self.kernel.balance_busy((domain, group_idx), &has_movable);
+            let pull = self.kernel.balance_busy((domain, group_idx), &groups, &has_movable);
             let Some(TaskPull { from, to, .. }) = pull else { continue };
             let first = movable((&self.cpus[from], &self.tasks), to, false).next();
             if let Some(idx) = first {
                 self.migrate(idx, to);
+                groups = self.kernel.busy_groups(domain);
             }
         }
         let continues =

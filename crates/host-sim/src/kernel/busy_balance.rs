@@ -80,7 +80,7 @@ pub(super) fn domains_by_cpu(domains: &[BusyDomain], n_cpus: usize) -> Vec<Vec<u
 
 /// Runnable tasks and online CPUs of a group.
 #[derive(Clone, Copy, Debug, Default)]
-struct BusyGroup {
+pub struct BusyGroup {
     n_runnable: u64,
     n_cpus: u64,
     /// Sum of the capacities of the CPUs.
@@ -115,9 +115,9 @@ impl KernelModel {
         self.domains[domain].period_ns
     }
 
-    /// Returns the number of groups of a domain.
-    pub fn n_groups(&self, domain: usize) -> usize {
-        self.domains[domain].groups.len()
+    /// Returns the current load of each group of a domain.
+    pub fn busy_groups(&self, domain: usize) -> Vec<BusyGroup> {
+        self.domains[domain].groups.iter().map(|cpus| self.group(cpus)).collect()
     }
 
     /// Returns whether any CPU of a domain has more than one runnable task.
@@ -130,11 +130,10 @@ impl KernelModel {
     pub fn balance_busy(
         &mut self,
         (domain, group_idx): (usize, usize),
+        groups: &[BusyGroup],
         takes: &dyn Fn(usize, usize) -> bool,
     ) -> Option<TaskPull> {
-        let groups: Vec<BusyGroup> =
-            self.domains[domain].groups.iter().map(|cpus| self.group(cpus)).collect();
-        let Some((busiest, imbalance)) = self.busiest(&groups, group_idx) else {
+        let Some((busiest, imbalance)) = self.busiest(groups, group_idx) else {
             self.domains[domain].failed[group_idx] = 0;
             return None;
         };

@@ -53,12 +53,18 @@ fn a_task_is_moved_when_its_load_has_been_halved_after_enough_failed_attempts() 
     [0, 0, 1].into_iter().for_each(|cpu| kernel.add_task(cpu));
     let attempts = |version: KernelVersion| {
         let mut kernel = KernelModel { version, ..kernel.clone() };
-        (0..9).position(|_| kernel.balance_busy((0, 1), &|_, _| true).is_some())
+        (0..9).position(|_| {
+            kernel.balance_busy((0, 1), &kernel.busy_groups(0), &|_, _| true).is_some()
+        })
     };
     // The load is 1024, and half of it may be moved, so one attempt fails.
     assert_eq!(attempts(KernelVersion::V6_18), Some(1));
     assert_eq!(attempts(KernelVersion::V4_2), Some(0));
-    assert_eq!(kernel.balance_busy((0, 0), &|_, _| true), None, "its load is above the average");
+    assert_eq!(
+        kernel.balance_busy((0, 0), &kernel.busy_groups(0), &|_, _| true),
+        None,
+        "its load is above the average"
+    );
 }
 
 #[test]
@@ -291,7 +297,9 @@ fn busy_cpus_balance_in_proportion_to_their_capacity() {
         let hardware = Arc::new(unlike("cores=2", &[1024, 512]));
         let mut kernel = KernelModel::new(KernelVersion::V6_18, hardware);
         tasks.iter().for_each(|&cpu| kernel.add_task(cpu));
-        (0..9).find_map(|_| kernel.balance_busy((0, 0), &|_, _| true)).map(|pull| pull.from)
+        (0..9)
+            .find_map(|_| kernel.balance_busy((0, 0), &kernel.busy_groups(0), &|_, _| true))
+            .map(|pull| pull.from)
     };
     assert_eq!(load(&[0, 0, 1]), None, "two tasks on the large CPU, one on the small CPU");
     assert_eq!(load(&[0, 0, 1, 1]), Some(1));

@@ -16,6 +16,7 @@
 //! | `links=100` | factor of the bandwidth of links only |
 //! | `cache=4`, `cache=1/2` | factor of the size of last-level caches |
 //! | `outstanding=4` | largest number of outstanding misses of a core |
+//! | `private-cache=65536` | bytes of the private caches of each core |
 //! | `one-memory` | all nodes become one, with the sum of their bandwidths |
 //! | `overhead=762000` | a job that uses this many nanoseconds of a CPU after each poll of `dfs` |
 //! | `length=120` | programs that take 120 s alone; workloads are those of [`super::program_sets`] |
@@ -36,7 +37,7 @@ use host_sim::variation::Variation;
 use program::profile::{CurvePoint, MissRatioCurve, Phase, ProfileValue, ValueSource};
 use program::{Class, Ending, Job, MemoryPolicy, Profile, Sensitivity};
 use sched::TierOverride;
-use topology::{Machine, MemoryAccess};
+use topology::{AttributeSource, Machine, MemoryAccess, SourcedValue};
 
 use super::ReproduceError;
 use super::program_sets::{self, N_PROGRAMS};
@@ -212,6 +213,12 @@ impl Testbed {
                 let kinds = parts.perf_attributes.kinds.values_mut();
                 for count in kinds.filter_map(|kind| kind.max_outstanding_misses.as_mut()) {
                     count.value = whole(value);
+                }
+            }),
+            "private-cache" => self.change(|parts| {
+                for kind in parts.perf_attributes.kinds.values_mut() {
+                    let source = AttributeSource::Assumed;
+                    kind.private_cache_bytes = Some(SourcedValue { value: whole(value), source });
                 }
             }),
             "bandwidth" | "links" => self.change_accesses(|access| {
@@ -635,6 +642,17 @@ mod tests {
         let [few, more] = ["tilepro64 outstanding=1", "tilepro64 outstanding=4"];
         assert!(1.5 * seconds(more, "lbm@0.01") < seconds(few, "lbm@0.01"));
         assert!(0.999 * seconds(few, "bitcount@0.1") < seconds(more, "bitcount@0.1"));
+    }
+
+    #[test]
+    fn smaller_private_caches_access_the_last_level_cache_more_often() {
+        let seconds = |on: &str| {
+            alone_s(&Testbed::parse(on).expect("it ships"), "programs:patricia@0.1", 1)[0]
+        };
+        let of = |bytes: u32| seconds(&format!("tilepro64 private-cache={bytes}"));
+        assert!((of(262_144) / seconds("tilepro64") - 1.0).abs() < 1e-3, "as measured");
+        let (measured, small) = (of(262_144), of(65536));
+        assert!(1.02 * measured < small, "{measured} {small}");
     }
 
     #[test]

@@ -7,30 +7,12 @@
 //! the cache once (with random replacement, exponentially). If the occupancy of a running task falls, the difference is
 //! a surplus, which is lost in one turnover too and is subtracted from the next refill.
 
-use topology::Replacement;
-
 use super::Fluid;
-use super::solver::{CacheMember, CacheState};
+use super::cache_solution::CacheMember;
 use super::tasks::CacheContents;
-use crate::hardware::{Hardware, HardwareCpu};
-use crate::physics::{
-    CacheEntries, FillTable, LINE, Line, occupancies_with, remaining_share, residence_if_alone,
-    residence_time,
-};
+use crate::hardware::HardwareCpu;
+use crate::physics::{LINE, StepLine, remaining_share};
 
-/// Maximum number of iterations between occupancies and speeds.
-const N_ROUNDS: usize = 200;
-/// Smallest and largest assumed ratio of two successive changes.
-const SHARES: (f64, f64) = (0.1, 0.9);
-/// Assumed ratio of the second change to the first of Newton's method, for each unit of the first change. It is larger
-/// than observed.
-const NEWTON_SHARE: f64 = 30.0;
-/// Largest share of the cache that may be empty or exceeded at the first residence time.
-const EMPTY_MAX: f64 = 0.1;
-/// Relaxation factor, which is used when the iteration oscillates.
-const DAMPING: f64 = 0.5;
-/// Relative change of speeds at which the iteration has converged, in units of the precision.
-const CONVERGED: f64 = 0.25;
 /// Largest relative change of its speed with which a steady task keeps its demand, in units of the precision.
 const STEADY_CHANGE_MAX: f64 = 0.5;
 /// A task reads the lines of smaller refills with its next refill, so that a refill is at least this share of the cache,
@@ -46,7 +28,6 @@ impl Fluid {
         smt_share: f64,
     ) -> CacheMember {
         let duty = self.average_share(idx, cpu);
-        let CacheContents { cache: before, bytes, .. } = self.tasks[idx].cached;
         let is_steady = self.tasks[idx].is_steady_in(cache, (duty, smt_share));
         if is_steady && let Some(member) = self.continue_in_cache(idx, cache) {
             return member;
@@ -77,16 +58,17 @@ impl Fluid {
             path_ns,
             latencies: (miss_ns + path_ns, port_ns),
             slower: overload / smt_share,
-            // The last solution is nearer than the current occupancy, with which a refill begins.
-            bytes: if before == Some(cache) { bytes } else { 0.0 },
+            // With two equilibria, the current contents decide. A steady task has the occupancy of the last solution.
+            bytes: self.tasks[idx].cached.bytes,
             ns: 1.0,
             ns_per_byte: 0.0,
             step: 0.0,
             gain: 0.0,
             sensitivity: 0.0,
-            fill_line: Line::default(),
+            filled: StepLine::default(),
+            takes: StepLine::default(),
             ends: Default::default(),
-            speed_line: Line::default(),
+            is_damped: false,
             hints: self.tasks[idx].cached.hints,
             ns_before: if is_steady { self.ns_at_latencies(idx) } else { 0.0 },
             elsewhere: 0.0,
@@ -98,8 +80,8 @@ impl Fluid {
     /// Returns a steady task as the member that it was at the last solution of its cache, with the current latencies.
     fn continue_in_cache(&self, idx: usize, cache: usize) -> Option<CacheMember> {
         let task = &self.tasks[idx];
-        let known = self.solver.members[cache].get(task.cached.member)?;
-        if known.task != idx || task.demand.exposed <= 0.0 {
+        let known = &self.solver.members[cache][task.cached.member?];
+        if task.demand.exposed <= 0.0 {
             return None;
         }
         let port = self.hardware.caches[cache].port;
@@ -189,98 +171,6 @@ impl Fluid {
         cached.refill_from = cached.bytes;
     }
 
-    /// Solves the occupancies, the speeds, and the residence time of lines together at the current latencies, from the
-    /// last solution. Each iteration is one of Newton's method for all of them.
-    pub(super) fn solve_occupancies(
-        &mut self,
-        hardware: &Hardware,
-        cache: usize,
-        members: &mut [CacheMember],
-    ) {
-        let bytes = hardware.caches[cache].bytes;
-        let fill_index = hardware.caches[cache].fill_index;
-        let table_of = |member: &CacheMember| &self.phase_of(member.task).fills[fill_index];
-        let tables: Vec<&FillTable> = members.iter().map(table_of).collect();
-        let precision = self.settings.precision * CONVERGED;
-        let mut time_ns = self.solver.caches[cache].turnover_ns;
-        if !time_ns.is_finite() {
-            time_ns = 0.0;
-        }
-        let is_shared = 2 <= members.len();
-        for (member, table) in members.iter_mut().zip(&tables) {
-            member.bytes = if is_shared { member.bytes } else { bytes };
-            member.update_speed(table);
-        }
-        if let ([_], [table]) = (&*members, &tables[..]) {
-            self.share_clusters(hardware, cache, members, 1.0);
-            members[0].update_speed(table);
-            let thousands = residence_if_alone(hardware.replacement, table);
-            time_ns = thousands * members[0].ns / members[0].duty;
-        }
-        let mut entries = self.cache_entries(hardware, cache, members);
-        if is_shared && entries.is_none() {
-            // The other tasks are near their solution.
-            let changed = members.iter_mut().zip(&tables).filter(|(member, _)| !member.is_steady);
-            changed.for_each(|(member, table)| member.approach(table, bytes, time_ns));
-        }
-        let (mut relaxation, mut previous_change) = (1.0, f64::INFINITY);
-        for _ in 0..if is_shared { N_ROUNDS } else { 0 } {
-            self.share_clusters(hardware, cache, members, relaxation);
-            let change = match &mut entries {
-                None => step_together(members, &tables, bytes, &mut time_ns, relaxation),
-                Some(entries) => {
-                    entries.set_times(members.iter().map(|member| member.ns / member.duty));
-                    let mut fits = vec![0.0; entries.entries().len()];
-                    let all = entries.entries();
-                    let replacement = hardware.replacement;
-                    time_ns = occupancies_with(replacement, all, bytes, time_ns, &mut fits);
-                    step_to(members, &tables, |nth| entries.bytes_of(nth, &fits), relaxation)
-                }
-            };
-            // The sum of all later changes, if each is the same share of the previous one. A step of Newton's method leaves
-            // a share that is proportional to the step.
-            let share = match (previous_change.is_finite(), &entries) {
-                (true, _) => (change / previous_change).clamp(SHARES.0, SHARES.1),
-                (false, None) => (NEWTON_SHARE * change).min(0.5),
-                (false, Some(_)) => 0.5,
-            };
-            if change * share / (1.0 - share) < precision {
-                break;
-            }
-            if change.is_finite() && previous_change < change {
-                relaxation = DAMPING;
-            }
-            previous_change = change;
-        }
-        let own = |member: &CacheMember| member.bytes * (1.0 - member.elsewhere);
-        let sum = members.iter().map(own).sum::<f64>();
-        for member in members.iter_mut().filter(|_| bytes < sum) {
-            member.bytes *= bytes / sum;
-        }
-        self.divide_common_parts(members);
-        let turnover_ns = if members.is_empty() { f64::INFINITY } else { time_ns };
-        let turnovers = self.solver.turnovers(cache, self.now);
-        let ratios = self.solver.caches[cache].ratios;
-        let sensitivity = members.iter().map(|member| member.sensitivity).fold(0.0, f64::max);
-        self.solver.caches[cache] =
-            CacheState { turnover_ns, turnovers, at: self.now, sensitivity, ratios };
-    }
-
-    /// Returns the entries of a cache that is not solved by Newton's method: one in which threads share data, or one with
-    /// another replacement than LRU.
-    fn cache_entries(
-        &self,
-        hardware: &Hardware,
-        cache: usize,
-        members: &[CacheMember],
-    ) -> Option<CacheEntries<'_>> {
-        let is_shared = |member: &CacheMember| self.phase_of(member.task).shared.is_some();
-        if hardware.replacement == Replacement::Lru && !members.iter().any(is_shared) {
-            return None;
-        }
-        Some(self.entries_of(hardware.caches[cache].fill_index, members.iter()))
-    }
-
     /// Sets the new occupancy of a task: a refill or a surplus covers the difference to its current occupancy. Returns
     /// whether the demand of the task changes.
     pub(super) fn settle_occupancy(&mut self, member: &CacheMember, cache: usize) -> bool {
@@ -333,63 +223,4 @@ impl Fluid {
         task.is_changed = false;
         true
     }
-}
-
-/// Returns the fill table of each member, and its time for 1000 instructions with the waits for its CPU.
-fn speeds<'a>(members: &[CacheMember], tables: &[&'a FillTable]) -> Vec<(&'a FillTable, f64)> {
-    let takes = |member: &CacheMember| member.ns / member.duty;
-    tables.iter().copied().zip(members.iter().map(takes)).collect()
-}
-
-/// Changes occupancies, speeds and residence time by one iteration of Newton's method for all of them. Returns the largest
-/// relative change; it is infinite if the residence time was far from a solution and is the only changed value.
-fn step_together(
-    members: &mut [CacheMember],
-    tables: &[&FillTable],
-    bytes: f64,
-    time_ns: &mut f64,
-    relaxation: f64,
-) -> f64 {
-    let (mut empty, mut space, mut gain) = (bytes, bytes, 0.0);
-    for (member, table) in members.iter_mut().zip(tables) {
-        empty -= member.fill(table, bytes, *time_ns);
-        space -= member.bytes + member.step;
-        gain += member.gain;
-    }
-    if EMPTY_MAX * bytes < libm::fabs(empty) {
-        let near_ns = residence_time(&speeds(members, tables), bytes, *time_ns);
-        // If the tasks do not fill the cache, the residence time stays infinite.
-        if near_ns != *time_ns {
-            *time_ns = near_ns;
-            return f64::INFINITY;
-        }
-    }
-    let more_ns = if 0.0 < gain { (space / gain).max(-*time_ns) } else { 0.0 };
-    *time_ns += relaxation * more_ns;
-    let mut change = libm::fabs(space) / bytes;
-    for (member, table) in members.iter_mut().zip(tables) {
-        let step = relaxation * (member.step + member.gain * more_ns);
-        member.bytes = (member.bytes + step).clamp(0.0, bytes);
-        change = change.max(member.update_speed(table));
-    }
-    change
-}
-
-/// Changes the occupancies towards those that `fit` returns for each member, with the share that is counted for other
-/// threads. Returns the largest relative change of a speed.
-fn step_to(
-    members: &mut [CacheMember],
-    tables: &[&FillTable],
-    fit: impl Fn(usize) -> (f64, f64),
-    relaxation: f64,
-) -> f64 {
-    let mut change = 0.0f64;
-    for (nth, (member, table)) in members.iter_mut().zip(tables).enumerate() {
-        let (fit, elsewhere) = fit(nth);
-        member.elsewhere = elsewhere;
-        member.sensitivity = 1.0; // It is not known: a change of the others' speeds is assumed to act fully.
-        member.bytes += relaxation * (fit - member.bytes);
-        change = change.max(member.update_speed(table));
-    }
-    change
 }

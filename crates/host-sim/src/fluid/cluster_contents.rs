@@ -12,10 +12,10 @@
 use topology::Replacement;
 
 use super::Fluid;
-use super::solver::CacheMember;
+use super::cache_solution::CacheMember;
 use super::tasks::CacheContents;
 use crate::hardware::Hardware;
-use crate::physics::{CoreSpeed, Line, occupancies_with};
+use crate::physics::{CoreSpeed, StepLine, occupancies_with};
 
 impl Fluid {
     /// Returns the core of a task. The private cache is its occupancy in the cache of its cluster, if it is in one.
@@ -54,7 +54,7 @@ impl Fluid {
                 member.cluster_elsewhere = if 0.0 < next { of_others / next } else { 0.0 };
                 member.core.private_bytes = Some(next);
                 member.terms = self.phase_of(member.task).behaviour.terms_on(&member.core);
-                member.speed_line = Line::default();
+                member.takes = StepLine::default();
             }
         }
     }

@@ -8,6 +8,7 @@
 //! | the CPU time of all tasks on a CPU is at most the time in which the CPU had tasks | each turn |
 //! | no controller, link or port has transferred more than its capacity since the start, or has a larger demand | each turn |
 //! | demand and latency of each channel are consistent | each turn |
+//! | speeds and occupancies of the tasks in each cache have converged, and fill it if lines are replaced | each turn |
 //! | the occupancies of the tasks in a cache, and in the cache of a cluster, are at most its size | each turn |
 //! | a job that ended has executed the instructions of its script | each end of a job |
 //! | moved and failed bytes of a page migration add up to the attempted bytes, which are within the limit | each migration |

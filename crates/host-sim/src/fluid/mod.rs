@@ -16,6 +16,7 @@ mod balancing;
 #[cfg(test)]
 mod bounds_tests;
 mod cache_contents;
+mod cache_solution;
 mod cluster_contents;
 #[cfg(test)]
 mod cluster_tests;

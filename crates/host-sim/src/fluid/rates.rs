@@ -95,6 +95,7 @@ impl Fluid {
         self.flush_counts(idx);
         let task = &mut self.tasks[idx];
         task.activity = task.left.activity();
+        task.cached.member = None;
         self.set_demand(idx, self.tasks[idx].demand.smt_share);
         let ns = self.ns_at_latencies(idx);
         self.tasks[idx].demand.ns_shared = ns;
@@ -127,7 +128,7 @@ impl Fluid {
         }
         self.solve_occupancies(&hardware, cache, &mut members);
         for (nth, member) in members.iter().enumerate() {
-            self.tasks[member.task].cached.member = nth;
+            self.tasks[member.task].cached.member = Some(nth);
             if !self.settle_occupancy(member, cache) {
                 self.tasks[member.task].demand.ns_shared = member.ns_before;
                 continue;

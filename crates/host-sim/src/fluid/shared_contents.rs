@@ -6,7 +6,7 @@
 //!   thread that wakes   │ private █    │ common ██████ │   its own lines are partly replaced, the common ones are not
 //! ```
 
-use super::solver::CacheMember;
+use super::cache_solution::CacheMember;
 use super::{Fluid, Task, TaskState};
 use crate::physics::{CacheEntries, remaining_share};
 

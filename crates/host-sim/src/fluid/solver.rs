@@ -1,13 +1,16 @@
 //! State of the solver of [`super::rates`]: channels and caches, and their checks.
 
 use super::Task;
+use super::cache_solution::CacheMember;
 use super::tasks::ChannelUse;
 use super::virtual_time::SoloSpeed;
 use crate::hardware::Hardware;
-use crate::physics::{Channel, ChannelDemand, CoreSpeed, CpiTerms, FillTable, Line, TimeTerms};
+use crate::physics::{Channel, ChannelDemand};
 
 /// Relative tolerance of the checks.
 const CHECKED: f64 = 2e-3;
+/// Tolerance of the share of a cache that is occupied: an occupancy on which no speed depends may lag behind.
+const CHECKED_SHARE: f64 = 1e-2;
 /// Bytes that a channel may be ahead of its capacity: the rounding of events to whole nanoseconds.
 const CHECKED_BYTES: f64 = 4096.0;
 
@@ -75,58 +78,15 @@ pub(super) struct CacheState {
     pub at: u64,
     /// Largest relative change of a task's speed for a relative change of the others' speeds, because of the occupancy.
     pub sensitivity: f64,
+    /// Estimated relative change of speeds that the last solution left, and the share of the cache that its tasks occupied.
+    pub remaining: f64,
+    pub occupied: f64,
     /// Smallest and largest factor by which tasks are slower than at the last solution of the cache.
     pub ratios: (f64, f64),
 }
 
 /// Factors of a cache without a changed task.
 pub(super) const NO_RATIOS: (f64, f64) = (f64::INFINITY, 0.0);
-
-/// A task in a cache that is being solved.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct CacheMember {
-    pub task: usize,
-    pub cpu: usize,
-    /// Whether the task executes without refill, and nothing but the contents of the cache can have changed.
-    pub is_steady: bool,
-    pub duty: f64,
-    /// Speed of the CPU relative to its speed with idle siblings and without context switches.
-    pub smt_share: f64,
-    /// The core; its private cache is the occupancy in the cache of its cluster, if it is in one.
-    pub core: CoreSpeed,
-    /// Its program on its core.
-    pub terms: CpiTerms,
-    /// Latency of the paths to its memory without load.
-    pub path_ns: f64,
-    /// Average latency of a miss, and latency of the port of the cache.
-    pub latencies: (f64, f64),
-    /// Factor by which the task is slower, because of siblings and overload.
-    pub slower: f64,
-    /// As in [`super::tasks::CacheContents`].
-    pub elsewhere: f64,
-    pub cluster_elsewhere: f64,
-    /// Share of the lines of a refill that the task reads. Other threads of its job read the rest.
-    pub read_share: f64,
-    /// Occupancy in bytes.
-    pub bytes: f64,
-    /// Nanoseconds per 1000 instructions, and their change per byte.
-    pub ns: f64,
-    pub ns_per_byte: f64,
-    /// Change of the occupancy in the current iteration, and its change per nanosecond of the residence time.
-    pub step: f64,
-    pub gain: f64,
-    /// Relative change of its speed for a relative change of the residence time or of the speed, by its occupancy.
-    pub sensitivity: f64,
-    /// Bytes filled over the thousands of instructions, near the current value.
-    pub fill_line: Line,
-    /// Occupancies at both ends of the current step, with the time there, and the nanoseconds in this step.
-    pub ends: [(f64, TimeTerms); 2],
-    pub speed_line: Line,
-    /// Hints of [`super::tasks::CacheContents`].
-    pub hints: (usize, usize),
-    /// For a steady task: nanoseconds per 1000 instructions before the solution.
-    pub ns_before: f64,
-}
 
 impl ChannelState {
     fn new(channel: &Channel) -> Self {
@@ -162,6 +122,8 @@ impl Solver {
             turnovers: 0.0,
             at: 0,
             sensitivity: 0.0,
+            remaining: 0.0,
+            occupied: 0.0,
             ratios: NO_RATIOS,
         };
         Solver {
@@ -188,11 +150,30 @@ impl Solver {
     }
 
     /// Checks that no channel has transferred more than its capacity since the start, that the demand of each channel
-    /// is the sum over its users and at most its capacity, and that its latency is the latency at this demand.
+    /// is the sum over its users and at most its capacity, and that its latency is the latency at this demand. Checks that
+    /// the solution of each cache has converged, and that its tasks occupy the whole cache if its lines are replaced.
     ///
     /// # Errors
     /// Returns the problem.
     pub fn check(&self, now: u64, precision: f64, tasks: &[Task]) -> Result<(), String> {
+        for (cache, CacheState { turnover_ns, remaining, occupied, .. }) in
+            self.caches.iter().enumerate()
+        {
+            if CHECKED < *remaining {
+                return Err(format!(
+                    "the speeds of the tasks in cache {cache} have not converged: a change of {remaining} remains"
+                ));
+            }
+            let is_full = libm::fabs(occupied - 1.0) <= CHECKED_SHARE;
+            if turnover_ns.is_finite() && !is_full {
+                return Err(format!(
+                    "lines of cache {cache} are replaced every {turnover_ns} ns, but its tasks occupy {occupied} of it"
+                ));
+            }
+        }
+        if !self.is_dirty && !self.queue.is_empty() {
+            return Err(format!("the caches {:?} are not solved", self.queue));
+        }
         for (channel_idx, state) in self.channels.iter().enumerate() {
             let ChannelState { channel, latency, used, transferred, .. } = state;
             let possible = state.capacity_max * now as f64;
@@ -245,57 +226,3 @@ impl Solver {
         turnovers + (now - at) as f64 / turnover_ns
     }
 }
-
-impl CacheMember {
-    /// Computes the speed with the current occupancy. Returns the relative change of the time.
-    pub fn update_speed(&mut self, table: &FillTable) -> f64 {
-        if !self.speed_line.contains(self.bytes) {
-            let ends = table.ends_of_step(self.bytes, &mut self.hints.1);
-            self.ends = ends.map(|(bytes, events)| (bytes, self.terms.time(events)));
-            self.set_latencies(self.latencies);
-        }
-        let before = self.ns;
-        self.ns = (self.speed_line.at(self.bytes) * self.slower).max(1e-6);
-        self.ns_per_byte = self.speed_line.slope * self.slower;
-        libm::fabs(self.ns / before - 1.0)
-    }
-
-    /// Sets the latencies of the current step.
-    pub fn set_latencies(&mut self, latencies: (f64, f64)) {
-        self.latencies = latencies;
-        self.speed_line = Line::through(self.ends.map(|(bytes, time)| (bytes, time.ns(latencies))));
-    }
-
-    /// Computes the occupancy for a residence time of lines: the fixed point of the occupancy and the speed that it
-    /// causes, by one iteration of Newton's method. Returns the bytes filled at the current speed.
-    pub fn fill(&mut self, table: &FillTable, cache_bytes: f64, time_ns: f64) -> f64 {
-        let per_ns = self.duty / self.ns;
-        let thousands = time_ns * per_ns;
-        if !self.fill_line.contains(thousands) {
-            self.fill_line = table.line_of_fill(thousands, &mut self.hints.0);
-        }
-        let (filled, grows) = (self.fill_line.at(thousands), self.fill_line.slope);
-        // More occupancy makes the task faster, so that it fills more.
-        let faster = -grows * time_ns * per_ns * self.ns_per_byte / self.ns;
-        let feedback = (1.0 - faster).max(FEEDBACK_MIN);
-        self.sensitivity = libm::fabs(faster) / feedback;
-        let filled = filled.min(cache_bytes);
-        self.step = (filled - self.bytes) / feedback;
-        self.gain = grows * per_ns / feedback;
-        filled
-    }
-
-    /// Changes the occupancy towards that of the residence time of the last solution.
-    pub fn approach(&mut self, table: &FillTable, cache_bytes: f64, time_ns: f64) {
-        for _ in 0..N_STEPS_ALONE {
-            self.fill(table, cache_bytes, time_ns);
-            self.bytes = (self.bytes + self.step).clamp(0.0, cache_bytes);
-            self.update_speed(table);
-        }
-    }
-}
-
-/// Number of iterations of [`CacheMember::approach`].
-const N_STEPS_ALONE: usize = 3;
-/// Smallest feedback in an iteration; near 0 a program has two equilibria, and a step would be too long.
-const FEEDBACK_MIN: f64 = 0.3;

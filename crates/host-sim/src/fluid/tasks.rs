@@ -128,8 +128,8 @@ pub(super) struct CacheContents {
     /// Lines that the task has beyond its occupancy, because they are not yet evicted. Negative: lines of small refills
     /// that the task reads with its next refill.
     pub surplus_lines: f64,
-    /// Index among the tasks of the cache at its last solution.
-    pub member: usize,
+    /// Index among the tasks of the cache at its last solution; absent if the demand is newer.
+    pub member: Option<usize>,
     /// Indexes of steps of the fill table, by instructions and by occupancy.
     pub hints: (usize, usize),
     /// Occupancy of the task in the cache of its cluster, in bytes; absent if the CPU is in no cluster.

@@ -56,7 +56,7 @@ struct FillStep {
 
 /// A linear function within one step of a table.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Line {
+pub struct StepLine {
     /// Begin and end of the step.
     from: f64,
     to: f64,
@@ -66,11 +66,11 @@ pub struct Line {
     pub slope: f64,
 }
 
-impl Line {
+impl StepLine {
     /// Returns the function through two points.
     pub fn through([from, to]: [(f64, f64); 2]) -> Self {
         let slope = (to.1 - from.1) / (to.0 - from.0);
-        Line { from: from.0, to: to.0, value: from.1, slope }
+        StepLine { from: from.0, to: to.0, value: from.1, slope }
     }
 
     /// Returns whether the function is that of the step of a point.
@@ -80,7 +80,7 @@ impl Line {
 
     /// Returns the value at a point of the step.
     pub fn at(&self, at: f64) -> f64 {
-        self.value + self.slope * (at - self.from)
+        if self.slope == 0.0 { self.value } else { self.value + self.slope * (at - self.from) }
     }
 }
 
@@ -151,12 +151,12 @@ impl FillTable {
     }
 
     /// Returns the bytes over the thousands of instructions near a point. `hint` is as in [`FillTable::events`].
-    pub fn line_of_fill(&self, thousands: f64, hint: &mut usize) -> Line {
+    pub fn line_of_fill(&self, thousands: f64, hint: &mut usize) -> StepLine {
         let (from, to) = self.step_of(thousands, |step| step.spent, hint);
         if to.spent <= thousands {
-            return Line { from: to.spent, to: f64::INFINITY, value: to.begin, slope: 0.0 };
+            return StepLine { from: to.spent, to: f64::INFINITY, value: to.begin, slope: 0.0 };
         }
-        Line::through([(from.spent, from.begin), (to.spent, to.begin)])
+        StepLine::through([(from.spent, from.begin), (to.spent, to.begin)])
     }
 
     /// Returns the thousands of instructions after which the cache is full.
@@ -358,9 +358,9 @@ mod tests {
                 let bytes = mib * MIB * f64::from(idx) / 5000.0;
                 let (found, expected) = (table.events(bytes, &mut hint), curve.events(bytes));
                 let ends = table.ends_of_step(bytes, &mut 0);
-                let other = Line::through(ends.map(|(at, events)| (at, events.demand_misses)));
+                let other = StepLine::through(ends.map(|(at, events)| (at, events.demand_misses)));
                 let other = other.at(bytes);
-                assert_eq!(other.max(0.0), found.demand_misses.max(0.0), "the hint has no effect");
+                assert_eq!(other.max(0.0), found.demand_misses.max(0.0), "both ends of the step");
                 let off = (found.demand_misses - expected.demand_misses).abs();
                 // A step is at least as long as the smallest cache.
                 let near = curve.events((bytes - ALL_MISS).max(0.0)).demand_misses

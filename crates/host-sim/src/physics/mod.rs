@@ -25,7 +25,7 @@ mod shared_data;
 mod smt;
 
 pub(crate) use cache_sharing::LINE;
-pub use cache_sharing::{FillTable, Line, Refill, occupancies, residence_time};
+pub use cache_sharing::{FillTable, Refill, StepLine, occupancies, residence_time};
 pub use calibration::Calibration;
 pub use channel::{Channel, ChannelDemand, ChannelLoad, Demand, LoadCurve, StreamEfficiency};
 pub(crate) use cpi_model::PAGE_BYTES;

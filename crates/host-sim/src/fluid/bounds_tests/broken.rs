@@ -53,6 +53,9 @@ fn every_checker_reports_a_broken_machine() {
                 fluid.tasks[0].cached.refill_from = fluid.tasks[0].cached.bytes;
             }),
         ),
+        ("have not converged", problem(|fluid| fluid.solver.caches[0].remaining = 0.1)),
+        ("occupy 0.5 of it", problem(|fluid| fluid.solver.caches[0].occupied = 0.5)),
+        ("caches [0] are not solved", problem(|fluid| fluid.solver.queue.push(0))),
         ("transferred", problem(|fluid| fluid.solver.transfer(0, 30e9))),
         (
             "its capacity is 20",

@@ -1,0 +1,75 @@
+//! Solutions of caches: they are those of the physics, and a steady task continues as the member that it is.
+
+use super::*;
+
+/// Two nodes with links and ports; programs on the second node use memory of the first.
+pub(super) const REMOTE: Built =
+    Built { nodes: 2, cores: 8, link: Some(8), port: Some(40), memory_link: Some(15), ..PLAIN };
+
+/// Starts each program on a CPU of its own. Each second program on the second node has its memory on the first.
+fn start(fluid: &mut Fluid, programs: &[(Program, f64)]) {
+    for (nr, (program, weight)) in programs.iter().enumerate() {
+        Program { sleeps: None, ..*program }.start(fluid, nr, nr, *weight);
+        if nr % 2 == 1 && fluid.hardware.cpus[nr].node == 1 {
+            fluid.place_memory(nr, &[program.footprint, 0]);
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn occupancies_are_those_that_the_programs_fill_at_their_speeds(
+        built in prop_oneof![Just(PLAIN), Just(REMOTE)],
+        programs in proptest::collection::vec((program(), 0.1..4.0f64), 2..16),
+    ) {
+        let mut fluid = built.fluid(PRECISION);
+        start(&mut fluid, &programs);
+        fluid.next_event();
+        for (cache, hardware) in fluid.hardware.caches.iter().enumerate() {
+            let (bytes, time) = (hardware.bytes, fluid.solver.caches[cache].turnover_ns);
+            let mut members = fluid.solver.members[cache].clone();
+            let (mut sum, n_members) = (0.0, members.len());
+            for member in members.iter_mut().filter(|_| 1 < n_members) {
+                let table = &fluid.tasks[member.task].script.phases[0].fills[hardware.fill_index];
+                let filled = member.fill(table, bytes, time);
+                // The iteration ends when the speeds have converged; an occupancy that no speed depends on may lag behind.
+                prop_assert!((filled - member.bytes).abs() <= 1e-2 * bytes, "{filled} {}", member.bytes);
+                sum += std::mem::replace(&mut member.bytes, filled);
+                prop_assert!(member.update_speed(table) <= 1e-3);
+            }
+            prop_assert!(sum <= bytes * (1.0 + 1e-9), "{sum}");
+        }
+    }
+
+    #[test]
+    fn a_steady_task_continues_as_the_member_that_it_would_be_without_earlier_solutions(
+        programs in proptest::collection::vec((program(), 0.1..4.0f64), 2..16),
+        at_ms in 1u64..400,
+    ) {
+        let mut fluid = REMOTE.fluid(PRECISION);
+        start(&mut fluid, &programs);
+        fluid.next_event();
+        for cache in 0..2 {
+            fluid.advance(at_ms * 1_000_000);
+            fluid.next_event();
+            for before in fluid.solver.members[cache].clone() {
+                let (idx, place) = (before.task, (before.cpu, cache));
+                if !fluid.tasks[idx].is_steady_in(cache, (before.duty, before.smt_share)) {
+                    continue;
+                }
+                let mut continued = fluid.enter_cache(idx, place, before.smt_share);
+                fluid.tasks[idx].cached.member = None;
+                let mut fresh = fluid.enter_cache(idx, place, before.smt_share);
+                let table = &fluid.tasks[idx].script.phases[0].fills[fluid.hardware.caches[cache].fill_index];
+                for member in [&mut continued, &mut fresh] {
+                    member.update_speed(table);
+                }
+                let (one, other) = (continued.ns, fresh.ns);
+                prop_assert!((one / other - 1.0).abs() < 1e-9, "{one} {other}");
+                prop_assert!(continued.is_steady && fresh.is_steady);
+                prop_assert_eq!(continued.bytes, fresh.bytes);
+                prop_assert_eq!((continued.duty, continued.ns_before), (fresh.duty, fresh.ns_before));
+            }
+        }
+    }
+}

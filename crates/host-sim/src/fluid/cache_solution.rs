@@ -1,0 +1,333 @@
+//! Solution of a cache: the occupancies and speeds of its tasks, and the residence time of lines.
+//!
+//! ```text
+//!   residence time ─► occupancy of each task: what it fills in this time at its speed
+//!         ▲                    │ fewer misses: a higher speed
+//!         └── sum = cache ─────┘
+//! ```
+//!
+//! The iteration begins with the contents of the cache, and with the residence time of the last solution. Each of its steps is one of Newton's method for all values together; if
+//! threads share data, if lines are replaced randomly, or in caches of clusters, it is a fixed-point iteration instead.
+
+use topology::Replacement;
+
+use super::Fluid;
+use super::solver::CacheState;
+use crate::hardware::Hardware;
+use crate::physics::{
+    CacheEntries, CoreSpeed, CpiTerms, FillTable, StepLine, TimeTerms, occupancies_with,
+    residence_if_alone, residence_time,
+};
+
+/// Maximum number of iterations of a solution.
+const N_ITERATIONS: usize = 200;
+/// Number of iterations of [`CacheMember::approach`].
+const N_STEPS_ALONE: usize = 3;
+/// Smallest feedback in an iteration; near 0 a program has two equilibria, and a step would be too long.
+const FEEDBACK_MIN: f64 = 0.3;
+/// Smallest and largest assumed ratio of two successive changes.
+const SHARES: (f64, f64) = (0.1, 0.9);
+/// Assumed ratio of the second change to the first of Newton's method, for each unit of the first change. Observed with
+/// random programs: less than half of it.
+const NEWTON_SHARE: f64 = 30.0;
+/// Assumed ratio of the second change to the first of other steps.
+const OTHER_SHARE: f64 = 0.5;
+/// Largest share of the cache that may be empty or exceeded at the first residence time.
+const EMPTY_MAX: f64 = 0.1;
+/// Relaxation factor, which is used when the iteration oscillates.
+const DAMPING: f64 = 0.5;
+/// Relative change of speeds at which the iteration has converged, in units of the precision.
+const CONVERGED: f64 = 0.25;
+
+/// A task in a cache that is being solved.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CacheMember {
+    pub task: usize,
+    pub cpu: usize,
+    /// Whether the task executes without refill, and nothing but the contents of the cache can have changed.
+    pub is_steady: bool,
+    pub duty: f64,
+    /// Speed of the CPU relative to its speed with idle siblings and without context switches.
+    pub smt_share: f64,
+    /// The core; its private cache is the occupancy in the cache of its cluster, if it is in one.
+    pub core: CoreSpeed,
+    /// Its program on its core.
+    pub terms: CpiTerms,
+    /// Latency of the paths to its memory without load.
+    pub path_ns: f64,
+    /// Average latency of a miss, and latency of the port of the cache.
+    pub latencies: (f64, f64),
+    /// Factor by which the task is slower, because of siblings and overload.
+    pub slower: f64,
+    /// As in [`super::tasks::CacheContents`].
+    pub elsewhere: f64,
+    pub cluster_elsewhere: f64,
+    /// Share of the lines of a refill that the task reads. Other threads of its job read the rest.
+    pub read_share: f64,
+    /// Occupancy in bytes.
+    pub bytes: f64,
+    /// Nanoseconds per 1000 instructions, and their change per byte.
+    pub ns: f64,
+    pub ns_per_byte: f64,
+    /// Change of the occupancy in the current iteration, and its change per nanosecond of the residence time.
+    pub step: f64,
+    pub gain: f64,
+    /// Relative change of its speed for a relative change of the residence time or of the speed, by its occupancy.
+    pub sensitivity: f64,
+    /// Bytes filled over the thousands of instructions, in the current step of the fill table.
+    pub filled: StepLine,
+    /// Nanoseconds per 1000 instructions over the occupancy, in the current step, and the time at both ends of this step.
+    pub takes: StepLine,
+    pub ends: [(f64, TimeTerms); 2],
+    /// Whether the step in the current iteration is shorter than that of Newton's method.
+    pub is_damped: bool,
+    /// Hints of [`super::tasks::CacheContents`].
+    pub hints: (usize, usize),
+    /// For a steady task: nanoseconds per 1000 instructions before the solution.
+    pub ns_before: f64,
+}
+
+/// Convergence of an iteration.
+struct Convergence {
+    /// Factor of the next step.
+    relaxation: f64,
+    /// The last change.
+    before: f64,
+    /// Estimated sum of all later changes.
+    remaining: f64,
+}
+
+impl Convergence {
+    const START: Convergence =
+        Convergence { relaxation: 1.0, before: f64::INFINITY, remaining: f64::INFINITY };
+
+    /// Estimates the sum of all later changes from the largest relative change of a step, if each is the same share of the
+    /// previous one. A step of Newton's method leaves a share that is proportional to the step.
+    fn note(&mut self, change: f64, is_newton: bool) {
+        let share = match self.before.is_finite() {
+            true => (change / self.before).clamp(SHARES.0, SHARES.1),
+            false if is_newton => (NEWTON_SHARE * change).min(OTHER_SHARE),
+            false => OTHER_SHARE,
+        };
+        self.remaining = change * share / (1.0 - share);
+        if change.is_finite() && self.before < change {
+            self.relaxation = DAMPING;
+        }
+        self.before = change;
+    }
+}
+
+impl Fluid {
+    /// Solves the occupancies, the speeds, and the residence time of lines together at the current latencies, from the
+    /// current occupancies.
+    pub(super) fn solve_occupancies(
+        &mut self,
+        hardware: &Hardware,
+        cache: usize,
+        members: &mut [CacheMember],
+    ) {
+        let bytes = hardware.caches[cache].bytes;
+        let fill_index = hardware.caches[cache].fill_index;
+        let table_of = |member: &CacheMember| &self.phase_of(member.task).fills[fill_index];
+        let tables: Vec<&FillTable> = members.iter().map(table_of).collect();
+        let before = self.solver.caches[cache];
+        let (turnover_ns, remaining) = match members {
+            [] => (f64::INFINITY, 0.0),
+            [member] => {
+                member.bytes = bytes;
+                member.update_speed(tables[0]);
+                self.share_clusters(hardware, cache, members, 1.0);
+                members[0].update_speed(tables[0]);
+                let thousands = residence_if_alone(hardware.replacement, tables[0]);
+                (thousands * members[0].ns / members[0].duty, 0.0)
+            }
+            _ => self.iterate(hardware, cache, (members, &tables), before.turnover_ns),
+        };
+        let own = |member: &CacheMember| member.bytes * (1.0 - member.elsewhere);
+        let occupied = members.iter().map(own).sum::<f64>();
+        for member in members.iter_mut().filter(|_| bytes < occupied) {
+            member.bytes *= bytes / occupied;
+        }
+        self.divide_common_parts(members);
+        let turnovers = self.solver.turnovers(cache, self.now);
+        let sensitivity = members.iter().map(|member| member.sensitivity).fold(0.0, f64::max);
+        self.solver.caches[cache] = CacheState {
+            turnover_ns,
+            turnovers,
+            at: self.now,
+            sensitivity,
+            remaining,
+            occupied: occupied / bytes,
+            ..before
+        };
+    }
+
+    /// Solves a cache with several tasks. Returns the residence time, and the estimated remaining change of speeds.
+    fn iterate(
+        &self,
+        hardware: &Hardware,
+        cache: usize,
+        (members, tables): (&mut [CacheMember], &[&FillTable]),
+        turnover_ns: f64,
+    ) -> (f64, f64) {
+        let bytes = hardware.caches[cache].bytes;
+        let precision = self.settings.precision * CONVERGED;
+        let mut time_ns = if turnover_ns.is_finite() { turnover_ns } else { 0.0 };
+        for (member, table) in members.iter_mut().zip(tables) {
+            member.update_speed(table);
+        }
+        let mut entries = self.cache_entries(hardware, cache, members);
+        if entries.is_none() && 0.0 < time_ns {
+            // The other tasks are near their solution.
+            let changed = members.iter_mut().zip(tables).filter(|(member, _)| !member.is_steady);
+            changed.for_each(|(member, table)| member.approach(table, bytes, time_ns));
+        }
+        let is_newton = entries.is_none() && hardware.caches[cache].clusters.is_empty();
+        let mut convergence = Convergence::START;
+        for _ in 0..N_ITERATIONS {
+            let relaxation = convergence.relaxation;
+            self.share_clusters(hardware, cache, members, relaxation);
+            let change = match &mut entries {
+                None => step_together(members, tables, bytes, &mut time_ns, relaxation),
+                Some(entries) => {
+                    entries.set_times(members.iter().map(|member| member.ns / member.duty));
+                    let mut fits = vec![0.0; entries.entries().len()];
+                    let all = entries.entries();
+                    let replacement = hardware.replacement;
+                    time_ns = occupancies_with(replacement, all, bytes, time_ns, &mut fits);
+                    step_to(members, tables, |nth| entries.bytes_of(nth, &fits), relaxation)
+                }
+            };
+            let is_damped = members.iter().any(|member| member.is_damped);
+            convergence.note(change, is_newton && !is_damped);
+            if convergence.remaining < precision {
+                break;
+            }
+        }
+        (time_ns, convergence.remaining)
+    }
+
+    /// Returns the entries of a cache that is not solved by Newton's method: one in which threads share data, or one with
+    /// another replacement than LRU.
+    fn cache_entries(
+        &self,
+        hardware: &Hardware,
+        cache: usize,
+        members: &[CacheMember],
+    ) -> Option<CacheEntries<'_>> {
+        let is_shared = |member: &CacheMember| self.phase_of(member.task).shared.is_some();
+        if hardware.replacement == Replacement::Lru && !members.iter().any(is_shared) {
+            return None;
+        }
+        Some(self.entries_of(hardware.caches[cache].fill_index, members.iter()))
+    }
+}
+
+impl CacheMember {
+    /// Computes the speed with the current occupancy. Returns the relative change of the time.
+    pub fn update_speed(&mut self, table: &FillTable) -> f64 {
+        if !self.takes.contains(self.bytes) {
+            let ends = table.ends_of_step(self.bytes, &mut self.hints.1);
+            self.ends = ends.map(|(bytes, events)| (bytes, self.terms.time(events)));
+            self.set_latencies(self.latencies);
+        }
+        let before = self.ns;
+        self.ns = (self.takes.at(self.bytes) * self.slower).max(1e-6);
+        self.ns_per_byte = self.takes.slope * self.slower;
+        libm::fabs(self.ns / before - 1.0)
+    }
+
+    /// Sets the latencies of the current step.
+    pub fn set_latencies(&mut self, latencies: (f64, f64)) {
+        self.latencies = latencies;
+        self.takes = StepLine::through(self.ends.map(|(bytes, time)| (bytes, time.ns(latencies))));
+    }
+
+    /// Computes the occupancy for a residence time of lines: the fixed point of the occupancy and the speed that it
+    /// causes, by one iteration of Newton's method. Returns the bytes filled at the current speed.
+    pub fn fill(&mut self, table: &FillTable, cache_bytes: f64, time_ns: f64) -> f64 {
+        let per_ns = self.duty / self.ns;
+        let thousands = time_ns * per_ns;
+        if !self.filled.contains(thousands) {
+            self.filled = table.line_of_fill(thousands, &mut self.hints.0);
+        }
+        let (filled, grows) = (self.filled.at(thousands), self.filled.slope);
+        // More occupancy makes the task faster, so that it fills more.
+        let faster = -grows * time_ns * per_ns * self.ns_per_byte / self.ns;
+        let feedback = (1.0 - faster).max(FEEDBACK_MIN);
+        self.is_damped = 1.0 - faster < FEEDBACK_MIN;
+        self.sensitivity = libm::fabs(faster) / feedback;
+        let filled = filled.min(cache_bytes);
+        self.step = (filled - self.bytes) / feedback;
+        self.gain = grows * per_ns / feedback;
+        filled
+    }
+
+    /// Changes the occupancy towards that of the residence time of the last solution.
+    pub fn approach(&mut self, table: &FillTable, cache_bytes: f64, time_ns: f64) {
+        for _ in 0..N_STEPS_ALONE {
+            self.fill(table, cache_bytes, time_ns);
+            self.bytes = (self.bytes + self.step).clamp(0.0, cache_bytes);
+            self.update_speed(table);
+        }
+    }
+}
+
+/// Returns the fill table of each member, and its time for 1000 instructions with the waits for its CPU.
+fn speeds<'a>(members: &[CacheMember], tables: &[&'a FillTable]) -> Vec<(&'a FillTable, f64)> {
+    let takes = |member: &CacheMember| member.ns / member.duty;
+    tables.iter().copied().zip(members.iter().map(takes)).collect()
+}
+
+/// Changes occupancies, speeds and residence time by one iteration of Newton's method for all of them. Returns the largest
+/// relative change; it is infinite if the residence time was far from a solution and is the only changed value.
+fn step_together(
+    members: &mut [CacheMember],
+    tables: &[&FillTable],
+    bytes: f64,
+    time_ns: &mut f64,
+    relaxation: f64,
+) -> f64 {
+    let (mut empty, mut space, mut gain) = (bytes, bytes, 0.0);
+    for (member, table) in members.iter_mut().zip(tables) {
+        empty -= member.fill(table, bytes, *time_ns);
+        space -= member.bytes + member.step;
+        gain += member.gain;
+    }
+    if EMPTY_MAX * bytes < libm::fabs(empty) {
+        let near_ns = residence_time(&speeds(members, tables), bytes, *time_ns);
+        // If the tasks do not fill the cache, the residence time stays infinite.
+        if near_ns != *time_ns {
+            *time_ns = near_ns;
+            return f64::INFINITY;
+        }
+    }
+    let more_ns = if 0.0 < gain { (space / gain).max(-*time_ns) } else { 0.0 };
+    *time_ns += relaxation * more_ns;
+    let mut change = libm::fabs(space) / bytes;
+    for (member, table) in members.iter_mut().zip(tables) {
+        let step = relaxation * (member.step + member.gain * more_ns);
+        member.bytes = (member.bytes + step).clamp(0.0, bytes);
+        change = change.max(member.update_speed(table));
+    }
+    change
+}
+
+/// Changes the occupancies towards those that `fit` returns for each member, with the share that is counted for other
+/// threads. Returns the largest relative change of a speed.
+fn step_to(
+    members: &mut [CacheMember],
+    tables: &[&FillTable],
+    fit: impl Fn(usize) -> (f64, f64),
+    relaxation: f64,
+) -> f64 {
+    let mut change = 0.0f64;
+    for (nth, (member, table)) in members.iter_mut().zip(tables).enumerate() {
+        let (fit, elsewhere) = fit(nth);
+        member.elsewhere = elsewhere;
+        member.sensitivity = 1.0; // It is not known: a change of the others' speeds is assumed to act fully.
+        member.bytes += relaxation * (fit - member.bytes);
+        change = change.max(member.update_speed(table));
+    }
+    change
+}

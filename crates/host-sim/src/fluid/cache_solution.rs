@@ -12,7 +12,6 @@
 use topology::Replacement;
 
 use super::Fluid;
-use super::solver::CacheState;
 use crate::hardware::Hardware;
 use crate::physics::{
     CacheEntries, CoreSpeed, CpiTerms, FillTable, StepLine, TimeTerms, occupancies_with,
@@ -38,6 +37,26 @@ const EMPTY_MAX: f64 = 0.1;
 const DAMPING: f64 = 0.5;
 /// Relative change of speeds at which the iteration has converged, in units of the precision.
 const CONVERGED: f64 = 0.25;
+
+/// Turnover of a cache.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CacheState {
+    /// Nanoseconds of one turnover at the current insertion rates; infinite if the cache has free space.
+    pub turnover_ns: f64,
+    /// Number of turnovers up to the time `at`.
+    pub turnovers: f64,
+    pub at: u64,
+    /// Largest relative change of a task's speed for a relative change of the others' speeds, because of the occupancy.
+    pub sensitivity: f64,
+    /// Estimated relative change of speeds that the last solution left, and the share of the cache that its tasks occupied.
+    pub remaining: f64,
+    pub occupied: f64,
+    /// Smallest and largest factor by which tasks are slower than at the last solution of the cache.
+    pub ratios: (f64, f64),
+}
+
+/// Factors of a cache without a changed task.
+pub(super) const NO_RATIOS: (f64, f64) = (f64::INFINITY, 0.0);
 
 /// A task in a cache that is being solved.
 #[derive(Clone, Copy, Debug)]

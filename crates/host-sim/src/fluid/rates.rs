@@ -16,7 +16,7 @@
 
 use topology::SmtSharing;
 
-use super::solver::NO_RATIOS;
+use super::cache_solution::NO_RATIOS;
 use super::tasks::{ChannelUse, TaskActivity, TaskCounts, Uncounted, queue_full};
 use super::time_slices::CpuSharing;
 use super::{Fluid, TaskState};

@@ -1,7 +1,7 @@
 //! State of the solver of [`super::rates`]: channels and caches, and their checks.
 
 use super::Task;
-use super::cache_solution::CacheMember;
+use super::cache_solution::{CacheMember, CacheState, NO_RATIOS};
 use super::tasks::ChannelUse;
 use super::virtual_time::SoloSpeed;
 use crate::hardware::Hardware;
@@ -67,26 +67,6 @@ pub(super) struct ChannelState {
     /// Bytes transferred since the start.
     pub transferred: f64,
 }
-
-/// Turnover of a cache.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct CacheState {
-    /// Nanoseconds of one turnover at the current insertion rates; infinite if the cache has free space.
-    pub turnover_ns: f64,
-    /// Number of turnovers up to the time `at`.
-    pub turnovers: f64,
-    pub at: u64,
-    /// Largest relative change of a task's speed for a relative change of the others' speeds, because of the occupancy.
-    pub sensitivity: f64,
-    /// Estimated relative change of speeds that the last solution left, and the share of the cache that its tasks occupied.
-    pub remaining: f64,
-    pub occupied: f64,
-    /// Smallest and largest factor by which tasks are slower than at the last solution of the cache.
-    pub ratios: (f64, f64),
-}
-
-/// Factors of a cache without a changed task.
-pub(super) const NO_RATIOS: (f64, f64) = (f64::INFINITY, 0.0);
 
 impl ChannelState {
     fn new(channel: &Channel) -> Self {

@@ -12,7 +12,7 @@ use program::profile::{Phase, ProfileValue};
 use program::{Ending, Job, Profile, Sections};
 
 use crate::hardware::Hardware;
-use crate::physics::{Calibration, ProfileError, SharedFills, of_phase};
+use crate::physics::{Calibration, PAGE_BYTES, ProfileError, SharedFills, of_phase};
 use crate::script::{Script, ScriptPhase};
 
 /// An error for a job that cannot be simulated.
@@ -43,6 +43,10 @@ enum ScriptProblem {
     UnknownCpus { cpus: CpuSet, has: CpuSet },
     #[error(" needs {needs} of memory, {place} has {has}")]
     TooLarge { needs: Bytes, place: String, has: Bytes },
+    #[error(
+        " has a memory policy, but no memory: add footprint_bytes to profile {profile:?}, or remove memory"
+    )]
+    NoPages { profile: String },
     #[error(" would run {run_time} alone on this machine: correct the values of its profile{hint}")]
     TooLong { run_time: String, hint: &'static str },
     #[error(": {0}")]
@@ -162,6 +166,11 @@ fn check_fits(job: &Job, script: &Script, hardware: &Hardware) -> Result<(), Scr
     };
     let has = Bytes(hardware.nodes.iter().filter(is_usable).map(|node| node.memory.0).sum());
     let needs = Bytes(script.footprint_max());
+    if let Some(profile) =
+        job.found.as_ref().filter(|_| job.memory.is_some() && needs.0 < PAGE_BYTES)
+    {
+        return Err(ScriptProblem::NoPages { profile: profile.name.clone() }.for_job(job));
+    }
     if has < needs {
         let place = match bound {
             Some(nodes) => format!("its nodes {nodes}"),
@@ -288,5 +297,21 @@ mod tests {
             Phase { burst_instructions: known(1.0), sleep_ns: known(0.0), ..Phase::default() };
         assert_eq!(sleeps(&phase, 1e7), Ok(Some((1.0, 0))));
         assert!(sleeps(&phase, 1e8).expect_err("too many").contains("more than 10000000 bursts"));
+    }
+
+    #[test]
+    fn a_memory_policy_without_memory_is_an_error() {
+        let machine = topology::Machine::synthetic("nodes=2 cores=1 mem=1G").expect("a machine");
+        let job = Job {
+            memory: Some(program::MemoryPolicy::Bind(NodeSet::from_iter([base::NodeId(1)]))),
+            found: Some(Arc::new(Profile { name: "hog".to_owned(), ..Profile::default() })),
+            ..Job::new(base::JobId(0), "hog", program::Command::Shell("hog".to_owned()))
+        };
+        let error = check_fits(&job, &Script::default(), &Hardware::new(&machine));
+        let error = error.expect_err("no memory").to_string();
+        assert!(
+            error.ends_with("add footprint_bytes to profile \"hog\", or remove memory"),
+            "{error}"
+        );
     }
 }

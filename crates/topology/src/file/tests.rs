@@ -133,7 +133,7 @@ proptest! {
     #[test]
     fn any_written_machine_is_read_back_equal(
         nodes in 1u32..4, llcs in 1u32..3, cores in 1u32..4, smt in 1u32..3,
-        latency_ns in sourced_value(1_000_000), slice_ns in proptest::option::of(10_000..=10_000_000_000u64), bandwidth_bytes_per_s in sourced_value(1 << 60), name in ".{0,12}",
+        latency_ns in sourced_value(1000), slice_ns in proptest::option::of(10_000..=10_000_000_000u64), bandwidth_bytes_per_s in sourced_value(1 << 60), name in ".{0,12}",
     ) {
         let text = format!("nodes={nodes} llcs={llcs} cores={cores} smt={smt}");
         let mut parts = Machine::synthetic(&text).expect("a machine").parts().clone();

@@ -506,23 +506,36 @@ fn check_clusters(parts: &MachineParts) -> Result<(), MachineError> {
                 return reject("cpus", problem);
             }
         }
-        check_upper_cache(bytes, llc.size).or_else(|problem| reject("cache", problem))?;
+        check_upper_cache(bytes, [llc.size]).or_else(|problem| reject("cache", problem))?;
     }
     Ok(())
 }
 
-/// Checks the size of a cache between the cores and a last-level cache. The error is the problem.
-fn check_upper_cache(bytes: u64, llc: Option<Bytes>) -> Result<(), String> {
-    match llc.filter(|llc| llc.0 < bytes) {
-        Some(llc) => Err(format!(
-            "has a cache of {bytes} bytes, larger than the last-level cache of {}",
-            llc.0
-        )),
-        None if bytes < CACHE_MIN => {
-            Err(format!("has a cache of {bytes} bytes: the smallest is {CACHE_MIN}"))
-        }
-        None => Ok(()),
+/// Checks the size of a cache between the cores and their last-level caches. The error is the problem.
+fn check_upper_cache(
+    bytes: u64,
+    llcs: impl IntoIterator<Item = Option<Bytes>>,
+) -> Result<(), String> {
+    if bytes < CACHE_MIN {
+        return Err(format!("has a cache of {bytes} bytes: the smallest is {CACHE_MIN}"));
     }
+    for llc in llcs {
+        match llc {
+            None => {
+                return Err(format!(
+                    "has a cache of {bytes} bytes, but its last-level cache has no size_bytes: add it"
+                ));
+            }
+            Some(llc) if llc.0 < bytes => {
+                return Err(format!(
+                    "has a cache of {bytes} bytes, larger than the last-level cache of {}",
+                    llc.0
+                ));
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
 }
 
 /// Checks the physics. The error is the problem.
@@ -572,8 +585,7 @@ fn check_kind(kind: &str, known: &CoreKindAttributes, parts: &MachineParts) -> R
     }
     if let Some(size) = known.private_cache_bytes {
         let of_kind = |llc: &&Llc| cores().any(|core| core.cpus.intersects(&llc.cpus));
-        let least = parts.llcs.iter().filter(of_kind).filter_map(|llc| llc.size).min();
-        check_upper_cache(size.value, least)?;
+        check_upper_cache(size.value, parts.llcs.iter().filter(of_kind).map(|llc| llc.size))?;
     }
     let Some(list) = &known.smt_throughput_permille else { return Ok(()) };
     if list.values.is_empty() {

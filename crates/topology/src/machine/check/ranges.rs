@@ -7,6 +7,8 @@ use crate::{Llc, PerfAttributes, SourcedValue};
 
 /// Largest latency in nanoseconds. With a larger one, a simulated run does not end.
 const LATENCY_MAX_NS: u64 = 1_000_000;
+/// Largest latency of a hit in a last-level cache in nanoseconds. Published values are below 100.
+const HIT_MAX_NS: u64 = 1000;
 /// Frequencies of cores in MHz. Processors of simulated machines have 700 to 5500, records are below 10 GHz.
 const MHZ_MIN: u64 = 100;
 const MHZ_MAX: u64 = 10_000;
@@ -64,6 +66,12 @@ pub(super) fn check_frequencies(attributes: &PerfAttributes) -> Result<(), Machi
 
 /// Checks that a hit in a last-level cache is not slower than each known access to memory.
 pub(super) fn check_llc_latencies(attributes: &PerfAttributes) -> Result<(), MachineError> {
+    for (&llc, known) in &attributes.llcs {
+        if let Some(hit) = known.latency_ns.filter(|hit| HIT_MAX_NS < hit.value) {
+            let problem = format!("has a latency of {} ns; the largest is {HIT_MAX_NS}", hit.value);
+            return Err(invalid(llc, "latency", problem));
+        }
+    }
     let memory = attributes.accesses.iter().filter_map(|access| access.latency_ns);
     let Some(slowest) = memory.map(|latency| latency.value).max() else { return Ok(()) };
     for (&llc, known) in &attributes.llcs {

@@ -38,14 +38,14 @@ pub struct Args {
     /// the documentation of predict lists; or from the shipped table corun; may be repeated
     #[arg(long, value_name = "FILE[,FILE…]", value_delimiter = ',', required = true)]
     programs: Vec<PathBuf>,
-    /// Predict these programs together, each on its own core, without running them; a name may be repeated
+    /// Predict these programs together, each on its own CPU, without running them; a name may be repeated
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
     /// Also find the best assignment to N LLC domains
     #[arg(long, value_name = "N", value_parser = input::integer::<u32>(1..=N_DOMAINS_MAX), allow_hyphen_values = true)]
     domains: Option<u32>,
-    /// Print JSON: slowdowns (of each program, in the order of the names), and with --domains assignment (names by LLC
-    /// domain), assignment_slowdowns, assignment_found_by and mean_slowdown
+    /// Print JSON: slowdowns (of each program, in the order of the names), notes, command, and with --domains assignment
+    /// (names by LLC domain), assignment_slowdowns, assignment_found_by and mean_slowdown
     #[arg(long)]
     json: bool,
 }

@@ -1,4 +1,4 @@
-//! Keys of a machine file that have no effect on its machine. A result with such a key would not have the physics of the file.
+//! Keys of a machine file that have no effect on its machine. A result would not show the physics that the file requests.
 //!
 //! Neutral values are accepted, so that a file can be changed in one place for an experiment. The keys of a grain are checked
 //! with its [settings](crate::frame::GrainSettings).

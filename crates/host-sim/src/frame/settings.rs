@@ -20,7 +20,8 @@ pub struct MachineSettings {
     pub precision: f64,
 }
 
-/// Precision of usual runs. With fixed bindings, end times differ from those of [`PRECISION_EXACT`] by less than 1e-3.
+/// Precision of usual runs. With fixed bindings, end times differ from those of [`PRECISION_EXACT`] usually by less than
+/// 1e-3 (docs/simulator.md).
 pub const PRECISION: f64 = 3e-4;
 /// Precision of runs that ignore no change.
 pub const PRECISION_EXACT: f64 = 1e-8;

@@ -1,4 +1,4 @@
-//! Ranges of the values of a machine. Outside of them, an error in the file is likelier than a machine.
+//! Ranges of the values of a machine. A value outside of these ranges is probably an error in the file.
 
 use base::Bytes;
 

@@ -28,7 +28,7 @@ pub struct ScriptError {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 enum ScriptProblem {
     #[error(
-        ": its program has no profile, and the simulator cannot run it: name one with profile = \"NAME\", measure it with evenkeel profile, or run it on this machine with --host live"
+        ": its program has no profile, and the simulator cannot run it: name one with profile = \"NAME\" in a workload file, measure it with evenkeel profile, or run it on this machine with --host live"
     )]
     NoProfile,
     #[error(": profile {profile:?}, phase {phase}: {problem}")]

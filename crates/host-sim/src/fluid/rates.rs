@@ -259,21 +259,14 @@ impl Fluid {
 
     /// Returns the nanoseconds per 1000 units of the task's activity at the current latencies.
     pub(super) fn ns_at_latencies(&self, idx: usize) -> f64 {
-        let demand = &self.tasks[idx].demand;
-        let (mut ns, mut overload) = (demand.core_ns + demand.path_ns, 1.0f64);
-        for of in &demand.uses {
-            let state = &self.solver.channels[of.channel];
-            ns += of.stalls * state.latency;
-            overload = if 0.0 < of.bytes { overload.max(state.overload) } else { overload };
-        }
-        (ns * overload).max(1e-6)
+        self.demand_on(idx, None).ns_at(0.0, 1.0)
     }
 
     /// Solves the latency of a channel and the speeds of all its users.
     fn solve_channel(&mut self, channel_idx: usize) {
         let users = std::mem::take(&mut self.solver.channels[channel_idx].users);
         let mut demands = std::mem::take(&mut self.solver.demands);
-        demands.extend(users.iter().map(|&idx| self.demand_on(idx, channel_idx)));
+        demands.extend(users.iter().map(|&idx| self.demand_on(idx, Some(channel_idx))));
         let state = &mut self.solver.channels[channel_idx];
         state.channel = self.hardware.channels[channel_idx].with_streams_of(&demands);
         (state.latency, state.overload) =
@@ -307,13 +300,15 @@ impl Fluid {
         state.users = users;
     }
 
-    /// Returns the demand of a task on one channel at the current latencies of its other channels.
-    fn demand_on(&self, idx: usize, channel_idx: usize) -> ChannelDemand {
+    /// Returns the demand of a task on one channel at the current latencies of its other channels; without a channel,
+    /// at the latencies of all.
+    #[inline]
+    fn demand_on(&self, idx: usize, channel_idx: Option<usize>) -> ChannelDemand {
         let demand = &self.tasks[idx].demand;
         let other_ns = demand.core_ns + demand.path_ns;
         let mut on_channel = ChannelDemand { other_ns, stalls: 0.0, bytes: 0.0, slower: 1.0 };
         for of in &demand.uses {
-            if of.channel == channel_idx {
+            if Some(of.channel) == channel_idx {
                 on_channel.stalls += of.stalls;
                 on_channel.bytes += of.bytes * demand.traffic_share;
                 continue;
@@ -381,7 +376,7 @@ impl Fluid {
             (self.hardware.caches[cache].bytes, self.hardware.memory(node).unloaded_ns);
         let of_task = |&idx: &usize| {
             let demand = self.phase_of(idx).behaviour.demand_on(&speed, bytes);
-            self.tasks[idx].weight * demand.core_ns / demand.ns_at(miss_ns).max(1e-9)
+            self.tasks[idx].weight * demand.core_ns / demand.ns_at(miss_ns)
         };
         self.cpus[cpu].tasks.iter().map(of_task).sum::<f64>() / self.cpus[cpu].weight
     }

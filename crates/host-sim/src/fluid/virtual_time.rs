@@ -24,7 +24,7 @@ use std::sync::Arc;
 use super::tasks::{QueuedTask, TaskActivity};
 use super::{Fluid, Task, TaskState};
 use crate::hardware::HardwareCpu;
-use crate::physics::{CoreSpeed, CpiModel, EventsPer1000};
+use crate::physics::{CoreSpeed, CpiModel, Demand, EventsPer1000};
 
 /// Queued and unqueued tasks of a CPU.
 #[derive(Clone, Debug, Default)]
@@ -255,7 +255,8 @@ impl Fluid {
         }
         let (demand, events) = behaviour.solve_on(&speed, bytes);
         let (core_ns, exposed) = (demand.core_ns / smt, demand.exposed / smt);
-        let ns = (core_ns + exposed * miss_ns - demand.hidden_ns / smt).max(1e-6);
+        let hidden_ns = demand.hidden_ns / smt;
+        let ns = Demand { core_ns, exposed, hidden_ns, ..demand }.ns_at(miss_ns);
         if self.solver.solo_speeds.len() == SOLO_SPEEDS_MAX {
             self.solver.solo_speeds.clear();
         }

@@ -126,10 +126,23 @@ pub struct ChannelDemand {
 }
 
 impl ChannelDemand {
-    /// Returns the nanoseconds with this latency and overload of the channel.
+    /// Returns the nanoseconds with this latency and overload of the channel. The overload slows only programs with
+    /// bytes on the channel.
     pub fn ns_at(&self, latency_ns: f64, overload: f64) -> f64 {
         let slower = if 0.0 < self.bytes { self.slower.max(overload) } else { self.slower };
         ((self.other_ns + self.stalls * latency_ns) * slower).max(1e-6)
+    }
+}
+
+impl From<Demand> for ChannelDemand {
+    /// Returns the demand of a program that uses only one channel.
+    fn from(demand: Demand) -> Self {
+        ChannelDemand {
+            other_ns: demand.core_ns - demand.hidden_ns,
+            stalls: demand.exposed,
+            bytes: demand.bytes,
+            slower: 1.0,
+        }
     }
 }
 
@@ -187,16 +200,10 @@ impl Channel {
 
     /// Solves latency, utilization and speeds of programs that use only this channel.
     pub fn load(&self, demands: &[Demand]) -> ChannelLoad {
-        let on_channel = |demand: &Demand| ChannelDemand {
-            other_ns: demand.core_ns - demand.hidden_ns,
-            stalls: demand.exposed,
-            bytes: demand.bytes,
-            slower: 1.0,
-        };
-        let all: Vec<ChannelDemand> = demands.iter().map(on_channel).collect();
+        let all: Vec<ChannelDemand> = demands.iter().copied().map(ChannelDemand::from).collect();
         let channel = self.with_streams_of(&all);
         let (latency_ns, overload) = channel.solve(&all, 0.0, self.unloaded_ns);
-        let each_ns = demands.iter().map(|demand| demand.ns_at(latency_ns) * overload).collect();
+        let each_ns = all.iter().map(|demand| demand.ns_at(latency_ns, overload)).collect();
         let utilization = channel.utilization(&all, 0.0, latency_ns).0.min(1.0);
         ChannelLoad { latency_ns, utilization, each_ns }
     }
@@ -314,8 +321,8 @@ impl Demand {
     }
 
     /// Returns the nanoseconds with this latency of a miss.
-    pub fn ns_at(&self, latency_ns: f64) -> f64 {
-        self.core_ns - self.hidden_ns + self.exposed * latency_ns
+    pub fn ns_at(self, latency_ns: f64) -> f64 {
+        ChannelDemand::from(self).ns_at(latency_ns, 1.0)
     }
 }
 
@@ -342,6 +349,14 @@ mod tests {
         let loaded = CHANNEL.load(&[quiet]);
         assert!((loaded.latency_ns - 45.0).abs() < 1e-6 && loaded.utilization == 0.0);
         assert_eq!(loaded.each_ns, [250.0]);
+    }
+
+    #[test]
+    fn overload_slows_no_program_without_bytes() {
+        let quiet = Demand { core_ns: 250.0, ..Demand::default() };
+        let blind = Demand { core_ns: 10.0, bytes: 640.0, ..Demand::default() };
+        let each_ns = CHANNEL.load(&[quiet, blind]).each_ns;
+        assert!(each_ns[0] == 250.0 && 79.0 < each_ns[1], "{each_ns:?}");
     }
 
     #[test]
@@ -425,12 +440,7 @@ mod tests {
         assert_eq!(Channel { streams: neutral, ..CHANNEL }.load(&demands), CHANNEL.load(&demands));
         // Programs that rarely access memory open no streams.
         let quiet = Demand { core_ns: 1000.0, exposed: 0.01, bytes: 0.64, ..Demand::default() };
-        assert!(1.0 - 1e-9 < channel.with_streams_of(&[on_channel(&quiet); 100]).capacity / 8.0);
-    }
-
-    fn on_channel(demand: &Demand) -> ChannelDemand {
-        let Demand { core_ns: other_ns, exposed: stalls, bytes, .. } = *demand;
-        ChannelDemand { other_ns, stalls, bytes, slower: 1.0 }
+        assert!(1.0 - 1e-9 < channel.with_streams_of(&[quiet.into(); 100]).capacity / 8.0);
     }
 
     proptest! {
@@ -453,7 +463,7 @@ mod tests {
             demands in proptest::collection::vec(demand(), 1..6),
             before in 0.0..500.0f64,
         ) {
-            let all: Vec<ChannelDemand> = demands.iter().map(on_channel).collect();
+            let all: Vec<ChannelDemand> = demands.into_iter().map(ChannelDemand::from).collect();
             let (one, other) = (CHANNEL.solve(&all, 0.0, 45.0), CHANNEL.solve(&all, 0.0, before));
             prop_assert!((one.0 / other.0 - 1.0).abs() < 1e-7, "{one:?} {other:?}");
         }

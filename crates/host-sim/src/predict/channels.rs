@@ -74,7 +74,9 @@ pub(super) fn each_ns(groups: &[(&CacheDomain, Vec<ProgramDemand>)]) -> Vec<f64>
             break;
         }
     }
-    each_program(groups, &loads, ProgramDemand::ns)
+    each_program(groups, &loads, |program, loads| {
+        program.on(MEMORY, loads).ns_at(loads[MEMORY].0, loads[MEMORY].1)
+    })
 }
 
 /// Returns a value for each program, at the loads of its channels.
@@ -117,11 +119,5 @@ impl ProgramDemand {
             bytes: self.bytes[nth],
             slower: slows.fold(1.0, f64::max),
         }
-    }
-
-    fn ns(&self, loads: &[Load; 3]) -> f64 {
-        let on_memory = self.on(MEMORY, loads);
-        (on_memory.other_ns + on_memory.stalls * loads[MEMORY].0)
-            * on_memory.slower.max(loads[MEMORY].1)
     }
 }

@@ -7,7 +7,9 @@ use proptest::prelude::*;
 
 use super::program_table::from_csv;
 use super::*;
-use crate::physics::{Calibration, CoreSpeed, FillTable, MissCurve, MissPoint, occupancies};
+use crate::physics::{
+    Calibration, CoreSpeed, CpiParameters, FillTable, MissCurve, MissPoint, occupancies,
+};
 
 const MIB: f64 = 1048576.0;
 
@@ -504,4 +506,17 @@ fn the_port_and_the_memory_link_of_a_cache_limit_its_programs() {
     let groups = predict_groups(&[(&two, &narrow), (&two, &domain(MIB))]);
     let of = |group: &Vec<Prediction>| group.iter().map(|each| each.bytes_per_ns).sum::<f64>();
     assert!((of(&groups[0]) / 2.0 - 1.0).abs() < 1e-3 && of(&groups[0]) < of(&groups[1]));
+}
+
+#[test]
+fn a_saturated_memory_slows_no_program_without_traffic() {
+    // A program with prefetches only, which transfers lines without stalls.
+    let prefetched = MissPoint { demand_misses: 0.0, ..MissPoint::of_demand(0.0, 100.0) };
+    let curve = MissCurve::new(vec![MissPoint { bytes: MIB, ..prefetched }], prefetched).unwrap();
+    let parameters =
+        CpiParameters { late: 0.0, ..Calibration::default().parameters(CoreSpeed::new(4.0)) };
+    let blind = CpiModel::from_core_cycles(&curve, 0.5, 4.0, parameters);
+    let quiet = program(0.0, [0.0; 5], 1.0, 4.0);
+    let predicted = predict_together(&[&quiet, &blind, &blind], &domain(MIB));
+    assert!(predicted[0].slowdown == 1.0 && 1.9 < predicted[1].slowdown, "{predicted:?}");
 }

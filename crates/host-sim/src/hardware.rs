@@ -118,13 +118,6 @@ pub struct HardwareCpu {
     pub capacity: u32,
 }
 
-impl HardwareCpu {
-    /// Returns the number of instructions per nanosecond of a program with one core cycle per instruction of a profile.
-    pub fn instructions_per_ns(&self) -> f64 {
-        self.speed.ghz / self.speed.relative_cycles
-    }
-}
-
 /// A last-level cache.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cache {
@@ -251,11 +244,9 @@ impl Hardware {
         &self.channels[node]
     }
 
-    /// Returns the fastest CPU for core cycles; of equal CPUs, the first.
-    pub fn fastest_cpu(&self) -> Option<&HardwareCpu> {
-        self.cpus.iter().reduce(|best, cpu| {
-            if best.instructions_per_ns() < cpu.instructions_per_ns() { cpu } else { best }
-        })
+    /// Returns the fastest CPU of the machine.
+    pub fn fastest_cpu(&self) -> &HardwareCpu {
+        HardwareCpu::fastest(&self.cpus).expect("a machine has a CPU")
     }
 
     /// Returns the index of a CPU.

@@ -58,7 +58,7 @@ impl ScriptPhase {
     /// Returns the nanoseconds per 1000 instructions alone on the fastest core of an idle machine with local memory. Links
     /// and cache ports are not part of this estimate.
     pub fn ns_alone(&self, hardware: &Hardware) -> f64 {
-        let Some(cpu) = hardware.fastest_cpu() else { return 1.0 };
+        let cpu = hardware.fastest_cpu();
         let demand = self.behaviour.demand_on(&cpu.speed, hardware.caches[cpu.cache].bytes);
         hardware.memory(cpu.node).ns_alone(demand)
     }

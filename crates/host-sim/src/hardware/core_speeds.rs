@@ -3,8 +3,22 @@
 use base::CoreId;
 use topology::Machine;
 
-use super::{GHZ, known};
+use super::{GHZ, HardwareCpu, known};
 use crate::physics::CoreSpeed;
+
+impl HardwareCpu {
+    /// Returns the number of instructions per nanosecond of a program with one core cycle per instruction of a profile.
+    pub fn instructions_per_ns(&self) -> f64 {
+        self.speed.ghz / self.speed.relative_cycles
+    }
+
+    /// Returns the fastest of several CPUs for core cycles; of equal CPUs, the first.
+    pub fn fastest<'h>(cpus: impl IntoIterator<Item = &'h HardwareCpu>) -> Option<&'h HardwareCpu> {
+        cpus.into_iter().reduce(|best, cpu| {
+            if best.instructions_per_ns() < cpu.instructions_per_ns() { cpu } else { best }
+        })
+    }
+}
 
 /// Speeds of the cores of a machine.
 ///

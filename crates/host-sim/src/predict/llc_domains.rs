@@ -49,10 +49,13 @@ pub struct LlcDomains {
 pub fn llc_domains(machine: &Machine, ghz: Option<f64>) -> LlcDomains {
     let hardware = Hardware::with_frequency(machine, ghz);
     let allowed = machine.allowed();
+    let cpus_of = |cache: &crate::hardware::Cache| -> Vec<&HardwareCpu> {
+        cache.cpus.iter().map(|&cpu| &hardware.cpus[cpu]).collect()
+    };
     let domain = |(idx, cache): (usize, &crate::hardware::Cache)| {
-        let cpus: Vec<&HardwareCpu> = cache.cpus.iter().map(|&cpu| &hardware.cpus[cpu]).collect();
+        let cpus = cpus_of(cache);
         let n_cpus = cpus.iter().filter(|cpu| allowed.contains(cpu.id)).count();
-        let fastest = fastest_of(&hardware, cache)?;
+        let fastest = HardwareCpu::fastest(cpus.iter().copied())?;
         let mut cores: Vec<(usize, bool)> = (cpus.iter().filter(|cpu| allowed.contains(cpu.id)))
             .map(|cpu| (cpu.core, cpu.speed == fastest.speed))
             .collect();
@@ -88,20 +91,10 @@ pub fn llc_domains(machine: &Machine, ghz: Option<f64>) -> LlcDomains {
         )],
     };
     let is_fastest_in_cluster = |cache: &crate::hardware::Cache| {
-        fastest_of(&hardware, cache).is_some_and(|cpu| cpu.cluster.is_some())
+        HardwareCpu::fastest(cpus_of(cache)).is_some_and(|cpu| cpu.cluster.is_some())
     };
     if hardware.caches.iter().any(is_fastest_in_cluster) {
         notes.push("each program has the whole cache of its cluster".to_owned());
     }
     LlcDomains { all, notes }
-}
-
-/// Returns the fastest CPU of a cache for core cycles; of equal CPUs, the first.
-fn fastest_of<'h>(
-    hardware: &'h Hardware,
-    cache: &crate::hardware::Cache,
-) -> Option<&'h HardwareCpu> {
-    cache.cpus.iter().map(|&cpu| &hardware.cpus[cpu]).reduce(|best, cpu| {
-        if best.instructions_per_ns() < cpu.instructions_per_ns() { cpu } else { best }
-    })
 }

@@ -13,7 +13,7 @@ use host_sim::physics::{Calibration, ProfileError, of_profile};
 use program::{Class, Profile};
 
 /// Rates of a program alone, per second unless stated otherwise.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SoloRates {
     /// Instructions.
     pub instructions: f64,
@@ -38,12 +38,12 @@ pub struct SoloRates {
 /// # Errors
 /// The profile lacks a value that the physics needs.
 pub fn alone(profile: &Profile, hardware: &Hardware) -> Result<SoloRates, ProfileError> {
-    let Some(cpu) = hardware.fastest_cpu() else { return Ok(SoloRates::default()) };
+    let cpu = hardware.fastest_cpu();
     let (memory, cache) = (hardware.memory(cpu.node), hardware.caches[cpu.cache].bytes);
     let habits = Calibration::default().parameters(cpu.speed);
     let behaviour = of_profile(profile, cache, memory, habits)?;
     let loaded = memory.load(&[behaviour.demand(cache)]);
-    let ns = loaded.each_ns.first().copied().unwrap_or(1.0);
+    let ns = loaded.each_ns[0];
     let counts = behaviour.counts(cache);
     // Per 1000 instructions, which take `ns`.
     let per_s = |count: f64| count / ns * 1e9;

@@ -326,11 +326,9 @@ impl Fluid {
     pub(super) fn set_speed(&mut self, idx: usize, ns: f64) {
         let cpu = self.tasks[idx].cpu;
         self.update_cpu(cpu);
-        if !std::mem::replace(&mut self.cpus[cpu].is_stale, true) {
-            self.solver.stale_cpus.push(cpu);
-        }
+        self.mark_stale(cpu);
         let task = &mut self.tasks[idx];
-        debug_assert_eq!(task.state, TaskState::Runnable);
+        assert_eq!(task.state, TaskState::Runnable);
         task.demand.ns = ns;
         task.speed = 1000.0 / ns;
         let per_ns = task.demand.traffic_share / ns;

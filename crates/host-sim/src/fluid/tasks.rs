@@ -136,7 +136,7 @@ pub(super) struct CacheContents {
     pub cluster_bytes: Option<f64>,
     /// Share of these bytes that is counted for other threads of the job, which share the data.
     pub cluster_elsewhere: f64,
-    /// Number of times that the contents of the cache had been replaced ([`super::rates`]) when this was current.
+    /// Number of times that the contents of the cache had been replaced ([`super::solver::Solver::turnovers`]) when this was current.
     pub turnovers: f64,
 }
 

@@ -112,7 +112,7 @@ fn logarithms(fitted: &Calibration) -> Vec<f64> {
 }
 
 fn fitted(numbers: &[f64], cap: f64) -> Calibration {
-    let parameter = |idx: usize| numbers.get(idx).map_or(1.0, |number| libm::exp(*number));
+    let parameter = |idx: usize| libm::exp(numbers[idx]);
     Calibration {
         slope: parameter(0),
         cap,
@@ -165,9 +165,11 @@ impl Predictor {
             measurements.programs.iter().map(|program| program.max_bandwidth(core.ghz));
         let channel = channel.with_capacity_of(bandwidths.fold(0.0, f64::max));
         let parameters = fitted.parameters(core);
-        let model_of =
-            |known: &TableProgram| CpiModel::fit(&known.miss_curve, cache, &channel, parameters);
-        let models = measurements.programs.iter().filter_map(model_of).collect();
+        let model_of = |known: &TableProgram| {
+            CpiModel::fit(&known.miss_curve, cache, &channel, parameters)
+                .expect("each row of a table has cycles")
+        };
+        let models = measurements.programs.iter().map(model_of).collect();
         Predictor {
             domain: CacheDomain { cache, replacement, channel, limits: CacheLimits::default() },
             models,
@@ -183,20 +185,18 @@ impl Predictor {
     /// Returns the slowdowns of the two programs of a pair.
     pub fn pair(&self, pair: &MeasuredPair) -> [f64; 2] {
         let predicted = self.predict(&pair.programs);
-        [0, 1].map(|idx| predicted.get(idx).map_or(1.0, |prediction| prediction.slowdown))
+        [0, 1].map(|idx| predicted[idx].slowdown)
     }
 
     /// Returns the predictions for several programs that run together.
     pub fn predict(&self, programs: &[usize]) -> Vec<Prediction> {
-        let programs: Vec<&CpiModel> =
-            programs.iter().filter_map(|idx| self.models.get(*idx)).collect();
+        let programs: Vec<&CpiModel> = programs.iter().map(|&idx| &self.models[idx]).collect();
         predict_together(&programs, &self.domain)
     }
 
     /// Returns the slowdown of a program that runs alone with remote memory.
     pub fn remote(&self, program: usize) -> f64 {
-        let Some(model) = self.models.get(program) else { return 1.0 };
-        let local = model.demand(self.domain.cache);
+        let local = self.models[program].demand(self.domain.cache);
         let memory = self.domain.channel;
         memory.ns_alone(local.with_extra_latency(self.extra_ns)) / memory.ns_alone(local)
     }

@@ -110,7 +110,7 @@ pub fn check_lengths(
     limit: Option<Nanos>,
 ) -> Result<(), ScriptError> {
     for (job, script) in jobs.iter().zip(scripts) {
-        let ns = script.solo_ns(hardware) + job.start.0 as f64;
+        let ns = script.run_ns_alone(hardware) + job.start.0 as f64;
         let is_cut = limit.is_some() || job.ending != Ending::Exit;
         let is_below = |most: Nanos| ns < most.0 as f64;
         if !is_below(if is_cut { RUN_TIME_MAX } else { RUN_TIME_MAX_UNLIMITED }) {

@@ -53,7 +53,7 @@ const CORE_CYCLES_MIN: f64 = 0.05;
 
 /// Counters of a program alone.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct SoloCounters {
+pub struct CountersAlone {
     /// Instructions per cycle.
     pub ipc: f64,
     /// Misses of the last-level cache per 1000 instructions.
@@ -66,7 +66,7 @@ pub struct SoloCounters {
     pub stall_share: f64,
 }
 
-impl SoloCounters {
+impl CountersAlone {
     /// Returns the stall cycles per instruction if accesses did not overlap.
     fn serial_stall_cycles(&self) -> f64 {
         (self.mpki * MEMORY_CYCLES + (self.apki - self.mpki) * HIT_CYCLES) / 1000.0
@@ -104,13 +104,13 @@ pub fn mpki_with_cache(apki: f64, mpki: f64, mib: f64, s: f64) -> f64 {
 /// A program in the model.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CopyModel {
-    alone: SoloCounters,
+    alone: CountersAlone,
     bandwidth: f64,
 }
 
 impl CopyModel {
     /// Returns the model of a program with these counters alone, on a memory with this bandwidth in bytes per second.
-    pub fn new(alone: SoloCounters, bandwidth: f64) -> Self {
+    pub fn new(alone: CountersAlone, bandwidth: f64) -> Self {
         CopyModel { alone, bandwidth }
     }
 
@@ -138,7 +138,7 @@ impl CopyModel {
 
     /// Returns the program with a curve of length `s` MiB.
     fn program(&self, s: f64) -> Option<CpiModel> {
-        let SoloCounters { ipc, mpki, apki, .. } = self.alone;
+        let CountersAlone { ipc, mpki, apki, .. } = self.alone;
         let overlap = self.alone.overlap();
         let core_cycles = 1.0 / ipc - mpki * MEMORY_CYCLES / 1000.0 / overlap;
         let more_lines = self.alone.bytes_per_miss() / LINE - 1.0;
@@ -220,7 +220,7 @@ pub struct PublishedBenchmark {
     /// Name of the program.
     pub program: String,
     /// Mean values over the inputs of the program.
-    pub alone: SoloCounters,
+    pub alone: CountersAlone,
     slowdowns: BTreeMap<u32, f64>,
 }
 
@@ -232,7 +232,7 @@ impl PublishedBenchmark {
     }
 }
 
-/// Returns the programs that have all values of [`SoloCounters`], in the order of the table. The table has one row
+/// Returns the programs that have all values of [`CountersAlone`], in the order of the table. The table has one row
 /// per program and input.
 ///
 /// # Errors
@@ -249,7 +249,7 @@ pub fn parse_benchmarks(text: &str, file: &str) -> Result<Vec<PublishedBenchmark
     }
     let mut programs = Vec::new();
     for (program, rows) in groups {
-        let Some(alone) = solo_counters(&rows)? else { continue };
+        let Some(alone) = counters_alone(&rows)? else { continue };
         let mut slowdowns = BTreeMap::new();
         for n_copies in [2, 4, 8] {
             let mean = mean_of_inputs(&rows, &format!("slowdown_{n_copies}_copies"))?;
@@ -260,12 +260,12 @@ pub fn parse_benchmarks(text: &str, file: &str) -> Result<Vec<PublishedBenchmark
     Ok(programs)
 }
 
-fn solo_counters(rows: &[CsvRow<'_>]) -> Result<Option<SoloCounters>, CsvError> {
+fn counters_alone(rows: &[CsvRow<'_>]) -> Result<Option<CountersAlone>, CsvError> {
     let columns = ["ipc_alone", "llc_mpki", "llc_apki", "mem_bw_mb_s", "l2_stall_frac"];
     let means = columns.map(|column| mean_of_inputs(rows, column));
     let means = means.into_iter().collect::<Result<Vec<Option<f64>>, _>>()?;
     let means: Option<Vec<f64>> = means.into_iter().collect();
-    Ok(means.map(|means| SoloCounters {
+    Ok(means.map(|means| CountersAlone {
         ipc: means[0],
         mpki: means[1],
         apki: means[2],

@@ -144,7 +144,7 @@ impl Script {
     }
 
     /// Returns the run time in nanoseconds on the fastest core of an idle machine with local memory.
-    pub fn solo_ns(&self, hardware: &Hardware) -> f64 {
+    pub fn run_ns_alone(&self, hardware: &Hardware) -> f64 {
         let Some(plan) = &self.plan else { return self.sum_ns(|phase| phase.ns_alone(hardware)) };
         // One thread at most executes all sleeps of the job.
         let each: Vec<f64> = self.phases.iter().map(|phase| phase.ns_alone(hardware)).collect();

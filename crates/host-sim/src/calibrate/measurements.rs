@@ -52,11 +52,11 @@ impl CoRunData {
     /// Returns an error if a table is invalid, or names a program that is not in the first table.
     pub fn read(
         machine: CoRunMachine,
-        solo: (&str, &str),
+        alone: (&str, &str),
         pairs: (&str, &str),
         remote: (&str, &str),
     ) -> Result<Self, DataError> {
-        let programs = from_csv(solo.0, solo.1)?.programs;
+        let programs = from_csv(alone.0, alone.1)?.programs;
         let mut measurements =
             CoRunData { machine, programs, pairs: Vec::new(), remote: Vec::new() };
         measurements.read_pairs(&CsvTable::read(pairs.0, pairs.1)?)?;

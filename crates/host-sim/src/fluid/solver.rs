@@ -3,7 +3,7 @@
 use super::Task;
 use super::cache_solution::{CacheMember, CacheState, NO_RATIOS};
 use super::tasks::ChannelUse;
-use super::virtual_time::SoloSpeed;
+use super::virtual_time::SpeedAlone;
 use crate::hardware::Hardware;
 use crate::physics::{Channel, ChannelDemand};
 
@@ -40,7 +40,7 @@ pub(super) struct Solver {
     /// Only without contention: tasks that arrived on a CPU or started an activity.
     pub unsolved: Vec<usize>,
     /// Recent solutions for programs that run alone on a CPU.
-    pub solo_speeds: Vec<SoloSpeed>,
+    pub speeds_alone: Vec<SpeedAlone>,
     /// Only without contention: CPUs with SMT siblings that may have become busy or idle.
     pub touched_cpus: Vec<usize>,
 }

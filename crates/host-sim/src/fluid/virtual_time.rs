@@ -45,7 +45,7 @@ const SWEPT_ENTRIES_MIN: usize = 64;
 
 /// Solution for a program alone on a CPU, and the values on which it depends.
 #[derive(Clone, Debug)]
-pub(super) struct SoloSpeed {
+pub(super) struct SpeedAlone {
     behaviour: Arc<CpiModel>,
     /// The core; the bytes of the cache, the latency of a miss, and the share of the core.
     key: (CoreSpeed, [f64; 3]),
@@ -58,7 +58,7 @@ pub(super) struct SoloSpeed {
 }
 
 /// Capacity of the solution cache. It is larger than the usual number of pairs of program and CPU kind.
-const SOLO_SPEEDS_MAX: usize = 64;
+const SPEEDS_ALONE_MAX: usize = 64;
 
 impl VirtualTimeQueue {
     /// Returns the nanoseconds until the first end of a segment.
@@ -231,8 +231,8 @@ impl Fluid {
             self.tasks[idx].speed = 1000.0 / ns;
             return;
         }
-        let speed_idx = self.solo_speed(idx, cpu);
-        let SoloSpeed { ns, core_ns, exposed, events, .. } = self.solver.solo_speeds[speed_idx];
+        let speed_idx = self.speed_alone(idx, cpu);
+        let SpeedAlone { ns, core_ns, exposed, events, .. } = self.solver.speeds_alone[speed_idx];
         let task = &mut self.tasks[idx];
         (task.demand.ns, task.demand.core_ns, task.demand.exposed) = (ns, core_ns, exposed);
         task.events = events;
@@ -241,7 +241,7 @@ impl Fluid {
 
     /// Returns the index of the solution for a task alone on a CPU. Each solution is computed once per program and
     /// kind of CPU.
-    fn solo_speed(&mut self, idx: usize, cpu: usize) -> usize {
+    fn speed_alone(&mut self, idx: usize, cpu: usize) -> usize {
         let HardwareCpu { cache, node, speed, .. } = self.hardware.cpus[cpu];
         let bytes = self.hardware.caches[cache].bytes;
         let miss_ns = self.hardware.memory(node).unloaded_ns;
@@ -249,18 +249,18 @@ impl Fluid {
         let behaviour = self.phase_of(idx).behaviour.clone();
         let key = (speed, [bytes, miss_ns, smt]);
         let is_it =
-            |known: &SoloSpeed| Arc::ptr_eq(&known.behaviour, &behaviour) && known.key == key;
-        if let Some(speed_idx) = self.solver.solo_speeds.iter().position(is_it) {
+            |known: &SpeedAlone| Arc::ptr_eq(&known.behaviour, &behaviour) && known.key == key;
+        if let Some(speed_idx) = self.solver.speeds_alone.iter().position(is_it) {
             return speed_idx;
         }
         let (demand, events) = behaviour.solve_on(&speed, bytes);
         let (core_ns, exposed) = (demand.core_ns / smt, demand.exposed / smt);
         let hidden_ns = demand.hidden_ns / smt;
         let ns = Demand { core_ns, exposed, hidden_ns, ..demand }.ns_at(miss_ns);
-        if self.solver.solo_speeds.len() == SOLO_SPEEDS_MAX {
-            self.solver.solo_speeds.clear();
+        if self.solver.speeds_alone.len() == SPEEDS_ALONE_MAX {
+            self.solver.speeds_alone.clear();
         }
-        self.solver.solo_speeds.push(SoloSpeed { behaviour, key, ns, core_ns, exposed, events });
-        self.solver.solo_speeds.len() - 1
+        self.solver.speeds_alone.push(SpeedAlone { behaviour, key, ns, core_ns, exposed, events });
+        self.solver.speeds_alone.len() - 1
     }
 }

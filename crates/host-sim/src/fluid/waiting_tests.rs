@@ -359,5 +359,5 @@ fn the_lower_bound_of_a_job_with_sections_is_its_longest_path() {
     let work = with_sections(&fluid, 1e9, 4, "section = [{ threads = 1, work = 1 }, { work = 1 }]");
     let bound = work.lower_bound_ns(fluid.hardware());
     assert!((bound / 1e6 - 625.0).abs() < 1e-6, "{bound}");
-    assert!((work.solo_ns(fluid.hardware()) / 1e6 - 625.0).abs() < 1e-3);
+    assert!((work.run_ns_alone(fluid.hardware()) / 1e6 - 625.0).abs() < 1e-3);
 }

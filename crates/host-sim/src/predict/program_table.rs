@@ -88,13 +88,13 @@ pub enum ProgramTableError {
 pub fn from_csv(text: &str, file: &str) -> Result<ProgramTable, ProgramTableError> {
     let table = CsvTable::read(text, file)?;
     table.require_columns(&["program", "llc_kib", "ipc", "llc_apki", "llc_mpki"])?;
-    let mut groups: Vec<(&str, Vec<SoloRow<'_>>)> = Vec::new();
+    let mut groups: Vec<(&str, Vec<TableRow<'_>>)> = Vec::new();
     for row in table.rows() {
         let name = row.text("program")?;
         if name.is_empty() {
             return Err(row.error("program", "program is empty; write its name".to_owned()).into());
         }
-        let row = SoloRow::read(row)?;
+        let row = TableRow::read(row)?;
         match groups.iter_mut().find(|(known, _)| *known == name) {
             Some((_, rows)) => rows.push(row),
             None => groups.push((name, vec![row])),
@@ -135,13 +135,13 @@ const KIB_MAX: f64 = 1073741824.0;
 const GBS_MAX: f64 = 1e6;
 
 /// A row of a table with its values.
-struct SoloRow<'t> {
+struct TableRow<'t> {
     row: CsvRow<'t>,
     point: MissPoint,
     gbs: Option<f64>,
 }
 
-impl<'t> SoloRow<'t> {
+impl<'t> TableRow<'t> {
     fn read(row: CsvRow<'t>) -> Result<Self, CsvError> {
         check_plausible(row)?;
         check_parts(row)?;
@@ -160,7 +160,7 @@ impl<'t> SoloRow<'t> {
             writes: optional("dram_write_lines_pki")?.unwrap_or(0.0),
         };
         let gbs = row.table().has_column("dram_gbs").then(|| row.number("dram_gbs"));
-        Ok(SoloRow { row, point, gbs: gbs.transpose()?.flatten() })
+        Ok(TableRow { row, point, gbs: gbs.transpose()?.flatten() })
     }
 
     /// Returns the values without a cache, with which every access misses.
@@ -248,7 +248,7 @@ fn notes(table: &CsvTable<'_>, file: &str) -> Vec<String> {
 /// Returns the frequency in GHz that follows from bandwidths and lines of all rows.
 fn frequency<'r, 't: 'r>(
     table: &CsvTable<'_>,
-    rows: impl Iterator<Item = &'r SoloRow<'t>>,
+    rows: impl Iterator<Item = &'r TableRow<'t>>,
 ) -> Option<f64> {
     let ghz = rows.filter_map(|row| {
         let gbs = row.gbs.filter(|gbs| PRECISE_BANDWIDTH_GBS <= *gbs)?;
@@ -264,10 +264,10 @@ fn frequency<'r, 't: 'r>(
 fn program(
     file: &str,
     name: &str,
-    rows: &[SoloRow<'_>],
+    rows: &[TableRow<'_>],
 ) -> Result<TableProgram, ProgramTableError> {
     let smallest = rows.iter().min_by(|a, b| a.point.bytes.total_cmp(&b.point.bytes));
-    let uncached = smallest.map_or(Ok(MissPoint::default()), SoloRow::uncached)?;
+    let uncached = smallest.map_or(Ok(MissPoint::default()), TableRow::uncached)?;
     let points: Vec<MissPoint> = rows.iter().map(|row| row.point).collect();
     let bandwidths = rows.iter().filter_map(|row| Some((row.point.bytes, row.gbs?)));
     let bandwidths: Vec<(f64, f64)> = bandwidths.collect();

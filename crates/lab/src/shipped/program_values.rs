@@ -4,7 +4,7 @@
 //! order of the calls nor on ranges of other programs.
 
 use base::Bytes;
-use host_sim::copy_scaling::{CLOCK, MEMORY_CYCLES, SoloCounters};
+use host_sim::copy_scaling::{CLOCK, CountersAlone, MEMORY_CYCLES};
 use program::Profile;
 
 use super::tables::{self, ProfileSet, Range, measured, range};
@@ -169,7 +169,7 @@ pub(super) fn at_positions(
             MissSource::Falling { apki, mpki, c_over_s }
         }
     };
-    let alone = known.apki.zip(known.mpki).map(|(apki, mpki)| SoloCounters {
+    let alone = known.apki.zip(known.mpki).map(|(apki, mpki)| CountersAlone {
         ipc,
         mpki,
         apki,

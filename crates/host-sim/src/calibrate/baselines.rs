@@ -162,7 +162,7 @@ const MISS_CHANGE_MIN: f64 = 0.05;
 /// Minimum number of cycles per instruction without stalls, for a core that issues four instructions per cycle.
 const CORE_CYCLES_MIN: f64 = 0.25;
 /// Iterations of the fixed point. Each iteration applies half of the change.
-const N_ROUNDS: usize = 100;
+const N_FIXED_POINT_ITERATIONS: usize = 100;
 
 /// Solves the fixed point and returns the slowdowns.
 fn solve_fixed_point(
@@ -181,7 +181,7 @@ fn solve_fixed_point(
     let own = [0, 1].map(|idx| latency_factor(programs[idx].lines(cache) / programs[idx].alone));
     let mut cycles = programs.clone().map(|program| program.alone);
     let mut occupancies = [cache / 2.0; 2];
-    for _ in 0..N_ROUNDS {
+    for _ in 0..N_FIXED_POINT_ITERATIONS {
         let fast = [0, 1].map(|idx| programs[idx].misses(occupancies[idx]).max(1e-9) / cycles[idx]);
         occupancies =
             [0, 1].map(|idx| (occupancies[idx] + cache * fast[idx] / (fast[0] + fast[1])) / 2.0);

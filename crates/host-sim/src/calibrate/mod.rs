@@ -68,9 +68,9 @@ impl CoRunMachine {
 pub const BEGIN: Calibration =
     Calibration { slope: 1.0, cap: 0.6, overlap: 1.5, overlap_max: 10.0, late: 0.1 };
 
-/// Iterations per start and number of starts. Each start begins at the previous result. More iterations do not change
-/// any printed digit.
-const N_ROUNDS: usize = 200;
+/// Iterations of the simplex per start and number of starts. Each start begins at the previous result. More iterations
+/// do not change any printed digit.
+const N_SIMPLEX_ITERATIONS: usize = 200;
 const N_BEGINS: usize = 3;
 /// Edge of the initial simplex, in logarithms of the parameters.
 const EDGE: f64 = 0.2;
@@ -100,7 +100,7 @@ pub fn fit_from(measurements: &CoRunData, begin: &Calibration) -> Calibration {
     };
     let mut numbers = begin.clone();
     for _ in 0..N_BEGINS {
-        numbers = minimize(costs, &numbers, EDGE, N_ROUNDS).0;
+        numbers = minimize(costs, &numbers, EDGE, N_SIMPLEX_ITERATIONS).0;
     }
     fitted(&numbers, cap)
 }

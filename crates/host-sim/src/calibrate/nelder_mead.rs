@@ -12,13 +12,13 @@
 /// A vertex: its coordinates, and the function value.
 type Vertex = (Vec<f64>, f64);
 
-/// Returns the best coordinates after `n_rounds`, and their function value. The initial simplex is at `begin` and has
+/// Returns the best coordinates after `n_iterations`, and their function value. The initial simplex is at `begin` and has
 /// edges of length `edge`.
 pub fn minimize(
     function: impl Fn(&[f64]) -> f64,
     begin: &[f64],
     edge: f64,
-    n_rounds: usize,
+    n_iterations: usize,
 ) -> (Vec<f64>, f64) {
     let vertex_at = |numbers: Vec<f64>| {
         let value = function(&numbers);
@@ -31,7 +31,7 @@ pub fn minimize(
         vertices.push(vertex_at(moved));
     }
     sort(&mut vertices);
-    for _ in 0..n_rounds {
+    for _ in 0..n_iterations {
         iterate(&mut vertices, &vertex_at);
         sort(&mut vertices);
     }

@@ -17,7 +17,7 @@
 use super::Fluid;
 
 /// Maximum number of times that all pools are filled.
-const N_ROUNDS: usize = 64;
+const N_POOL_FILLINGS_MAX: usize = 64;
 /// Change of a share below which the shares are final.
 const CHANGE_MIN: f64 = 1e-9;
 
@@ -58,7 +58,7 @@ fn queue_shares(weights: &[f64], users_of_cpus: impl Iterator<Item = Vec<usize>>
     // Tasks that have CPUs for few tasks leave other CPUs to the others.
     pools.sort_by_key(|pool| pool.tasks.len());
     let mut shares = vec![0.0; weights.len()];
-    for _ in 0..N_ROUNDS {
+    for _ in 0..N_POOL_FILLINGS_MAX {
         let mut change = 0.0f64;
         for pool in &mut pools {
             change = change.max(pool.fill(weights, &mut shares));

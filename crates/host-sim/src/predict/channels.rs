@@ -39,9 +39,10 @@ pub(super) struct ProgramDemand {
 
 /// Latency of a channel, and the factor by which it slows its programs.
 type Load = (f64, f64);
-/// Maximum number of iterations over all channels, and the relative change at which they have converged.
-const N_ROUNDS: usize = 200;
-const CONVERGED: f64 = 1e-9;
+/// Maximum number of times that all channels are solved.
+const N_CHANNEL_SWEEPS_MAX: usize = 200;
+/// Relative change of a load up to which it is final.
+const LOAD_CHANGE_MAX: f64 = 1e-9;
 
 /// Returns the nanoseconds per 1000 instructions of all programs, in their order. The memory is that of the first cache.
 pub(super) fn each_ns(groups: &[(&CacheDomain, Vec<ProgramDemand>)]) -> Vec<f64> {
@@ -51,7 +52,7 @@ pub(super) fn each_ns(groups: &[(&CacheDomain, Vec<ProgramDemand>)]) -> Vec<f64>
     // Loads of the memory, the link and the port of each cache.
     let mut loads: Vec<[Load; 3]> =
         vec![[(memory.unloaded_ns, 1.0), (0.0, 1.0), (0.0, 1.0)]; groups.len()];
-    for _ in 0..N_ROUNDS {
+    for _ in 0..N_CHANNEL_SWEEPS_MAX {
         let mut change = 0.0f64;
         for ((domain, programs), loads) in groups.iter().zip(&mut loads) {
             let CacheLimits { port, memory_link } = domain.limits;
@@ -70,7 +71,7 @@ pub(super) fn each_ns(groups: &[(&CacheDomain, Vec<ProgramDemand>)]) -> Vec<f64>
         change = change.max(relative_change(before, load));
         loads.iter_mut().for_each(|loads| loads[MEMORY] = load);
         // A memory without other channels is solved in one iteration.
-        if change <= CONVERGED || !has_limits {
+        if change <= LOAD_CHANGE_MAX || !has_limits {
             break;
         }
     }

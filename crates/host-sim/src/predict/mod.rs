@@ -65,9 +65,9 @@ pub struct Prediction {
 
 /// Maximum number of iterations between occupancies and speeds. Each iteration applies half of the change, to avoid
 /// oscillation.
-const N_ROUNDS: usize = 48;
-/// Relative change below which an occupancy has converged.
-const CONVERGED: f64 = 1e-7;
+const N_OCCUPANCY_ITERATIONS_MAX: usize = 48;
+/// Change of an occupancy up to which it is final, as a share of the cache.
+const OCCUPANCY_CHANGE_MAX: f64 = 1e-7;
 
 /// Returns the predictions for programs in one domain, each on a separate core, in the order of the programs.
 pub fn predict_together(programs: &[&CpiModel], domain: &CacheDomain) -> Vec<Prediction> {
@@ -79,7 +79,7 @@ pub fn predict_together(programs: &[&CpiModel], domain: &CacheDomain) -> Vec<Pre
 pub fn predict_groups(groups: &[(&[&CpiModel], &CacheDomain)]) -> Vec<Vec<Prediction>> {
     let mut caches: Vec<SharedCache<'_>> =
         groups.iter().map(|(programs, domain)| SharedCache::new(programs, domain)).collect();
-    for _ in 0..N_ROUNDS {
+    for _ in 0..N_OCCUPANCY_ITERATIONS_MAX {
         // Every cache is updated, even after a cache that has not converged.
         let n_moving = caches
             .iter_mut()
@@ -134,7 +134,7 @@ impl<'a> SharedCache<'a> {
         }
         let mut has_converged = true;
         for (occupancy, fit) in self.occupancies.iter_mut().zip(&fits) {
-            has_converged &= (*occupancy - fit).abs() <= CONVERGED * cache;
+            has_converged &= (*occupancy - fit).abs() <= OCCUPANCY_CHANGE_MAX * cache;
             *occupancy = (*occupancy + fit) / 2.0;
         }
         has_converged

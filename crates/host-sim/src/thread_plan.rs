@@ -61,23 +61,11 @@ impl ThreadPlan {
     /// # Errors
     /// Returns an error if the sections name a phase that does not exist, or if they do not execute a phase.
     pub fn new(sections: &Sections, phases: &[(f64, u64)], n_threads: u32) -> Result<Self, String> {
-        let parts = || sections.sections.iter().flat_map(Section::parts);
-        let named = |part: &WorkPart| part.phase.map(|phase| phase as usize - 1);
-        let n_phases = phases.len();
-        if let Some(phase) = parts().filter_map(named).find(|phase| n_phases <= *phase) {
-            let has = base::counted_noun(n_phases as u64, "phase");
-            return Err(format!("a section executes phase {}, the profile has {has}", phase + 1));
-        }
-        let names_phases = sections.names_phases();
-        let is_executed = |phase| parts().any(|part| named(part) == Some(phase));
-        if let Some(phase) = (0..n_phases).find(|&phase| names_phases && !is_executed(phase)) {
-            let phase = phase + 1;
-            return Err(format!("no section executes phase {phase} of the profile; add one"));
-        }
+        check_phases(sections, phases.len())?;
         let group = |only: Option<usize>| {
-            let phase_of = |part: &WorkPart| named(part).or(only).unwrap_or(0);
+            let phase_of = |part: &WorkPart| named_phase(part).or(only).unwrap_or(0);
             let per_work = |phase: usize| {
-                let works = parts().filter(|part| phase_of(part) == phase);
+                let works = all_parts(sections).filter(|part| phase_of(part) == phase);
                 let works = works.map(|part| f64::from(part.work)).sum::<f64>();
                 phases[phase].0 / f64::from(sections.rounds) / works.max(1.0)
             };
@@ -106,9 +94,9 @@ impl ThreadPlan {
                 sections: sections.sections.iter().map(plan_section).collect(),
             }
         };
-        let groups = match names_phases {
+        let groups = match sections.names_phases() {
             true => vec![group(None)],
-            false => (0..n_phases).map(|phase| group(Some(phase))).collect(),
+            false => (0..phases.len()).map(|phase| group(Some(phase))).collect(),
         };
         Ok(ThreadPlan { rounds: sections.rounds, groups })
     }
@@ -156,5 +144,30 @@ impl ThreadPlan {
         };
         let sections = self.groups.iter().flat_map(|group| &group.sections);
         sections.map(of_section).sum::<f64>() * f64::from(self.rounds)
+    }
+}
+
+fn all_parts(sections: &Sections) -> impl Iterator<Item = &WorkPart> {
+    sections.sections.iter().flat_map(Section::parts)
+}
+
+/// Returns the index of the phase that a part names.
+fn named_phase(part: &WorkPart) -> Option<usize> {
+    part.phase.map(|phase| phase as usize - 1)
+}
+
+/// Checks that all named phases exist, and that the sections execute all phases if they name any.
+fn check_phases(sections: &Sections, n_phases: usize) -> Result<(), String> {
+    let named = || all_parts(sections).filter_map(named_phase);
+    if let Some(phase) = named().find(|phase| n_phases <= *phase) {
+        let has = base::counted_noun(n_phases as u64, "phase");
+        return Err(format!("a section executes phase {}, the profile has {has}", phase + 1));
+    }
+    let is_executed = |phase| named().any(|named| named == phase);
+    match (0..n_phases).find(|&phase| sections.names_phases() && !is_executed(phase)) {
+        Some(phase) => {
+            Err(format!("no section executes phase {} of the profile; add one", phase + 1))
+        }
+        None => Ok(()),
     }
 }

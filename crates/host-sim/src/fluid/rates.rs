@@ -17,9 +17,9 @@
 use topology::SmtSharing;
 
 use super::cache_solution::NO_RATIOS;
-use super::tasks::{ChannelUse, TaskActivity, TaskCounts, Uncounted, queue_full};
+use super::tasks::{ChannelUse, TaskActivity, TaskCounts, Uncounted};
 use super::time_slices::CpuSharing;
-use super::{Fluid, TaskState};
+use super::{Fluid, Task, TaskState};
 use crate::hardware::HardwareCpu;
 use crate::physics::{ChannelDemand, LINE, smt_share_beside};
 
@@ -31,9 +31,6 @@ const RATIO_CHANGE_MIN: f64 = 1.0;
 const SPEED_CHANGE_MIN: f64 = 1.0;
 /// Maximum number of sweeps over caches and channels. No tested machine reaches this number.
 const N_SWEEPS: usize = 64;
-/// Nanoseconds per byte of a page migration without the stalls on memory. Guessed: move_pages(2) reaches about 1 GB/s on
-/// recent servers with pages of 4 KiB.
-const MOVE_NS_PER_BYTE: f64 = 0.7;
 
 impl Fluid {
     /// Solves all affected domains and reschedules the ends of segments.
@@ -146,64 +143,61 @@ impl Fluid {
     /// Computes the demand of a task for its activity, and lists the task as a user of its channels.
     pub(super) fn set_demand(&mut self, idx: usize, smt_share: f64) {
         let task = &self.tasks[idx];
-        let (cpu, job) = (task.cpu, task.job);
-        let HardwareCpu { node, cache, .. } = self.hardware.cpus[cpu];
+        let cpu = task.cpu;
         let speed = self.core_of(idx, cpu);
         let phase = self.phase_of(idx);
         let model = &phase.behaviour;
-        let table = &phase.fills[self.hardware.caches[cache].fill_index];
-        let (demand, events) = model
+        let cache = &self.hardware.caches[self.hardware.cpus[cpu].cache];
+        let table = &phase.fills[cache.fill_index];
+        let (executing, events) = model
             .solve_events(&speed, table.events(task.cached.bytes, &mut { task.cached.hints.1 }));
-        let (lines_at_once, refill_stall) = (speed.outstanding_max, 1.0 / model.overlap_on(&speed));
-        let line_stalls = 1000.0 / LINE / lines_at_once;
-        // Core nanoseconds, stalls and bytes per 1000 units of the activity.
-        let (core_ns, exposed, bytes) = match task.activity {
-            TaskActivity::Running => (demand.core_ns, demand.exposed, demand.bytes),
-            TaskActivity::Touching => {
-                let touch = speed.touch_demand();
-                (touch.core_ns, touch.exposed, touch.bytes)
-            }
-            TaskActivity::Moving => (1000.0 * MOVE_NS_PER_BYTE, line_stalls, 1000.0),
-            TaskActivity::InKernel => (1000.0, 0.0, 0.0),
-            TaskActivity::Refilling => {
-                let more = task.cached.refill_misses;
-                (demand.core_ns, demand.exposed + more * refill_stall, demand.bytes + more * LINE)
-            }
-        };
+        let refill_stall = 1.0 / model.overlap_on(&speed);
+        let demand = task.activity_demand(&speed, executing, refill_stall);
+        let accesses = if task.activity.executes() { events.accesses } else { 0.0 };
         let slower = 1.0 / smt_share;
-        let executes = matches!(task.activity, TaskActivity::Running | TaskActivity::Refilling);
-        let hidden_ns = if executes { demand.hidden_ns } else { 0.0 };
-        let accesses = if executes { events.accesses } else { 0.0 };
-        let mut uses = std::mem::take(&mut self.solver.uses);
-        let parts = match task.activity {
-            TaskActivity::Touching => self.touch_parts(job, node),
-            TaskActivity::Moving => {
-                let (from, to) = task.moving_between;
-                vec![(from, 0.5), (to, 0.5)]
-            }
-            _ => Vec::new(),
-        };
-        let parts = if parts.is_empty() { self.pages.parts(job) } else { &parts[..] };
-        // A migrated page is read and written.
-        let twice = if task.activity == TaskActivity::Moving { 2.0 } else { 1.0 };
-        self.hardware.for_each_path((node, cache), parts, |channel, share| {
-            let stalls = exposed * slower * share;
-            uses.push(ChannelUse { channel, stalls, bytes: twice * bytes * share, bandwidth: 0.0 });
-        });
-        let fixed_ns = self.hardware.path_ns(node, parts);
-        if let Some(port) = self.hardware.caches[cache].port {
-            let stalls = accesses * refill_stall * slower;
-            uses.push(ChannelUse { channel: port, stalls, bytes: accesses * LINE, bandwidth: 0.0 });
-        }
+        let (core_ns, exposed) = (demand.core_ns * slower, demand.exposed * slower);
+        let of_accesses = (accesses * refill_stall * slower, accesses * LINE);
+        let (uses, unloaded_ns) = self.channel_uses(idx, (exposed, demand.bytes), of_accesses);
         let shares = self.demand_shares(idx, cpu);
         let task = &mut self.tasks[idx];
         task.events = events;
         (task.demand.duty, task.demand.traffic_share) = shares;
         task.demand.smt_share = smt_share;
-        task.demand.exposed = exposed * slower;
-        task.demand.core_ns = core_ns * slower;
-        task.demand.path_ns = exposed * slower * fixed_ns - hidden_ns * slower;
+        task.demand.exposed = exposed;
+        task.demand.core_ns = core_ns;
+        task.demand.path_ns = exposed * unloaded_ns - demand.hidden_ns * slower;
         self.list_uses(idx, uses);
+    }
+
+    /// Returns the demand of a task on each channel, and the latency of the paths to its memory without load. `misses`
+    /// and `accesses` are the stalls and bytes of the misses and of the accesses of its cache.
+    fn channel_uses(
+        &mut self,
+        idx: usize,
+        misses: (f64, f64),
+        accesses: (f64, f64),
+    ) -> (Vec<ChannelUse>, f64) {
+        let Task { cpu, job, activity, moving_between: (from, to), .. } = self.tasks[idx];
+        let HardwareCpu { node, cache, .. } = self.hardware.cpus[cpu];
+        let parts = match activity {
+            TaskActivity::Touching => self.touch_parts(job, node),
+            TaskActivity::Moving => vec![(from, 0.5), (to, 0.5)],
+            _ => Vec::new(),
+        };
+        let mut uses = std::mem::take(&mut self.solver.uses);
+        let parts = if parts.is_empty() { self.pages.parts(job) } else { &parts[..] };
+        let on_channel = |channel, (stalls, bytes): (f64, f64), share| ChannelUse {
+            channel,
+            stalls: stalls * share,
+            bytes: bytes * share,
+            bandwidth: 0.0,
+        };
+        self.hardware.for_each_path((node, cache), parts, |channel, share| {
+            uses.push(on_channel(channel, misses, share));
+        });
+        let port = self.hardware.caches[cache].port;
+        uses.extend(port.map(|port| on_channel(port, accesses, 1.0)));
+        (uses, self.hardware.path_ns(node, parts))
     }
 
     /// Replaces the channels of a task.
@@ -394,15 +388,7 @@ impl Fluid {
         let stalled_ns = (run_ns - thousands * task.demand.core_ns).max(0.0);
         let references = events.accesses;
         let requests = references + events.prefetches;
-        let full = match 0.0 < run_ns && 0.0 < thousands {
-            true => {
-                let hits = (references - events.demand_misses).max(0.0);
-                let miss_ns = stalled_ns / (thousands * task.demand.exposed).max(1e-12);
-                let waits = (events.demand_misses + events.prefetches) * miss_ns;
-                queue_full((waits + hits * speed.hit_ns) * thousands / run_ns)
-            }
-            false => 0.0,
-        };
+        let full = task.queue_full_share(stalled_ns, speed.hit_ns);
         let reads = thousands * events.reads + refilled_lines;
         let writes = thousands * events.writes;
         let l1_misses = phase.l1_misses;

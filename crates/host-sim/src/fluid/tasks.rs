@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 use super::teamwork::TeamThread;
 pub use crate::frame::TaskCounts;
-use crate::physics::{EventsPer1000, Refill};
+use crate::physics::{CoreSpeed, Demand, EventsPer1000, LINE, Refill};
 use crate::script::Script;
 use crate::variation::RandomKey;
 
@@ -200,6 +200,9 @@ pub enum TaskState {
     Ended,
 }
 
+/// Nanoseconds per byte of a page migration without the stalls on memory. Guessed: move_pages(2) reaches about 1 GB/s on
+/// recent servers with pages of 4 KiB.
+const MOVE_NS_PER_BYTE: f64 = 0.7;
 /// Remaining units below which an activity has ended: a thousandth of an instruction.
 const UNITS_EPSILON: f64 = 1e-3;
 
@@ -212,6 +215,13 @@ pub(super) enum TaskActivity {
     Refilling,
     #[default]
     Running,
+}
+
+impl TaskActivity {
+    /// Returns whether the task executes instructions of its program.
+    pub fn executes(self) -> bool {
+        matches!(self, TaskActivity::Refilling | TaskActivity::Running)
+    }
 }
 
 impl Uncounted {
@@ -256,7 +266,7 @@ impl WorkLeft {
         if activity == TaskActivity::Refilling {
             self.instructions -= units;
         }
-        if matches!(activity, TaskActivity::Refilling | TaskActivity::Running) {
+        if activity.executes() {
             self.burst -= units;
         }
         let left = match activity {
@@ -289,11 +299,51 @@ impl Task {
         self.generation
     }
 
+    /// Returns the demand per 1000 units of the current activity, on a core with idle siblings. `executing` is the demand
+    /// per 1000 instructions without refill, and `refill_stall` the stall of a miss of the refill, per nanosecond of its
+    /// latency.
+    pub(super) fn activity_demand(
+        &self,
+        core: &CoreSpeed,
+        executing: Demand,
+        refill_stall: f64,
+    ) -> Demand {
+        match self.activity {
+            TaskActivity::Running => executing,
+            TaskActivity::Touching => core.touch_demand(),
+            TaskActivity::Moving => Demand {
+                core_ns: 1000.0 * MOVE_NS_PER_BYTE,
+                exposed: 1000.0 / LINE / core.outstanding_max,
+                bytes: 2.0 * 1000.0, // A migrated page is read and written.
+                hidden_ns: 0.0,
+            },
+            TaskActivity::InKernel => Demand { core_ns: 1000.0, ..Demand::default() },
+            TaskActivity::Refilling => {
+                let more = self.cached.refill_misses;
+                let exposed = executing.exposed + more * refill_stall;
+                Demand { exposed, bytes: executing.bytes + more * LINE, ..executing }
+            }
+        }
+    }
+
+    /// Returns the share of the uncounted requests that find the queue to the shared cache full, with `stalled_ns` of
+    /// stalls.
+    pub(super) fn queue_full_share(&self, stalled_ns: f64, hit_ns: f64) -> f64 {
+        let Uncounted { instructions, run_ns, .. } = self.uncounted;
+        if run_ns <= 0.0 || instructions <= 0.0 {
+            return 0.0;
+        }
+        let thousands = instructions / 1000.0;
+        let EventsPer1000 { accesses, demand_misses, prefetches, .. } = self.events;
+        let hits = (accesses - demand_misses).max(0.0);
+        let miss_ns = stalled_ns / (thousands * self.demand.exposed).max(1e-12);
+        let waits = (demand_misses + prefetches) * miss_ns;
+        queue_full((waits + hits * hit_ns) * thousands / run_ns)
+    }
+
     /// Returns whether the task must sleep or has ended its phase.
     pub(super) fn is_segment_over(&self) -> bool {
-        let executes = [TaskActivity::Refilling, TaskActivity::Running];
-        executes.contains(&self.left.activity())
-            && self.left.units(TaskActivity::Running) <= UNITS_EPSILON
+        self.left.activity().executes() && self.left.units(TaskActivity::Running) <= UNITS_EPSILON
     }
 
     /// Returns whether the task has executed the instructions of its phase, or of its part of a section.

@@ -128,6 +128,8 @@ struct Program {
     overlap: f64,
     /// Lines that prefetchers read per 1000 instructions.
     prefetches: f64,
+    /// Accesses behind the private caches beyond the misses with 1 MiB, which is smaller than these if it is negative.
+    hits: f64,
     footprint: u64,
     sleeps: Option<(f64, u64)>,
 }
@@ -140,6 +142,7 @@ const STREAM: Program = Program {
     core_cycles: 0.4,
     overlap: 8.0,
     prefetches: 0.0,
+    hits: 5.0,
     footprint: 0,
     sleeps: None,
 };
@@ -154,7 +157,7 @@ impl Program {
             MissPoint { misses: all, reads: all, ..MissPoint::of_demand(bytes, misses) }
         };
         let rows = vec![row(MIB, self.misses), row(self.knee_mib * MIB, self.left)];
-        let curve = MissCurve::new(rows, row(0.0, self.misses + 5.0)).expect("a valid curve");
+        let curve = MissCurve::new(rows, row(0.0, self.misses + self.hits)).expect("a valid curve");
         let parameters = Calibration::default().parameters(CoreSpeed::new(2.0));
         let model = CpiModel::from_core_cycles(&curve, self.core_cycles, self.overlap, parameters);
         let phase = ScriptPhase {
@@ -396,6 +399,25 @@ fn a_sleeping_program_loses_its_cache_beside_a_streaming_neighbour() {
 }
 
 #[test]
+fn the_misses_of_a_refill_are_accesses_and_use_the_port_of_the_cache() {
+    // With its working set in the cache, the program has 0.1 accesses per 1000 instructions.
+    let program = Program { instructions: 1e8, hits: -29.9, left: 0.05, ..SENSITIVE };
+    let built = Built { port: Some(1), ..PLAIN };
+    let mut fluid = built.fluid(PRECISION);
+    program.start(&mut fluid, 0, 0, 1.0);
+    while fluid.take_notices().is_empty() {
+        let at = fluid.next_event().expect("it ends");
+        fluid.advance(at);
+    }
+    fluid.check_instructions(0).expect("each miss is an access");
+    let counts = fluid.tasks_of(0).next().expect("its task").counts;
+    let port = fluid.hardware.caches[0].port.expect("it has one");
+    let bytes = fluid.solver.channels[port].transferred;
+    assert!(50_000.0 < counts.misses && counts.misses * 64.0 <= bytes * 1.000_001, "{bytes}");
+    assert!(gb_per_s(bytes, fluid.now()) <= 1.0, "{bytes} {}", fluid.now());
+}
+
+#[test]
 fn equal_programs_that_start_a_little_apart_end_nearly_together() {
     // Of the last program, two fit badly into the cache: one may also have all that it needs, and the other nothing.
     let cliff = Program { misses: 40.0, knee_mib: 5.0, left: 2.0, ..SENSITIVE };
@@ -445,6 +467,7 @@ fn program() -> impl Strategy<Value = Program> {
                 footprint: mib << 20,
                 sleeps,
                 prefetches: 0.0,
+                hits: 5.0,
             },
         )
 }

@@ -10,7 +10,7 @@
 //! | demand and latency of each channel are consistent | each turn |
 //! | speeds and occupancies of the tasks in each cache have converged, and fill it if lines are replaced | each turn |
 //! | the occupancies of the tasks in a cache, and in the cache of a cluster, are at most its size | each turn |
-//! | a job that ended has executed the instructions of its script | each end of a job |
+//! | a job that ended has executed the instructions of its script, and had at most as many misses as accesses | each end of a job |
 //! | moved and failed bytes of a page migration add up to the attempted bytes, which are within the limit | each migration |
 //! | every job ends | at the end |
 //!
@@ -19,7 +19,7 @@
 use base::{CpuId, Nanos};
 
 use super::{Fluid, Task, TaskState};
-use crate::frame::InvariantViolation;
+use crate::frame::{InvariantViolation, TaskCounts};
 
 /// Maximum wait time of a task while a CPU that the task may use is idle. Load balancing between the nodes of a large
 /// machine takes several attempts of 64 ms each.
@@ -108,7 +108,8 @@ impl Fluid {
         Ok(())
     }
 
-    /// Checks that the threads of an ended job have executed the instructions of their script.
+    /// Checks that the threads of an ended job have executed the instructions of their script, and that each miss was an
+    /// access.
     ///
     /// # Errors
     /// Returns an error if the numbers differ by more than rounding.
@@ -120,6 +121,12 @@ impl Fluid {
                 Some(plan) => plan.instructions(task.team.thread, each),
                 None => phases.map(|(idx, phase)| each(idx, phase.instructions)).sum(),
             };
+            let TaskCounts { misses, references, .. } = task.counts;
+            if references * (1.0 + 1e-6) + 1.0 < misses {
+                let problem =
+                    format!("thread {} has {misses} misses of {references} references", task.tid);
+                return Err(InvariantViolation { at: Nanos(self.now()), problem });
+            }
             let found = task.counts.instructions;
             if 1e-6 * expected + 1.0 < (expected - found).abs() {
                 let problem = format!(

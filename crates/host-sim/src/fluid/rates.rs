@@ -149,8 +149,12 @@ impl Fluid {
         let model = &phase.behaviour;
         let cache = &self.hardware.caches[self.hardware.cpus[cpu].cache];
         let table = &phase.fills[cache.fill_index];
-        let (executing, events) = model
+        let (executing, mut events) = model
             .solve_events(&speed, table.events(task.cached.bytes, &mut { task.cached.hints.1 }));
+        if task.activity == TaskActivity::Refilling {
+            let misses = events.demand_misses + task.cached.refill_misses;
+            events.accesses = events.accesses.max(misses); // Each miss is an access.
+        }
         let refill_stall = 1.0 / model.overlap_on(&speed);
         let demand = task.activity_demand(&speed, executing, refill_stall);
         let accesses = if task.activity.executes() { events.accesses } else { 0.0 };

@@ -315,6 +315,11 @@ impl CpiModel {
         CpiModel { parameters: CpiParameters { core, ..self.parameters }, ..self }
     }
 
+    /// Returns the core of [`CpiModel::demand`].
+    pub fn core(&self) -> &CoreSpeed {
+        &self.parameters.core
+    }
+
     /// Returns the miss-ratio curve of the program.
     pub fn miss_curve(&self) -> &MissCurve {
         &self.character

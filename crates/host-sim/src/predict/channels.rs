@@ -104,7 +104,7 @@ impl ProgramDemand {
         let accesses = limits.port.map_or(0.0, |_| model.counts(bytes).accesses);
         ProgramDemand {
             other_ns: demand.core_ns - demand.hidden_ns,
-            stalls: [demand.exposed, demand.exposed, accesses / model.overlap()],
+            stalls: [demand.exposed, demand.exposed, accesses / model.overlap_on(model.core())],
             bytes: [demand.bytes, demand.bytes, accesses * LINE],
         }
     }

@@ -509,6 +509,26 @@ fn the_port_and_the_memory_link_of_a_cache_limit_its_programs() {
 }
 
 #[test]
+fn outstanding_misses_limit_the_parallelism_at_the_port_of_a_cache() {
+    let curve =
+        MissCurve::new(vec![MissPoint::of_demand(MIB, 1.0)], MissPoint::of_demand(0.0, 40.0));
+    let curve = curve.expect("a valid curve");
+    let slowdowns = |outstanding_max: f64| {
+        let core = CoreSpeed { outstanding_max, ..CoreSpeed::new(2.4) };
+        let parameters = Calibration::default().parameters(CoreSpeed::new(2.4));
+        let model = |overlap| CpiModel::from_core_cycles(&curve, 0.5, overlap, parameters).on(core);
+        let limits = CacheLimits { port: Some(Channel::limit(2.0)), memory_link: None };
+        let models = [model(8.0), model(2.0)];
+        let all = predict_together(&models.each_ref(), &CacheDomain { limits, ..domain(MIB) });
+        [0, 1].map(|nth| all[nth].ns_per_1000)
+    };
+    let [parallel, serial] = slowdowns(8.0);
+    assert!(1.5 * parallel < serial, "{parallel} {serial}");
+    let [parallel, serial] = slowdowns(2.0);
+    assert!((serial / parallel - 1.0).abs() < 1e-6, "{parallel} {serial}");
+}
+
+#[test]
 fn a_saturated_memory_slows_no_program_without_traffic() {
     // A program with prefetches only, which transfers lines without stalls.
     let prefetched = MissPoint { demand_misses: 0.0, ..MissPoint::of_demand(0.0, 100.0) };

@@ -77,6 +77,10 @@ fn every_checker_reports_a_broken_machine() {
         fluid.advance(at);
     }
     fluid.check_instructions(0).expect("it executed its script");
+    fluid.tasks[0].counts.misses += 1e9;
+    let problem = fluid.check_instructions(0).expect_err("more than accesses").problem;
+    assert!(problem.contains("misses of"), "{problem}");
+    fluid.tasks[0].counts.misses = 0.0;
     fluid.tasks[0].counts.instructions -= 1e6;
     assert!(
         fluid.check_instructions(0).expect_err("some are missing").problem.contains("has executed")

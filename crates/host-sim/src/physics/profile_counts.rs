@@ -18,7 +18,8 @@ pub struct CountContradiction {
 }
 
 /// Checks the counts of a phase at the cache size for which it was measured; without this size, at the largest size of its
-/// curve. Accesses are counted behind the private caches, so smaller caches have more misses.
+/// curve. The misses are also checked at the size of the private caches. Accesses are counted behind the private caches, so
+/// smaller caches may have more misses.
 ///
 /// # Errors
 /// There are more misses than accesses, or more write-backs than misses and prefetches.
@@ -29,8 +30,8 @@ pub(super) fn check_counts(
     let curve = &phase.curve;
     let largest = curve.points().last().map(|point| point.cache);
     let Some(cache) = measured_at.or(largest).max(phase.private_cache) else { return Ok(()) };
-    let misses = curve.misses_at(cache).unwrap_or(0.0);
-    let check = |(smaller, found): (&'static str, f64), (larger, limit): (&'static str, f64)| {
+    let misses_at = |cache| curve.misses_at(cache).unwrap_or(0.0);
+    let check = |cache, (smaller, found): (_, f64), (larger, limit): (_, f64)| {
         if found <= limit * (1.0 + NOISE_SHARE) + NOISE_PER_1000 {
             return Ok(());
         }
@@ -42,11 +43,13 @@ pub(super) fn check_counts(
         Err(Box::new(CountContradiction { smaller, found, larger, limit, cache }))
     };
     if let Some(accesses) = phase.llc_accesses.map(ProfileValue::value) {
-        check(("misses", misses), ("llc_accesses_per_1000", accesses))?;
+        for cache in [phase.private_cache.unwrap_or(cache), cache] {
+            check(cache, ("misses", misses_at(cache)), ("llc_accesses_per_1000", accesses))?;
+        }
     }
     let write_backs = curve.write_backs_at(cache).unwrap_or(0.0);
-    let reads = misses + curve.prefetches_at(cache).unwrap_or(0.0);
-    check(("write-backs", write_backs), ("misses and prefetches", reads))
+    let reads = misses_at(cache) + curve.prefetches_at(cache).unwrap_or(0.0);
+    check(cache, ("write-backs", write_backs), ("misses and prefetches", reads))
 }
 
 /// Tolerated noise of counts as a share and per 1000 instructions, as for misses that rise with the cache size: counters of
@@ -94,6 +97,31 @@ mod tests {
         let profile = program::profile::parse_profile(&text, Path::new("x")).expect("a profile");
         let check = |measured_at| check_counts(&profile.phases[0], measured_at).is_ok();
         assert!(check(Some(Bytes::from_mib(1))) && check(None));
+    }
+
+    #[test]
+    fn misses_are_checked_at_the_size_of_the_private_caches_too() {
+        let check = |private_kib: u32, misses: &str| {
+            let bytes = private_kib * 1024;
+            let keys = format!("llc_accesses_per_1000 = 5\nprivate_cache_bytes = {bytes}");
+            let curve = format!("cache_bytes = [1048576, 16777216], misses_per_1000 = {misses}");
+            let text = format!("name = \"x\"\n[[phase]]\n{keys}\ncurve = {{ {curve} }}");
+            let profile =
+                program::profile::parse_profile(&text, Path::new("x")).expect("a profile");
+            let result = check_counts(&profile.phases[0], Some(Bytes::from_mib(16)));
+            result.err().map_or("valid".to_owned(), |error| error.to_string())
+        };
+        let of = |cache: &str, misses: &str| {
+            format!(
+                "its misses of a cache of {cache} are {misses} per 1000 instructions, more than its llc_accesses_per_1000 of 5.000; correct one of them"
+            )
+        };
+        assert_eq!(check(256, "[30, 4]"), of("256.0 KiB", "30.000"), "those of the first point");
+        assert_eq!(check(1024, "[30, 4]"), of("1.0 MiB", "30.000"));
+        assert_eq!(check(4096, "[30, 4]"), of("4.0 MiB", "17.000"), "interpolated");
+        assert_eq!(check(16384, "[30, 4]"), "valid");
+        assert_eq!(check(256, "[5, 4]"), "valid");
+        assert_eq!(check(256, "[5.5, 5.7]"), of("16.0 MiB", "5.700"), "more than noise");
     }
 
     #[test]

@@ -252,22 +252,16 @@ fn script_phase(
 const N_BURSTS_MAX: f64 = 1e7;
 
 fn sleeps(phase: &Phase, instructions: f64) -> Result<Option<(f64, u64)>, String> {
-    match (phase.burst_instructions, phase.sleep_ns) {
-        (None, None) => Ok(None),
-        (Some(burst), Some(_))
-            if 1.0 <= burst.value() && N_BURSTS_MAX < instructions / burst.value() =>
-        {
-            Err(format!(
-                "burst_instructions is {}: the {instructions} instructions are more than {N_BURSTS_MAX} bursts",
-                burst.value()
-            ))
-        }
-        (Some(burst), Some(sleep)) if 1.0 <= burst.value() => {
-            Ok(Some((burst.value(), sleep.value() as u64)))
-        }
-        (Some(_), Some(_)) => Err("burst_instructions must be 1 or more".to_owned()),
-        _ => Err("burst_instructions and sleep_ns belong together; set both or none".to_owned()),
+    let Some((burst, sleep)) = phase.burst_instructions.zip(phase.sleep_ns) else {
+        return Ok(None);
+    };
+    let burst = burst.value();
+    if N_BURSTS_MAX < instructions / burst {
+        return Err(format!(
+            "burst_instructions is {burst}: the {instructions} instructions are more than {N_BURSTS_MAX} bursts"
+        ));
     }
+    Ok(Some((burst, sleep.value() as u64)))
 }
 
 /// Returns the instructions of a phase: the value of the profile, else the phase's share of the instructions executed

@@ -38,8 +38,14 @@ pub enum ProfileError {
     Stalls(Box<StallCycles>),
     #[error(transparent)]
     Counts(#[from] Box<CountContradiction>),
+    #[error("burst_instructions and sleep_ns belong together; set both or none")]
+    LoneSleepKey,
+    #[error("burst_instructions must be 1 or more")]
+    ShortBursts,
     #[error(transparent)]
     Character(#[from] MissCurveError),
+    #[error("phase {number}: {problem}")]
+    Phase { number: usize, problem: Box<ProfileError> },
 }
 
 /// Values of a profile with more stall cycles than cycles, as text.
@@ -52,7 +58,8 @@ pub struct StallCycles {
     pub cycles: String,
 }
 
-/// Returns the model of a complete program, which is the average of its phases, weighted by instructions.
+/// Returns the model of a complete program, which is the average of its phases, weighted by instructions. Only the phases are
+/// checked: the averages of phases with different private caches, or different overlap, seem to contradict each other.
 ///
 /// # Errors
 /// Returns the errors of [`of_phase`] for any phase.
@@ -62,17 +69,21 @@ pub fn of_profile(
     channel: &Channel,
     parameters: CpiParameters,
 ) -> Result<CpiModel, ProfileError> {
-    match profile.phases.as_slice() {
-        [only] => of_phase(only, profile.class_cache, bytes, channel, parameters),
-        _ => of_phase(&average(profile), profile.class_cache, bytes, channel, parameters),
+    if let [only] = profile.phases.as_slice() {
+        return of_phase(only, profile.class_cache, bytes, channel, parameters);
     }
+    for (number, phase) in (1..).zip(&profile.phases) {
+        of_phase(phase, profile.class_cache, bytes, channel, parameters)
+            .map_err(|problem| ProfileError::Phase { number, problem: Box::new(problem) })?;
+    }
+    model_of(&average(profile), profile.class_cache, bytes, channel, parameters)
 }
 
 /// Returns the model of a phase on a machine with a last-level cache of `bytes`. `measured_at` is the cache size for
 /// which the phase's cycles per instruction were measured, if known.
 ///
 /// # Errors
-/// Returns an error if the phase has no curve, an invalid curve or no cycles.
+/// Returns an error if the phase has no curve, an invalid curve or no cycles, or if its values contradict each other.
 pub fn of_phase(
     phase: &Phase,
     measured_at: Option<Bytes>,
@@ -80,30 +91,31 @@ pub fn of_phase(
     channel: &Channel,
     parameters: CpiParameters,
 ) -> Result<CpiModel, ProfileError> {
-    let value = |value: Option<ProfileValue>| value.map(ProfileValue::value);
-    let core = value(phase.core_cycles_per_instruction);
-    let cycles = value(phase.cycles_per_instruction);
-    let overlap = value(phase.overlap).filter(|overlap| 1.0 <= *overlap);
-    check_cycles("core_cycles_per_instruction", core)?;
-    check_cycles("cycles_per_instruction", cycles)?;
+    check(phase, measured_at)?;
+    model_of(phase, measured_at, bytes, channel, parameters)
+}
+
+/// Returns the model of a phase whose values have been checked.
+fn model_of(
+    phase: &Phase,
+    measured_at: Option<Bytes>,
+    bytes: f64,
+    channel: &Channel,
+    parameters: CpiParameters,
+) -> Result<CpiModel, ProfileError> {
+    let overlap = overlap(phase);
     let (rows, none) = rows(phase)?;
-    check_counts(phase, measured_at)?;
-    check_stalls(phase, measured_at, cycles, overlap)?;
-    if let Some((core, cycles)) = core.zip(cycles).filter(|(core, cycles)| cycles < core) {
-        let [core, cycles] = [core, cycles].map(|value| value.to_string());
-        return Err(ProfileError::CoreCycles { core, cycles });
-    }
     let private = private_curve(phase, parameters.core.private_bytes)?;
     let with_private = |model: CpiModel| match private.clone() {
         Some(curve) => model.with_private_curve(curve),
         None => model,
     };
-    if let Some(core) = core {
+    if let Some(core) = value(phase.core_cycles_per_instruction) {
         let character = MissCurve::new(rows, none)?;
         let overlap = overlap.unwrap_or(parameters.overlap);
         return Ok(with_private(CpiModel::from_core_cycles(&character, core, overlap, parameters)));
     }
-    let cycles = cycles.ok_or(ProfileError::NoCycles)?;
+    let cycles = value(phase.cycles_per_instruction).ok_or(ProfileError::NoCycles)?;
     let measured_bytes = measured_at.map_or(bytes, |size| size.0 as f64);
     let character = measured(rows, none, measured_bytes, cycles)?;
     let model = match overlap {
@@ -175,18 +187,44 @@ const REFERENCE_CYCLES: f64 = 200.0;
 /// Largest plausible memory-level parallelism of a profile without one.
 const PARALLELISM_MAX: f64 = 16.0;
 
+fn value(value: Option<ProfileValue>) -> Option<f64> {
+    value.map(ProfileValue::value)
+}
+
+fn overlap(phase: &Phase) -> Option<f64> {
+    value(phase.overlap).filter(|overlap| 1.0 <= *overlap)
+}
+
+/// Checks that the values of a phase do not contradict each other.
+fn check(phase: &Phase, measured_at: Option<Bytes>) -> Result<(), ProfileError> {
+    let core = value(phase.core_cycles_per_instruction);
+    let cycles = value(phase.cycles_per_instruction);
+    check_cycles("core_cycles_per_instruction", core)?;
+    check_cycles("cycles_per_instruction", cycles)?;
+    check_counts(phase, measured_at)?;
+    check_stalls(phase, measured_at, cycles)?;
+    if let Some((core, cycles)) = core.zip(cycles).filter(|(core, cycles)| cycles < core) {
+        let [core, cycles] = [core, cycles].map(|value| value.to_string());
+        return Err(ProfileError::CoreCycles { core, cycles });
+    }
+    match (value(phase.burst_instructions), phase.sleep_ns) {
+        (Some(burst), Some(_)) if burst < 1.0 => Err(ProfileError::ShortBursts),
+        (Some(_), None) | (None, Some(_)) => Err(ProfileError::LoneSleepKey),
+        _ => Ok(()),
+    }
+}
+
 /// Checks that the stalls on memory are not longer than the cycles of a phase. Unknown values are those with the fewest
 /// stalls: the largest size of the curve, and the largest parallelism.
 fn check_stalls(
     phase: &Phase,
     measured_at: Option<Bytes>,
     cycles: Option<f64>,
-    overlap: Option<f64>,
 ) -> Result<(), ProfileError> {
     let size = measured_at.or_else(|| phase.curve.points().last().map(|point| point.cache));
     let Some((cycles, size)) = cycles.zip(size) else { return Ok(()) };
     let misses = phase.curve.misses_at(size).unwrap_or(0.0);
-    let overlap = overlap.unwrap_or(PARALLELISM_MAX);
+    let overlap = overlap(phase).unwrap_or(PARALLELISM_MAX);
     let stalls = misses * REFERENCE_CYCLES / 1000.0 / overlap;
     if stalls <= cycles {
         return Ok(());
@@ -425,6 +463,50 @@ mod tests {
         assert!(error.to_string().starts_with(
             "its stalls on memory exceed its cycles: 3.000 misses per 1000 instructions x 200 cycles / overlap 1.100 are 0.545 cycles"
         ), "{error}");
+    }
+
+    #[test]
+    fn every_phase_of_a_profile_is_checked() {
+        let profile = |second: &str| {
+            let phase = |keys: &str| {
+                let curve = "curve = { cache_bytes = [1048576], misses_per_1000 = [12.5] }";
+                format!(
+                    "[[phase]]\nshare = 0.5\ncore_cycles_per_instruction = 1\n{keys}\n{curve}\n"
+                )
+            };
+            let both = phase("llc_accesses_per_1000 = 50") + &phase(second);
+            model_of(&format!("class_cache_bytes = \"1M\"\n{both}"))
+        };
+        assert!(profile("llc_accesses_per_1000 = 13").is_ok());
+        let message = |second: &str| profile(second).expect_err("a contradiction").to_string();
+        assert_eq!(
+            message("llc_accesses_per_1000 = 5"),
+            "phase 2: its misses of a cache of 1.0 MiB are 12.500 per 1000 instructions, more than its llc_accesses_per_1000 of 5.000; correct one of them"
+        );
+        let stalls = message("cycles_per_instruction = 1.1\noverlap = 1");
+        assert!(stalls.starts_with("phase 2: its stalls on memory"), "{stalls}");
+        assert_eq!(
+            message("sleep_ns = 5"),
+            "phase 2: burst_instructions and sleep_ns belong together; set both or none"
+        );
+        assert_eq!(
+            message("sleep_ns = 5\nburst_instructions = 0"),
+            "phase 2: burst_instructions must be 1 or more"
+        );
+    }
+
+    #[test]
+    fn phases_without_a_contradiction_have_none_on_average() {
+        let phase = |private: u32, accesses: u32, misses: &str| {
+            let curve = format!(
+                "curve = {{ cache_bytes = [262144, 4194304], misses_per_1000 = {misses} }}"
+            );
+            let keys =
+                format!("private_cache_bytes = {private}\nllc_accesses_per_1000 = {accesses}");
+            format!("[[phase]]\nshare = 0.5\ncore_cycles_per_instruction = 1\n{keys}\n{curve}\n")
+        };
+        let phases = phase(262144, 20, "[20, 5]") + &phase(4194304, 5, "[60, 5]");
+        assert!(model_of(&phases).is_ok());
     }
 
     #[test]

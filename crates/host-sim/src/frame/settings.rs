@@ -125,7 +125,8 @@ impl GrainSettings {
     /// The grain does not exist, or the file has settings of another grain.
     pub fn new(machine: &Machine, selected: Option<GrainKind>) -> Result<Self, GrainError> {
         let system = machine.system();
-        let switches = machine.perf_attributes().physics.context_switch;
+        let switch = machine.perf_attributes().physics.context_switch;
+        let costs_time = switch.is_some_and(|it| 0 < it.ns || 0 < it.refill_bytes);
         let named = system.grain.as_deref().map(|name| {
             GrainKind::of_name(name).ok_or_else(|| GrainError::Unknown { found: name.to_owned() })
         });
@@ -133,7 +134,7 @@ impl GrainSettings {
         match selected.or(named).unwrap_or_default() {
             GrainKind::Fluid if system.quantum.is_some() => Err(GrainError::NoEffect),
             GrainKind::Fluid => Ok(GrainSettings::Fluid),
-            GrainKind::Quantum if switches.is_some() => Err(GrainError::TwoSwitchCosts),
+            GrainKind::Quantum if costs_time => Err(GrainError::TwoSwitchCosts),
             GrainKind::Quantum => {
                 let known = system.quantum.unwrap_or_default();
                 Ok(GrainSettings::Quantum(QuantumSettings::new(&known)))
@@ -183,6 +184,20 @@ pub enum GrainError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_neutral_context_switch_is_accepted_with_the_quantum_grain() {
+        let grain = |ns: u32, refill_bytes: u32| {
+            let text = format!(
+                "format_version = 2\ncpus = [{{ id = 0 }}]\ngrain = \"quantum\"\nphysics = {{ context_switch = {{ ns = {ns}, refill_bytes = {refill_bytes}, source = \"assumed\" }} }}\n"
+            );
+            let machine = topology::file::parse_toml(&text, "test").unwrap();
+            GrainSettings::new(&machine, None).map(GrainSettings::kind)
+        };
+        assert_eq!(grain(0, 0), Ok(GrainKind::Quantum));
+        assert_eq!(grain(1, 0), Err(GrainError::TwoSwitchCosts));
+        assert_eq!(grain(0, 1), Err(GrainError::TwoSwitchCosts));
+    }
 
     #[test]
     fn a_value_of_the_machine_file_is_not_reported_as_absent_whatever_its_source() {

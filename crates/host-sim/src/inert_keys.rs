@@ -3,7 +3,8 @@
 //! Neutral values are accepted, so that a file can be changed in one place for an experiment. The keys of a grain are checked
 //! with its [settings](crate::frame::GrainSettings).
 
-use topology::{Machine, SmtSharing};
+use base::NodeId;
+use topology::{Machine, MemoryAccess, SmtSharing};
 
 /// A key without effect.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -12,13 +13,23 @@ pub enum InertKey {
     #[error("smt of physics has no effect, because no core has SMT siblings: remove the key")]
     Smt,
     #[error(
-        "smt_throughput of the kind {0:?} has no effect, because its cores have no SMT siblings: remove the key"
+        "smt_throughput (formerly smt) of the kind {0:?} has no effect, because its cores have no SMT siblings: remove the key"
     )]
     SmtThroughput(String),
+    #[error(
+        "smt_throughput of the kind {kind:?} has {n_values} values, of which {n_siblings} {} an effect, because its cores have {} CPUs at most: remove the others",
+        if *n_siblings == 1 { "has" } else { "have" },
+        n_siblings + 1
+    )]
+    SmtThroughputValues { kind: String, n_values: usize, n_siblings: usize },
     #[error(
         "prefetch_loss of physics has no effect, because no core has a prefetcher: remove the key, or prefetcher = false"
     )]
     PrefetchLoss,
+    #[error(
+        "the access from {from} to {to} has no effect, because {from} has no CPUs: remove the entry"
+    )]
+    Access { from: NodeId, to: NodeId },
 }
 
 /// Returns an error for the first key without effect.
@@ -28,12 +39,17 @@ pub(crate) fn check(machine: &Machine) -> Result<(), InertKey> {
     if known.physics.smt != SmtSharing::Equal && smt_cores().next().is_none() {
         return Err(InertKey::Smt);
     }
-    let is_inert = |kind: &&String| {
-        known.kinds[*kind].smt_throughput_permille.is_some()
-            && !smt_cores().any(|core| core.kind == **kind)
-    };
-    if let Some(kind) = known.kinds.keys().find(is_inert) {
-        return Err(InertKey::SmtThroughput(kind.clone()));
+    for (kind, attributes) in &known.kinds {
+        let n_values = attributes.smt_throughput_permille.as_ref().map_or(0, |it| it.values.len());
+        let of_kind = smt_cores().filter(|core| core.kind == *kind);
+        let n_siblings = of_kind.map(|core| core.cpus.len() - 1).max().unwrap_or(0);
+        if n_siblings < n_values {
+            let kind = kind.clone();
+            return Err(match n_siblings {
+                0 => InertKey::SmtThroughput(kind),
+                _ => InertKey::SmtThroughputValues { kind, n_values, n_siblings },
+            });
+        }
     }
     let has_prefetcher = |core: &topology::Core| {
         let kind = known.kinds.get(&core.kind);
@@ -42,6 +58,12 @@ pub(crate) fn check(machine: &Machine) -> Result<(), InertKey> {
     let is_lossy = known.physics.prefetch_loss_permille.is_some_and(|loss| 0 < loss.value);
     if is_lossy && !machine.cores().is_empty() && !machine.cores().iter().any(has_prefetcher) {
         return Err(InertKey::PrefetchLoss);
+    }
+    // The access of a node to itself has the values of its memory.
+    let has_cpus = |id| machine.node(id).is_some_and(|node| !node.cpus.is_empty());
+    let is_inert = |access: &&MemoryAccess| access.from != access.to && !has_cpus(access.from);
+    if let Some(access) = known.accesses.iter().find(is_inert) {
+        return Err(InertKey::Access { from: access.from, to: access.to });
     }
     Ok(())
 }
@@ -79,7 +101,44 @@ mod tests {
         assert_eq!(message(&["0-1", "2"], throughput), "valid");
         assert_eq!(
             message(&["0", "1-2"], throughput),
-            "smt_throughput of the kind \"large\" has no effect, because its cores have no SMT siblings: remove the key"
+            "smt_throughput (formerly smt) of the kind \"large\" has no effect, because its cores have no SMT siblings: remove the key"
+        );
+    }
+
+    #[test]
+    fn each_value_of_smt_throughput_needs_siblings() {
+        let message = |cores: &[&str], values: &str| {
+            let list = format!("smt_throughput = {{ permille = {values}, source = \"assumed\" }}");
+            message(cores, &format!("core_kinds = [{{ kind = \"small\", {list} }}]"))
+        };
+        assert_eq!(message(&["0", "1-2"], "[1240]"), "valid");
+        assert_eq!(message(&["0-2"], "[1240, 1500]"), "valid");
+        assert_eq!(
+            message(&["0-2"], "[1240]"),
+            "valid",
+            "the last value is that of all larger numbers"
+        );
+        assert_eq!(
+            message(&["0", "1-2"], "[1240, 1500]"),
+            "smt_throughput of the kind \"small\" has 2 values, of which 1 has an effect, because its cores have 2 CPUs at most: remove the others"
+        );
+    }
+
+    #[test]
+    fn accesses_need_cpus() {
+        let message = |from: u32, to: u32| {
+            let text = format!(
+                "format_version = 2\nnodes = [{{ id = 0, cpus = \"0\" }}, {{ id = 1, cpus = \"\" }}]\ncpus = [{{ id = 0 }}]\naccesses = [{{ from_node = {from}, to_node = {to}, latency = {{ ns = 200, source = \"assumed\" }} }}]\n"
+            );
+            let machine = topology::file::parse_toml(&text, "x").expect("a machine");
+            let result = check_kernel(&machine, &SimOptions::default());
+            result.err().map_or("valid".to_owned(), |error| error.to_string())
+        };
+        assert_eq!(message(0, 1), "valid");
+        assert_eq!(message(1, 1), "valid", "values of the memory");
+        assert_eq!(
+            message(1, 0),
+            "the access from node1 to node0 has no effect, because node1 has no CPUs: remove the entry"
         );
     }
 

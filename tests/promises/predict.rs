@@ -284,6 +284,7 @@ fn invalid_tables_machines_and_arguments_are_rejected() {
     transcript::check("predictions", set_up, |dir, step| {
         let (kind, rest) = step.split_once(' ').unwrap_or((step, ""));
         let change = |file: &str| {
+            let rest = rest.replace(" | ", "\n");
             let (from, to) = rest.split_once(" =>").expect("FROM => TO");
             set_up(dir);
             let text = dir.read(file);

@@ -117,7 +117,7 @@ pub enum SimError {
     #[error("there is no model of the kernel {found:?}: write {known}")]
     Kernel { found: String, known: String },
     #[error(
-        "{0} has no NUMA balancing (kernels since 3.13 have it): do not enable it, or simulate another kernel with --kernel linux-6.18"
+        "{0} has no NUMA balancing (kernels since 3.13 have it): do not enable it (numa_balancing = false), or select another kernel, such as linux-6.18"
     )]
     NoNumaBalancing(&'static str),
 }

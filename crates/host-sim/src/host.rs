@@ -433,7 +433,7 @@ fn next_multiple(now: u64, interval: Nanos) -> u64 {
 ///
 /// # Errors
 /// Returns an error if the kernel has no model, if it lacks a feature, or if a key has no effect.
-pub fn check_kernel(machine: &Machine, options: &SimOptions) -> Result<(), SimError> {
+pub fn check_machine(machine: &Machine, options: &SimOptions) -> Result<(), SimError> {
     settings(machine, options).map(|_| ())
 }
 

@@ -70,7 +70,7 @@ pub(crate) fn check(machine: &Machine) -> Result<(), InertKey> {
 
 #[cfg(test)]
 mod tests {
-    use crate::{SimOptions, check_kernel};
+    use crate::{SimOptions, check_machine};
 
     /// Checks a machine with three CPUs, these CPUs of its cores, and these keys. The last core is of the kind `small`.
     fn message(cores: &[&str], keys: &str) -> String {
@@ -84,7 +84,7 @@ mod tests {
             cores.join(", ")
         );
         let machine = topology::file::parse_toml(&text, "x").expect("a machine");
-        let result = check_kernel(&machine, &SimOptions::default());
+        let result = check_machine(&machine, &SimOptions::default());
         result.err().map_or("valid".to_owned(), |error| error.to_string())
     }
 
@@ -131,7 +131,7 @@ mod tests {
                 "format_version = 2\nnodes = [{{ id = 0, cpus = \"0\" }}, {{ id = 1, cpus = \"\" }}]\ncpus = [{{ id = 0 }}]\naccesses = [{{ from_node = {from}, to_node = {to}, latency = {{ ns = 200, source = \"assumed\" }} }}]\n"
             );
             let machine = topology::file::parse_toml(&text, "x").expect("a machine");
-            let result = check_kernel(&machine, &SimOptions::default());
+            let result = check_machine(&machine, &SimOptions::default());
             result.err().map_or("valid".to_owned(), |error| error.to_string())
         };
         assert_eq!(message(0, 1), "valid");

@@ -35,5 +35,5 @@ pub mod variation;
 
 pub use frame::InvariantViolation;
 pub use host::{
-    Capabilities, SharedProgress, SimError, SimHost, SimOptions, assumed, check_kernel,
+    Capabilities, SharedProgress, SimError, SimHost, SimOptions, assumed, check_machine,
 };

@@ -74,7 +74,7 @@ pub fn main(args: &Args) -> CommandResult {
 
 fn predict(args: &Args) -> anyhow::Result<PredictOutput<'_>> {
     let machine = machine::file_or_shipped(&args.machine)?;
-    host_sim::check_kernel(&machine, &SimOptions::default())
+    host_sim::check_machine(&machine, &SimOptions::default())
         .with_context(|| args.machine.display().to_string())?;
     let mut set = ProgramSet::default();
     args.programs.iter().try_for_each(|path| read(path, &mut set))?;

@@ -208,7 +208,7 @@ impl SimArgs {
         match &self.machine {
             Some(path) => {
                 let machine = crate::machine::file_or_shipped(path).or_usage_error()?;
-                let kernel = host_sim::check_kernel(&machine, &self.options(0, None, None));
+                let checked = host_sim::check_machine(&machine, &self.options(0, None, None));
                 let origin = || {
                     let grain = self.grain.map(|grain| format!("--grain {}, ", grain.name()));
                     let balances = self.numa_balancing == Some(Switch::On);
@@ -216,7 +216,7 @@ impl SimArgs {
                     let (grain, balancing) = (grain.unwrap_or_default(), balancing.unwrap_or(""));
                     format!("{grain}{balancing}{}", path.display())
                 };
-                kernel.with_context(origin).or_usage_error()?;
+                checked.with_context(origin).or_usage_error()?;
                 Ok(machine)
             }
             None => Ok(linux::topology::read(Path::new("/"))?),

@@ -219,6 +219,29 @@ fn a_smaller_domain_slows_a_program_that_is_alone_on_it() {
 }
 
 #[test]
+fn more_programs_than_cores_in_a_domain_of_an_assignment_are_reported() {
+    let dir = Dir::new();
+    let shape = ["machine", "--synthetic", "nodes=1 llcs=1 cores=2 smt=2", "--toml"];
+    dir.write("smt.toml", tool::command(&shape).output().expect("it starts").stdout);
+    let machine = dir.arg("smt.toml");
+    let notes = |names: &[&str]| {
+        let args = ["--machine", &machine, "--programs", SOLO, "--domains", "2"];
+        let notes = predict(&[&args, names].concat()).1;
+        let of_siblings = notes.lines().filter(|note| note.contains("SMT siblings is"));
+        of_siblings.map(|note| format!("{note}\n")).collect::<String>()
+    };
+    let five = ["hmmsim", "hmmsim", "xz", "perl", "stream"];
+    assert_eq!(
+        notes(&five),
+        "evenkeel: the assignment has more programs than cores in domain 0: contention between SMT siblings is not included\n"
+    );
+    assert_eq!(
+        notes(&five[..3]),
+        "evenkeel: the first LLC domain has 2 cores for 3 programs: contention between SMT siblings is not included\n"
+    );
+}
+
+#[test]
 fn tables_with_other_line_ends_quotes_and_column_orders_give_the_same_result() {
     let dir = Dir::new();
     let text = std::fs::read_to_string(tool::root().join(SOLO)).expect("the table");

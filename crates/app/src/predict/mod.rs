@@ -13,8 +13,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use base::counted_noun;
 use base::suggest::did_you_mean;
+use base::{counted_noun, noun};
 use host_sim::SimOptions;
 use host_sim::physics::{Calibration, CpiModel};
 use host_sim::predict::{
@@ -95,6 +95,7 @@ fn predict(args: &Args) -> anyhow::Result<PredictOutput<'_>> {
         Some(_) => Some(best_placement(&programs, &setup.llc_domains)?),
         None => None,
     };
+    notes.extend(assignment.as_ref().and_then(|it| siblings_note(it, &setup.llc_domains)));
     Ok(PredictOutput { names: &args.names, setup, slowdowns, assignment, notes })
 }
 
@@ -123,6 +124,20 @@ fn slower_cores_note(llc_domain: &LlcDomain, n_programs: usize) -> Option<String
         format!(
             "LLC domain {} has cores of different speed: all {n_cores} are assumed to have the speed of the {n_fast} fastest",
             llc_domain.llc.0
+        )
+    })
+}
+
+/// Returns a note if domains have more programs than cores in an assignment.
+fn siblings_note(assignment: &ProgramPlacement, llc_domains: &[LlcDomain]) -> Option<String> {
+    let n_in = |domain: usize| assignment.domains.iter().filter(|at| **at == domain).count();
+    let crowded = (0..llc_domains.len()).filter(|&idx| llc_domains[idx].n_cores < n_in(idx));
+    let crowded: Vec<String> = crowded.map(|idx| idx.to_string()).collect();
+    (!crowded.is_empty()).then(|| {
+        format!(
+            "the assignment has more programs than cores in {} {}: contention between SMT siblings is not included",
+            noun(crowded.len() == 1, "domain"),
+            crowded.join(", ")
         )
     })
 }

@@ -15,7 +15,7 @@ use base::Bytes;
 use program::Profile;
 use program::profile::{MissRatioCurve, Phase, ProfileValue};
 
-use super::profile_counts::{CountContradiction, check_counts};
+use super::profile_counts::{CountContradiction, VALUE_MAX, check_counts, too_large};
 use super::{Channel, CpiModel, CpiParameters, MissCurve, MissCurveError, MissPoint};
 
 /// An error in a profile from which no CPI model can be computed.
@@ -26,6 +26,8 @@ pub enum ProfileError {
     NoCycles,
     #[error("its {key} is {found}: no core needs fewer than {CYCLES_MIN} cycles per instruction")]
     TooFast { key: &'static str, found: String },
+    #[error("its {key} is {found}: the largest is {VALUE_MAX}")]
+    TooLarge { key: &'static str, found: String },
     #[error(
         "its core_cycles_per_instruction are {core}, more than its cycles_per_instruction {cycles}; correct one of them"
     )]
@@ -199,6 +201,9 @@ fn overlap(phase: &Phase) -> Option<f64> {
 fn check(phase: &Phase, measured_at: Option<Bytes>) -> Result<(), ProfileError> {
     let core = value(phase.core_cycles_per_instruction);
     let cycles = value(phase.cycles_per_instruction);
+    if let Some((key, found)) = too_large(phase) {
+        return Err(ProfileError::TooLarge { key, found: found.to_string() });
+    }
     check_cycles("core_cycles_per_instruction", core)?;
     check_cycles("cycles_per_instruction", cycles)?;
     check_counts(phase, measured_at)?;

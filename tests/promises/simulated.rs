@@ -154,7 +154,7 @@ fn profile(nth: usize) -> Profile {
         instructions: declared(1e9 * (1.0 + nth as f64)),
         core_cycles_per_instruction: declared(0.5),
         overlap: declared(2.0),
-        footprint_bytes: declared(6e7 * nth as f64),
+        footprint_bytes: declared(6e7 * nth as f64 + 8192.0),
         llc_accesses: declared(misses * 2.0),
         burst_instructions: if nth == 1 { declared(2e8) } else { None },
         sleep_ns: if nth == 1 { declared(5e7) } else { None },

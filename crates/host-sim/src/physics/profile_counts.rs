@@ -17,6 +17,11 @@ pub struct CountContradiction {
     cache: Bytes,
 }
 
+/// Returns a number as text. A large one has an exponent.
+pub(super) fn text(count: f64) -> String {
+    if count < 1e9 { format!("{count:.3}") } else { format!("{count:e}") }
+}
+
 /// Largest number of events per 1000 instructions, and of cycles per instruction. A load of several lines has at most some
 /// ten accesses, and a program that waits for each instruction has some thousand cycles.
 pub(super) const VALUE_MAX: f64 = 1e5;
@@ -59,10 +64,6 @@ pub(super) fn check_counts(
         if found <= limit * (1.0 + NOISE_SHARE) + NOISE_PER_1000 {
             return Ok(());
         }
-        let text = |count: f64| match count < 1e9 {
-            true => format!("{count:.3}"),
-            false => format!("{count:e}"),
-        };
         let [found, limit] = [found, limit].map(text);
         Err(Box::new(CountContradiction { smaller, found, larger, limit, cache }))
     };

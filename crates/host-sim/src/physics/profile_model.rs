@@ -15,7 +15,7 @@ use base::Bytes;
 use program::Profile;
 use program::profile::{MissRatioCurve, Phase, ProfileValue};
 
-use super::profile_counts::{CountContradiction, VALUE_MAX, check_counts, too_large};
+use super::profile_counts::{CountContradiction, VALUE_MAX, check_counts, text, too_large};
 use super::{Channel, CpiModel, CpiParameters, MissCurve, MissCurveError, MissPoint};
 
 /// An error in a profile from which no CPI model can be computed.
@@ -202,7 +202,7 @@ fn check(phase: &Phase, measured_at: Option<Bytes>) -> Result<(), ProfileError> 
     let core = value(phase.core_cycles_per_instruction);
     let cycles = value(phase.cycles_per_instruction);
     if let Some((key, found)) = too_large(phase) {
-        return Err(ProfileError::TooLarge { key, found: found.to_string() });
+        return Err(ProfileError::TooLarge { key, found: text(found) });
     }
     check_cycles("core_cycles_per_instruction", core)?;
     check_cycles("cycles_per_instruction", cycles)?;

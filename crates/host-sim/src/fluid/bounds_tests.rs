@@ -117,11 +117,13 @@ impl Built {
     }
 }
 
-/// A test program: misses per 1000 instructions up to 1 MiB of cache and with `knee_mib`, core cycles, and parallelism.
+/// A test program: misses per 1000 instructions up to `flat_mib` of cache and with `knee_mib`, core cycles, and parallelism.
 #[derive(Clone, Copy, Debug)]
 struct Program {
     instructions: f64,
     misses: f64,
+    /// Largest cache with the same misses.
+    flat_mib: f64,
     knee_mib: f64,
     left: f64,
     core_cycles: f64,
@@ -137,6 +139,7 @@ struct Program {
 const STREAM: Program = Program {
     instructions: 1e9,
     misses: 40.0,
+    flat_mib: 1.0,
     knee_mib: 64.0,
     left: 40.0,
     core_cycles: 0.4,
@@ -156,7 +159,7 @@ impl Program {
             let all = misses + self.prefetches;
             MissPoint { misses: all, reads: all, ..MissPoint::of_demand(bytes, misses) }
         };
-        let rows = vec![row(MIB, self.misses), row(self.knee_mib * MIB, self.left)];
+        let rows = vec![row(self.flat_mib * MIB, self.misses), row(self.knee_mib * MIB, self.left)];
         let curve = MissCurve::new(rows, row(0.0, self.misses + self.hits)).expect("a valid curve");
         let parameters = Calibration::default().parameters(CoreSpeed::new(2.0));
         let model = CpiModel::from_core_cycles(&curve, self.core_cycles, self.overlap, parameters);
@@ -460,6 +463,7 @@ fn program() -> impl Strategy<Value = Program> {
             |(instructions, misses, knee_mib, left, core_cycles, overlap, mib, sleeps)| Program {
                 instructions,
                 misses,
+                flat_mib: 1.0,
                 knee_mib,
                 left: left * misses,
                 core_cycles,

@@ -73,3 +73,19 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn two_equilibria_of_equal_programs_differ_and_a_microsecond_decides() {
+    // Both need 4 of 7 MiB. Equal shares are an equilibrium that no small difference survives.
+    let needs_4_mib =
+        Program { misses: 38.0, knee_mib: 4.0, left: 2.0, flat_mib: 3.0, ..SENSITIVE };
+    let ends = |delay| {
+        let mut fluid = Built { llc_mib: 7, ..PLAIN }.fluid(PRECISION);
+        run(&mut fluid, &[(needs_4_mib, 0, 1.0, 0), (needs_4_mib, 1, 1.0, delay)])
+    };
+    let (together, apart) = (ends(0), ends(1000));
+    assert_eq!(together[0], together[1]);
+    // One of them has what it needs, and both end earlier.
+    let ratios: Vec<f64> = apart.iter().map(|end| together[0] as f64 / *end as f64).collect();
+    assert!(3.0 < ratios[0] && 1.5 < ratios[1], "{together:?} {apart:?}");
+}

@@ -74,17 +74,21 @@ impl Fluid {
     pub(super) fn balance(&mut self) {
         let mut left = self.balance_left.saturating_sub(1);
         let before = (self.n_changes, self.kernel.n_failed_changes());
-        // If the last attempt migrated no task and nothing has changed since then, this attempt is skipped.
-        if self.balanced_at != Some(before) {
+        // If the last attempt migrated no task and nothing has changed since then, this attempt is skipped; not with slices,
+        // because another task may wait now.
+        if self.is_sliced() || self.balanced_at != Some(before) {
             self.pull_all();
-            self.waiting_since = match self.find_task_next_to_idle() {
+            self.waiting_since = match self.find_task_next_to_idle(false) {
                 Some(_) => self.waiting_since.or(Some(self.now)),
                 None => None,
             };
             let after = (self.n_changes, self.kernel.n_failed_changes());
             self.balanced_at = Some(after).filter(|_| before == after);
-            if before.0 != after.0 {
-                left = BALANCE_TRIES; // A migration of one level may unbalance another level.
+            // A migration of one level may unbalance another level; and a task that runs beside an idle CPU can only be
+            // pulled after its slice.
+            let may_wait = self.is_sliced() && self.find_task_next_to_idle(true).is_some();
+            if before.0 != after.0 || may_wait {
+                left = BALANCE_TRIES;
             }
         }
         self.balance_left = left;

@@ -149,12 +149,13 @@ impl Fluid {
     /// balancing follows every change, so an imbalance that remains has existed since the last attempt.
     fn waiting_next_to_idle(&self) -> Option<(u32, CpuId, u64)> {
         let since = self.waiting_since?;
-        let (task, cpu) = self.find_task_next_to_idle()?;
+        let (task, cpu) = self.find_task_next_to_idle(false)?;
         Some((task, cpu, self.now - since))
     }
 
-    /// Returns a task that waits although an allowed CPU is idle, and the CPU.
-    pub(super) fn find_task_next_to_idle(&self) -> Option<(u32, CpuId)> {
+    /// Returns a task that waits although an allowed CPU is idle, and the CPU. With `running_too`, the task may be the one
+    /// that runs beside waiting tasks.
+    pub(super) fn find_task_next_to_idle(&self, running_too: bool) -> Option<(u32, CpuId)> {
         let idle: Vec<usize> = (0..self.cpus.len())
             .filter(|&cpu| self.cpus[cpu].tasks.is_empty() && self.kernel.online[cpu])
             .collect();
@@ -162,8 +163,10 @@ impl Fluid {
             return None;
         }
         let crowded = self.cpus.iter().filter(|state| 2 <= state.tasks.len());
-        crowded.flat_map(|state| &state.tasks).find_map(|&task| {
-            let task = &self.tasks[task];
+        let waiting = crowded.flat_map(|state| {
+            state.tasks.iter().filter(move |&&idx| running_too || Some(idx) != state.running)
+        });
+        waiting.map(|&idx| &self.tasks[idx]).find_map(|task| {
             let cpu = idle.iter().copied().find(|&cpu| task.may_use(cpu))?;
             Some((task.tid, self.hardware.cpus[cpu].id))
         })

@@ -609,7 +609,7 @@ fn on_settled_machines(is_unlike: bool, is_bound: bool, check: impl Fn(&str, &Fl
             }
         }
         fluid.check_affinities().expect("all affinities hold");
-        assert_eq!(fluid.find_task_next_to_idle(), None, "{text}");
+        assert_eq!(fluid.find_task_next_to_idle(false), None, "{text}");
         check(&text, &fluid);
     }
 }

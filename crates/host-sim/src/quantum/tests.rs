@@ -363,3 +363,17 @@ fn unlike_tasks_that_load_the_memory_keep_a_difference_from_the_fluid_machine() 
     let (short, shorter) = (mean(MS / 2), mean(MS / 8));
     assert!(0.5 * short < shorter && shorter < 5e-3, "{short} {shorter}");
 }
+
+/// The task runs beside an idle CPU until its slice ends, and only then it waits and can be pulled. The other task is bound.
+#[test]
+fn an_idle_cpu_pulls_a_task_that_waits_after_a_long_slice() {
+    let mut machine = quantum("cores=2", QuantumSettings { slice_ns: 200 * MS, ..FREE });
+    let [long, short] = [500.0, 40.0].map(|ms| busy(&machine, ms));
+    let jobs = [
+        Job { cpu: Some(1), ..Job::new(short) },
+        Job::new(long.clone()),
+        Job { at: MS, cpu: Some(0), ..Job::new(long) },
+    ];
+    let found = run(&mut machine, &jobs);
+    assert!(found[1].wait_ns < 10e6 && 190e6 < found[2].wait_ns, "{found:?}");
+}

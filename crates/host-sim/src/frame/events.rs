@@ -28,7 +28,11 @@ impl CpuTimers {
         self.firsts[node] = (at.unwrap_or(NEVER), cpu);
         while 1 < node {
             node /= 2;
-            self.firsts[node] = self.firsts[2 * node].min(self.firsts[2 * node + 1]);
+            let first = self.firsts[2 * node].min(self.firsts[2 * node + 1]);
+            // Without a change, the nodes above do not change either.
+            if std::mem::replace(&mut self.firsts[node], first) == first {
+                break;
+            }
         }
     }
 

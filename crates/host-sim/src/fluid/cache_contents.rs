@@ -10,7 +10,6 @@
 use super::Fluid;
 use super::cache_solution::CacheMember;
 use super::tasks::CacheContents;
-use crate::hardware::HardwareCpu;
 use crate::physics::{LINE, StepLine, remaining_share};
 
 /// Largest relative change of its speed with which a steady task keeps its demand, in units of the precision.
@@ -20,36 +19,32 @@ const STEADY_CHANGE_MAX: f64 = 0.5;
 const REFILL_SHARE_MIN: f64 = 4.0;
 
 impl Fluid {
-    /// Returns a task as a member of its cache. A steady task keeps its state until its speed changes.
+    /// Adds a task to the members of its cache. A steady task keeps its state until its speed changes.
     pub(super) fn enter_cache(
         &mut self,
         idx: usize,
         (cpu, cache): (usize, usize),
         smt_share: f64,
-    ) -> CacheMember {
+        members: &mut Vec<CacheMember>,
+    ) {
         let duty = self.average_share(idx, cpu);
         let is_steady = self.tasks[idx].is_steady_in(cache, (duty, smt_share));
-        if is_steady && let Some(member) = self.continue_in_cache(idx, cache) {
-            return member;
+        if is_steady && self.continue_in_cache(idx, cache, members) {
+            return;
         }
         if !is_steady {
             self.refresh_contents(idx, (cpu, cache));
         }
-        let HardwareCpu { node, .. } = self.hardware.cpus[cpu];
-        let (job, mut miss_ns, mut overload) = (self.tasks[idx].job, 0.0, 1.0f64);
-        self.hardware.for_each_path((node, cache), self.pages.parts(job), |channel, share| {
-            let state = &self.solver.channels[channel];
-            miss_ns += share * state.latency;
-            overload = overload.max(state.overload);
-        });
-        let path_ns = self.hardware.path_ns(node, self.pages.parts(job));
-        let port = self.hardware.caches[cache].port.map(|port| &self.solver.channels[port]);
-        let port_ns = port.map_or(0.0, |port| port.latency);
-        overload = overload.max(port.map_or(1.0, |port| port.overload));
+        let path_ns = self
+            .hardware
+            .path_ns(self.hardware.cpus[cpu].node, self.pages.parts(self.tasks[idx].job));
+        let (miss_ns, port_ns, overload) = self.latencies_in(idx, (cpu, cache));
         let core = self.core_of(idx, cpu);
-        CacheMember {
+        members.push(CacheMember {
             task: idx,
             cpu,
+            class: members.len(),
+            n_like: 1.0,
             is_steady,
             duty,
             smt_share,
@@ -74,16 +69,31 @@ impl Fluid {
             elsewhere: 0.0,
             cluster_elsewhere: self.tasks[idx].cached.cluster_elsewhere,
             read_share: 1.0,
-        }
+        });
     }
 
-    /// Returns a steady task as the member that it was at the last solution of its cache, with the current latencies.
-    fn continue_in_cache(&self, idx: usize, cache: usize) -> Option<CacheMember> {
+    /// Returns the latencies of the memory of a task without the paths, and of the port of its cache, and the largest
+    /// overload of these channels.
+    fn latencies_in(&self, idx: usize, (cpu, cache): (usize, usize)) -> (f64, f64, f64) {
+        let (node, job) = (self.hardware.cpus[cpu].node, self.tasks[idx].job);
+        let (mut miss_ns, mut overload) = (0.0, 1.0f64);
+        self.hardware.for_each_path((node, cache), self.pages.parts(job), |channel, share| {
+            let state = &self.solver.channels[channel];
+            miss_ns += share * state.latency;
+            overload = overload.max(state.overload);
+        });
+        let port = self.hardware.caches[cache].port.map(|port| &self.solver.channels[port]);
+        let port_ns = port.map_or(0.0, |port| port.latency);
+        (miss_ns, port_ns, overload.max(port.map_or(1.0, |port| port.overload)))
+    }
+
+    /// Adds a steady task as the member that it was at the last solution of its cache, with the current latencies, if it
+    /// was one.
+    fn continue_in_cache(&self, idx: usize, cache: usize, members: &mut Vec<CacheMember>) -> bool {
         let task = &self.tasks[idx];
-        let known = &self.solver.members[cache][task.cached.member?];
-        if task.demand.exposed <= 0.0 {
-            return None;
-        }
+        let Some(nth) = task.cached.member.filter(|_| 0.0 < task.demand.exposed) else {
+            return false;
+        };
         let port = self.hardware.caches[cache].port;
         let (mut miss_ns, mut port_ns, mut overload) = (0.0, 0.0, 1.0f64);
         for of in &task.demand.uses {
@@ -94,18 +104,17 @@ impl Fluid {
             }
             overload = overload.max(state.overload);
         }
-        let mut member = CacheMember {
-            is_steady: true,
-            slower: overload / known.smt_share,
-            bytes: task.cached.bytes,
-            sensitivity: 0.0,
-            ns_before: self.ns_at_latencies(idx),
-            elsewhere: 0.0,
-            read_share: 1.0,
-            ..*known
-        };
-        member.set_latencies((miss_ns / task.demand.exposed + known.path_ns, port_ns));
-        Some(member)
+        let class = members.len();
+        members.push(self.solver.members[cache][nth]);
+        let Some(member) = members.last_mut() else { return false };
+        (member.class, member.n_like, member.is_steady) = (class, 1.0, true);
+        member.slower = overload / member.smt_share;
+        member.bytes = task.cached.bytes;
+        member.sensitivity = 0.0;
+        member.ns_before = self.ns_at_latencies(idx);
+        (member.elsewhere, member.read_share) = (0.0, 1.0);
+        member.set_latencies((miss_ns / task.demand.exposed + member.path_ns, port_ns));
+        true
     }
 
     /// Counts the progress of a task, and makes its current occupancy the beginning of a new solution.
@@ -130,7 +139,7 @@ impl Fluid {
 
     /// Records the occupancy of a task that sleeps or migrates.
     pub(super) fn leave_cache(&mut self, idx: usize) {
-        self.flush_counts(idx);
+        self.post_counts(idx);
         let bytes = self.tasks[idx].occupancy();
         if let Some(cache) = self.tasks[idx].cached.cache {
             let turnovers = self.solver.turnovers(cache, self.now);
@@ -198,7 +207,8 @@ impl Fluid {
         let is_refilling = 0.0 < refill_instructions && refill_from < member.bytes;
         // A refill in progress continues to the new occupancy with the same share of its instructions left.
         let from = if is_refilling { refill_from } else { now.min(member.bytes) };
-        let refill = fills.refill(from, now.max(member.bytes)).scaled(member.read_share);
+        let refill = fills.refill(from, now.max(member.bytes), member.hints.1);
+        let refill = refill.scaled(member.read_share);
         let task = &mut self.tasks[member.task];
         (task.cached.bytes, task.cached.hints) = (member.bytes, member.hints);
         if member.bytes <= now {

@@ -8,6 +8,9 @@
 //!
 //! The iteration begins with the contents of the cache, and with the residence time of the last solution. Each of its steps is one of Newton's method for all values together; if
 //! threads share data, if lines are replaced randomly, or in caches of clusters, it is a fixed-point iteration instead.
+//!
+//! Tasks of one program with the same share of CPU time, the same core, the same memory and nearly the same contents have the
+//! same solution. They are one class: Newton's method computes the first of them, and counts it several times.
 
 use topology::Replacement;
 
@@ -37,6 +40,8 @@ const EMPTY_MAX: f64 = 0.1;
 const DAMPING: f64 = 0.5;
 /// Relative change of speeds at which the iteration has converged, in units of the precision.
 const CONVERGED: f64 = 0.25;
+/// Largest difference of the contents of two tasks of a class, as a share of the cache in units of the precision.
+const CLASS_BYTES_MAX: f64 = 1.0;
 
 /// Turnover of a cache.
 #[derive(Clone, Copy, Debug)]
@@ -51,18 +56,16 @@ pub(super) struct CacheState {
     /// Estimated relative change of speeds that the last solution left, and the share of the cache that its tasks occupied.
     pub remaining: f64,
     pub occupied: f64,
-    /// Smallest and largest factor by which tasks are slower than at the last solution of the cache.
-    pub ratios: (f64, f64),
 }
-
-/// Factors of a cache without a changed task.
-pub(super) const NO_RATIOS: (f64, f64) = (f64::INFINITY, 0.0);
 
 /// A task in a cache that is being solved.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CacheMember {
     pub task: usize,
     pub cpu: usize,
+    /// Index of the first task of its class, and the number of tasks of the class; zero for the other tasks.
+    pub class: usize,
+    pub n_like: f64,
     /// Whether the task executes without refill, and nothing but the contents of the cache can have changed.
     pub is_steady: bool,
     pub duty: f64,
@@ -177,7 +180,6 @@ impl Fluid {
             sensitivity,
             remaining,
             occupied: occupied / bytes,
-            ..before
         };
     }
 
@@ -196,12 +198,15 @@ impl Fluid {
             member.update_speed(table);
         }
         let mut entries = self.cache_entries(hardware, cache, members);
+        let is_newton = entries.is_none() && hardware.caches[cache].clusters.is_empty();
+        if is_newton {
+            form_classes(members, tables, CLASS_BYTES_MAX * self.settings.precision * bytes);
+        }
         if entries.is_none() && 0.0 < time_ns {
             // The other tasks are near their solution.
-            let changed = members.iter_mut().zip(tables).filter(|(member, _)| !member.is_steady);
+            let changed = classes(members, tables).filter(|(member, _)| !member.is_steady);
             changed.for_each(|(member, table)| member.approach(table, bytes, time_ns));
         }
-        let is_newton = entries.is_none() && hardware.caches[cache].clusters.is_empty();
         let mut convergence = Convergence::START;
         for _ in 0..N_ITERATIONS {
             let relaxation = convergence.relaxation;
@@ -217,10 +222,17 @@ impl Fluid {
                     step_to(members, tables, |nth| entries.bytes_of(nth, &fits), relaxation)
                 }
             };
-            let is_damped = members.iter().any(|member| member.is_damped);
+            let is_damped = classes(members, tables).any(|(member, _)| member.is_damped);
             convergence.note(change, is_newton && !is_damped);
             if convergence.remaining < precision {
                 break;
+            }
+        }
+        for nth in 0..members.len() {
+            let class = members[nth].class;
+            if class < nth {
+                let (before, after) = members.split_at_mut(nth);
+                after[0].take_solution(&before[class]);
             }
         }
         (time_ns, convergence.remaining)
@@ -282,6 +294,24 @@ impl CacheMember {
         filled
     }
 
+    /// Returns whether the solution of another task of the same fill table is that of this task.
+    fn is_like(&self, other: &CacheMember, bytes_max: f64) -> bool {
+        let of_place = |member: &CacheMember| {
+            (member.duty, member.smt_share, member.slower, member.path_ns, member.latencies)
+        };
+        libm::fabs(self.bytes - other.bytes) <= bytes_max
+            && self.is_steady == other.is_steady
+            && of_place(self) == of_place(other)
+            && (self.core, self.terms) == (other.core, other.terms)
+    }
+
+    /// Takes the solution of the first task of the class.
+    fn take_solution(&mut self, of: &CacheMember) {
+        (self.bytes, self.ns, self.ns_per_byte) = (of.bytes, of.ns, of.ns_per_byte);
+        (self.filled, self.takes, self.ends, self.hints) = (of.filled, of.takes, of.ends, of.hints);
+        (self.sensitivity, self.gain) = (of.sensitivity, of.gain);
+    }
+
     /// Changes the occupancy towards that of the residence time of the last solution.
     pub fn approach(&mut self, table: &FillTable, cache_bytes: f64, time_ns: f64) {
         for _ in 0..N_STEPS_ALONE {
@@ -292,9 +322,32 @@ impl CacheMember {
     }
 }
 
+/// Divides the members into classes.
+fn form_classes(members: &mut [CacheMember], tables: &[&FillTable], bytes_max: f64) {
+    for nth in 0..members.len() {
+        let is_class = |first: &usize| {
+            std::ptr::eq(tables[*first], tables[nth])
+                && 0.0 < members[*first].n_like
+                && members[*first].is_like(&members[nth], bytes_max)
+        };
+        let class = (0..nth).find(is_class).unwrap_or(nth);
+        (members[nth].class, members[nth].n_like) = (class, 0.0);
+        members[class].n_like += 1.0;
+    }
+}
+
+/// Returns the first member of each class, with its fill table.
+fn classes<'a>(
+    members: &'a mut [CacheMember],
+    tables: &'a [&FillTable],
+) -> impl Iterator<Item = (&'a mut CacheMember, &'a FillTable)> {
+    let all = members.iter_mut().zip(tables.iter().copied());
+    all.filter(|(member, _)| 0.0 < member.n_like)
+}
+
 /// Returns the fill table of each member, and its time for 1000 instructions with the waits for its CPU.
 fn speeds<'a>(members: &[CacheMember], tables: &[&'a FillTable]) -> Vec<(&'a FillTable, f64)> {
-    let takes = |member: &CacheMember| member.ns / member.duty;
+    let takes = |member: &CacheMember| members[member.class].ns / member.duty;
     tables.iter().copied().zip(members.iter().map(takes)).collect()
 }
 
@@ -308,10 +361,11 @@ fn step_together(
     relaxation: f64,
 ) -> f64 {
     let (mut empty, mut space, mut gain) = (bytes, bytes, 0.0);
-    for (member, table) in members.iter_mut().zip(tables) {
-        empty -= member.fill(table, bytes, *time_ns);
-        space -= member.bytes + member.step;
-        gain += member.gain;
+    for (member, table) in classes(members, tables) {
+        let n = member.n_like;
+        empty -= n * member.fill(table, bytes, *time_ns);
+        space -= n * (member.bytes + member.step);
+        gain += n * member.gain;
     }
     if EMPTY_MAX * bytes < libm::fabs(empty) {
         let near_ns = residence_time(&speeds(members, tables), bytes, *time_ns);
@@ -324,7 +378,7 @@ fn step_together(
     let more_ns = if 0.0 < gain { (space / gain).max(-*time_ns) } else { 0.0 };
     *time_ns += relaxation * more_ns;
     let mut change = libm::fabs(space) / bytes;
-    for (member, table) in members.iter_mut().zip(tables) {
+    for (member, table) in classes(members, tables) {
         let step = relaxation * (member.step + member.gain * more_ns);
         member.bytes = (member.bytes + step).clamp(0.0, bytes);
         change = change.max(member.update_speed(table));

@@ -1,5 +1,6 @@
 //! Run queues: enqueue, dequeue and migration of tasks, and their progress over time.
 
+use super::channels::N_CHECKS;
 use super::events::FluidEvent;
 use super::time_slices::CpuSharing;
 use super::virtual_time::VirtualTimeQueue;
@@ -26,6 +27,8 @@ pub(super) struct CpuState {
     pub busy_ns: f64,
     /// Whether the run queue changed since the end of its first segment was computed.
     pub is_stale: bool,
+    /// Number of times that the end of the first segment is computed again shortly before it ([`super::channels`]).
+    pub n_checks: u32,
 }
 
 /// Sums of whole numbers up to this limit are exact.
@@ -92,18 +95,20 @@ impl Fluid {
                     CpuSharing::ByWeight => task.weight / weight,
                     _ => f64::from(u8::from(running == Some(idx))),
                 };
-                self.update_task(idx, passed * share, passed * (1.0 - share));
+                let speed = self.follow_latencies(idx, passed);
+                self.update_task(idx, (passed * share, passed * (1.0 - share)), speed);
             }
         }
         all.clear();
         self.updating = all;
     }
 
-    pub(super) fn update_task(&mut self, idx: usize, cpu_ns: f64, wait_ns: f64) {
+    /// Advances a task by an amount of CPU time and of wait time, in nanoseconds.
+    pub(super) fn update_task(&mut self, idx: usize, (cpu_ns, wait_ns): (f64, f64), speed: f64) {
         let task = &mut self.tasks[idx];
         self.cpus[task.cpu].cpu_ns += cpu_ns;
         task.wait_ns += wait_ns;
-        let touched = task.progress(cpu_ns);
+        let touched = task.progress(cpu_ns, speed);
         if 0.0 < touched {
             let (job, cpu_node) = (task.job, self.hardware.cpus[task.cpu].node);
             self.touch(job, cpu_node, touched);
@@ -116,7 +121,7 @@ impl Fluid {
             self.update_cpu(cpu);
             self.update_all_queued(cpu);
             for at in 0..self.cpus[cpu].tasks.len() {
-                self.flush_counts(self.cpus[cpu].tasks[at]);
+                self.post_counts(self.cpus[cpu].tasks[at]);
             }
         }
     }
@@ -166,6 +171,7 @@ impl Fluid {
             return self.mark_changed_without_contention(cpu);
         }
         self.cpus[cpu].is_stale = true;
+        self.cpus[cpu].n_checks = N_CHECKS;
         let hardware = &self.hardware;
         self.solver.touch(hardware.cpus[cpu].cache);
         for &sibling in &hardware.cores[hardware.cpus[cpu].core] {
@@ -175,6 +181,7 @@ impl Fluid {
 
     /// Marks a CPU whose first segment may end at another time.
     pub(super) fn mark_stale(&mut self, cpu: usize) {
+        self.cpus[cpu].n_checks = N_CHECKS;
         if !std::mem::replace(&mut self.cpus[cpu].is_stale, true) {
             self.solver.stale_cpus.push(cpu);
         }
@@ -213,12 +220,12 @@ impl Fluid {
         let state = &self.cpus[cpu];
         let updated = state.tasks_updated_with_cpu(self.settings.contention);
         let ends = updated.iter().map(|&idx| {
-            let task = &self.tasks[idx];
-            match self.sharing {
-                CpuSharing::ByWeight => task.segment_ns() * state.weight / task.weight,
-                _ if state.running == Some(idx) => task.segment_ns(),
-                _ => f64::INFINITY,
-            }
+            let per_cpu_ns = match self.sharing {
+                CpuSharing::ByWeight => state.weight / self.tasks[idx].weight,
+                _ if state.running == Some(idx) => 1.0,
+                _ => return f64::INFINITY,
+            };
+            self.next_check_ns(idx, per_cpu_ns, 0 < state.n_checks)
         });
         let first =
             ends.fold(f64::INFINITY, f64::min).min(state.virtual_time.first_ns(state.weight));
@@ -244,7 +251,9 @@ impl Fluid {
         }
         all.clear();
         self.ending = all;
-        self.cpus[cpu].is_stale = true;
+        let state = &mut self.cpus[cpu];
+        state.is_stale = true;
+        state.n_checks = state.n_checks.saturating_sub(1);
         self.solver.stale_cpus.push(cpu);
     }
 

@@ -142,7 +142,7 @@ impl Fluid {
     /// Returns the nanoseconds per 1000 instructions of a task, including the wait time.
     pub fn ns_each(&self, task: &Task) -> f64 {
         let weight = self.cpus[task.cpu].weight;
-        1000.0 / task.speed.max(1e-12) * weight / task.weight
+        self.ns_now(task) * weight / task.weight
     }
 
     /// Returns a task that waits although an allowed CPU is idle, the CPU, and the wait time in nanoseconds. Load

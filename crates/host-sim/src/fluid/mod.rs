@@ -17,10 +17,12 @@ mod balancing;
 mod bounds_tests;
 mod cache_contents;
 mod cache_solution;
+mod channels;
 mod cluster_contents;
 #[cfg(test)]
 mod cluster_tests;
 mod cpus;
+mod demand;
 mod events;
 mod invariants;
 mod job_map;

@@ -7,7 +7,7 @@ use super::events::FluidEvent;
 use super::job_map::JobMap;
 use super::jobs::FluidJob;
 use crate::frame::{HostNotice, JobPageMigration, MemoryPlacement};
-use crate::hardware::Hardware;
+use crate::hardware::{Hardware, HardwareCpu};
 use crate::physics::{LINE, PAGE_BYTES};
 
 /// Bandwidth of page migration in bytes per nanosecond. Guessed: move_pages(2) reaches about 1 GB/s on recent servers
@@ -64,10 +64,16 @@ struct JobPageCounts {
 }
 
 impl JobPageCounts {
-    fn update(&mut self) {
+    /// Computes the shares. Returns whether they have changed.
+    fn update(&mut self) -> bool {
         let total: u64 = self.on.iter().sum();
         let each = self.on.iter().enumerate().filter(|(_, bytes)| 0 < **bytes);
-        self.parts = each.map(|(node, bytes)| (node, *bytes as f64 / total as f64)).collect();
+        let parts = each.map(|(node, bytes)| (node, *bytes as f64 / total as f64));
+        if parts.clone().eq(self.parts.iter().copied()) {
+            return false;
+        }
+        self.parts = parts.collect();
+        true
     }
 }
 
@@ -188,10 +194,7 @@ impl Fluid {
         for (node, &bytes) in on.iter().enumerate() {
             self.pages.take(job, node, bytes / PAGE_BYTES * PAGE_BYTES);
         }
-        if let Some(pages) = self.pages.jobs.get_mut(job) {
-            pages.update();
-        }
-        self.mark_job_changed(job);
+        self.update_parts(job);
     }
 
     /// Allocates memory that a job touches first, from a node.
@@ -245,10 +248,7 @@ impl Fluid {
         self.update_job(job);
         let rule = self.jobs.get(job).map(|state| state.memory.clone()).unwrap_or_default();
         let left = self.allocate_by(job, cpu_node, &rule, bytes);
-        if let Some(pages) = self.pages.jobs.get_mut(job) {
-            pages.update();
-        }
-        self.mark_job_changed(job);
+        self.update_parts(job);
         left
     }
 
@@ -390,11 +390,10 @@ impl Fluid {
         let Some(pages) = self.pages.jobs.get_mut(job) else { return 0 };
         pages.on[from] -= moved;
         pages.on[to] += moved;
-        pages.update();
         self.pages.free[from] += moved;
         self.pages.free[to] -= moved;
         self.counts.pages_moved_bytes += moved;
-        self.mark_job_changed(job);
+        self.update_parts(job);
         moved
     }
 
@@ -444,12 +443,20 @@ impl Fluid {
         }
     }
 
-    /// Marks the caches of a job's tasks to be solved again after its memory moved.
-    fn mark_job_changed(&mut self, job: usize) {
-        let Some(state) = self.jobs.get(job) else { return };
+    /// Computes the shares of a job's memory after an allocation or a migration. If they have changed, marks the caches of
+    /// its tasks to be solved again.
+    fn update_parts(&mut self, job: usize) {
+        let Some(pages) = self.pages.jobs.get_mut(job) else { return };
+        let was_empty = pages.parts.is_empty();
+        let has_changed = pages.update();
+        let Some(state) = self.jobs.get(job).filter(|_| has_changed) else { return };
         for &idx in &state.tasks {
-            self.tasks[idx].is_changed = true;
-            self.solver.touch(self.hardware.cpus[self.tasks[idx].cpu].cache);
+            // Before its first page, a task is assumed to have its memory on its own node.
+            let HardwareCpu { node, cache, .. } = self.hardware.cpus[self.tasks[idx].cpu];
+            if !(was_empty && self.pages.parts(job) == [(node, 1.0)]) {
+                self.tasks[idx].is_changed = true;
+                self.solver.touch(cache);
+            }
         }
     }
 }

@@ -1,11 +1,12 @@
 //! State of the solver of [`super::rates`]: channels and caches, and their checks.
 
 use super::Task;
-use super::cache_solution::{CacheMember, CacheState, NO_RATIOS};
-use super::tasks::ChannelUse;
+use super::cache_solution::{CacheMember, CacheState};
+use super::channels::{CacheResponse, ChannelState};
+use super::demand::ChannelUse;
 use super::virtual_time::SpeedAlone;
 use crate::hardware::Hardware;
-use crate::physics::{Channel, ChannelDemand};
+use crate::physics::ChannelDemand;
 
 /// Relative tolerance of the checks.
 const CHECKED: f64 = 2e-3;
@@ -29,8 +30,8 @@ pub(super) struct Solver {
     pub stale_cpus: Vec<usize>,
     /// Tasks that began another activity.
     pub changed_tasks: Vec<usize>,
-    /// Caches with changed tasks during the solution of a channel.
-    pub changed_caches: Vec<usize>,
+    /// Dependence of each cache on the channels, at its last solution.
+    pub responses: Vec<Vec<CacheResponse>>,
     /// Tasks of each cache at its last solution.
     pub members: Vec<Vec<CacheMember>>,
     /// Buffers that are reused: tasks of a cache, demands on a channel, channels of a task.
@@ -45,56 +46,6 @@ pub(super) struct Solver {
     pub touched_cpus: Vec<usize>,
 }
 
-/// State of a channel.
-#[derive(Clone, Debug)]
-pub(super) struct ChannelState {
-    /// The channel with the capacity for its open streams.
-    pub channel: Channel,
-    /// The largest capacity, with few open streams.
-    capacity_max: f64,
-    /// Latency in nanoseconds.
-    pub latency: f64,
-    /// Demand divided by capacity, at least 1. The ratio also slows down programs that never stall on memory.
-    pub overload: f64,
-    /// Bandwidth of page migration in bytes per nanosecond.
-    pub migrating: f64,
-    /// Current demand of all users in bytes per nanosecond.
-    pub used: f64,
-    /// Demand for which the latency was solved, in bytes per nanosecond.
-    pub solved_for: f64,
-    /// Tasks that use the channel.
-    pub users: Vec<usize>,
-    /// Bytes transferred since the start.
-    pub transferred: f64,
-}
-
-impl ChannelState {
-    fn new(channel: &Channel) -> Self {
-        let latency = channel.latency_ns(0.0);
-        let users = Vec::new();
-        ChannelState {
-            channel: *channel,
-            capacity_max: channel.capacity,
-            latency,
-            overload: 1.0,
-            migrating: 0.0,
-            used: 0.0,
-            solved_for: 0.0,
-            users,
-            transferred: 0.0,
-        }
-    }
-
-    /// Returns whether the latency is inconsistent with the current demand.
-    pub fn is_inconsistent(&self, precision: f64) -> bool {
-        let latency = |used: f64| self.channel.latency_ns(used / self.channel.capacity);
-        let differs = libm::fabs(latency(self.used) - latency(self.solved_for));
-        let is_full = self.channel.capacity * (1.0 - precision) <= self.solved_for.max(self.used);
-        let shifts = libm::fabs(self.used - self.solved_for);
-        precision * self.latency < differs || (is_full && precision * self.solved_for < shifts)
-    }
-}
-
 impl Solver {
     pub fn new(hardware: &Hardware) -> Self {
         let empty = CacheState {
@@ -104,24 +55,29 @@ impl Solver {
             sensitivity: 0.0,
             remaining: 0.0,
             occupied: 0.0,
-            ratios: NO_RATIOS,
         };
         Solver {
             touched: vec![false; hardware.caches.len()],
             members: vec![Vec::new(); hardware.caches.len()],
+            responses: vec![Vec::new(); hardware.caches.len()],
             channels: hardware.channels.iter().map(ChannelState::new).collect(),
             caches: vec![empty; hardware.caches.len()],
             ..Solver::default()
         }
     }
 
-    /// Records how much slower a task of a cache is than at the last solution of the cache.
-    pub fn note_ratio(&mut self, cache: usize, ratio: f64) {
-        let (low, high) = &mut self.caches[cache].ratios;
-        if *high < *low {
-            self.changed_caches.push(cache);
+    /// Subtracts the demand of a task on its channels, and removes it from their users.
+    pub fn subtract(&mut self, uses: &[ChannelUse], idx: usize, is_removed: bool) {
+        for of in uses {
+            self.channels[of.channel].subtract(of, (idx, uses.len()), is_removed);
         }
-        (*low, *high) = (low.min(ratio), high.max(ratio));
+    }
+
+    /// Adds the transferred bytes of a task to its channels.
+    pub fn post(&mut self, uses: &mut [ChannelUse]) {
+        for of in uses {
+            self.channels[of.channel].transferred += std::mem::take(&mut of.transferred);
+        }
     }
 
     /// Adds traffic of page migration.
@@ -155,38 +111,42 @@ impl Solver {
             return Err(format!("the caches {:?} are not solved", self.queue));
         }
         for (channel_idx, state) in self.channels.iter().enumerate() {
-            let ChannelState { channel, latency, used, transferred, .. } = state;
+            let ChannelState { channel, latency, transferred, .. } = state;
+            let used = state.used();
             let possible = state.capacity_max * now as f64;
             if possible * (1.0 + CHECKED) + CHECKED_BYTES < *transferred {
                 return Err(format!(
                     "channel {channel_idx} has transferred {transferred} bytes, its capacity is {possible}"
                 ));
             }
-            let bandwidth = |idx: &usize| {
-                let uses = tasks[*idx].demand.uses.iter().filter(|of| of.channel == channel_idx);
-                uses.map(|of| of.bandwidth).sum::<f64>()
-            };
-            let sum = state.users.iter().map(bandwidth).sum::<f64>() + state.migrating;
-            if CHECKED * channel.capacity < libm::fabs(sum - used) {
-                return Err(format!(
-                    "the demand on channel {channel_idx} is {used}, its users have {sum}"
-                ));
-            }
             // The demand may differ from the solved demand by a few times the precision.
             let at = |share: f64| channel.latency_ns(used * share / channel.capacity);
             let share = 4.0 * precision;
             let expected = at(1.0 - share) * (1.0 - share)..=at(1.0 + share) * (1.0 + share);
-            if !self.is_dirty && channel.capacity * (1.0 + CHECKED + share) < *used {
+            if !self.is_dirty && channel.capacity * (1.0 + CHECKED + share) < used {
                 return Err(format!(
                     "the demand on channel {channel_idx} is {used}, its capacity is {}",
                     channel.capacity
                 ));
             }
-            let is_saturated = channel.capacity * (1.0 - share) <= *used;
+            let is_saturated = channel.capacity * (1.0 - share) <= used;
             if !is_saturated && !self.is_dirty && !expected.contains(latency) {
                 return Err(format!(
                     "the latency of channel {channel_idx} is {latency} ns, {} ns at its demand",
                     at(1.0)
+                ));
+            }
+            let bandwidth = |idx: &usize| {
+                let demand = &tasks[*idx].demand;
+                let uses = demand.uses.iter().filter(|of| of.channel == channel_idx);
+                let (plain_ns, slower) = demand.time(&self.channels);
+                let per_ns = demand.traffic_share / (plain_ns * slower).max(1e-6);
+                uses.map(|of| of.bytes * per_ns).sum::<f64>()
+            };
+            let sum = state.users.iter().map(bandwidth).sum::<f64>() + state.migrating;
+            if CHECKED * channel.capacity < libm::fabs(sum - used) {
+                return Err(format!(
+                    "the demand on channel {channel_idx} is {used}, its users have {sum}"
                 ));
             }
         }

@@ -11,6 +11,7 @@
 
 use std::sync::Arc;
 
+use super::demand::TaskDemand;
 use super::teamwork::TeamThread;
 pub use crate::frame::TaskCounts;
 use crate::physics::{CoreSpeed, Demand, EventsPer1000, LINE, Refill};
@@ -65,6 +66,8 @@ pub struct Task {
     pub(super) speed: f64,
     /// Progress that is not yet part of `counts`.
     pub(super) uncounted: Uncounted,
+    /// Lines read and written that are not yet counted for the memory of the pages ([`super::Fluid::post_counts`]).
+    pub(super) unposted_lines: [f64; 2],
     /// Events per 1000 instructions with the current occupancy.
     pub(super) events: EventsPer1000,
     /// The node from which the task used its memory in the last scan of NUMA balancing.
@@ -138,43 +141,6 @@ pub(super) struct CacheContents {
     pub cluster_elsewhere: f64,
     /// Number of times that the contents of the cache had been replaced ([`super::solver::Solver::turnovers`]) when this was current.
     pub turnovers: f64,
-}
-
-/// Current demand of a task on the machine, per 1000 units of its activity.
-#[derive(Clone, Debug, Default)]
-pub(super) struct TaskDemand {
-    /// Nanoseconds without stalls on misses.
-    pub core_ns: f64,
-    /// Stall nanoseconds per nanosecond of miss latency.
-    pub exposed: f64,
-    /// Stall nanoseconds of the paths to the memory, without load, minus the stalls that prefetches hide.
-    pub path_ns: f64,
-    /// Share of time in which the task runs, 0 to 1, on average over the tasks of its CPU.
-    pub duty: f64,
-    /// Share of its current demand that the memory has to serve: the duty, or 1 if the task runs alone for a slice.
-    pub traffic_share: f64,
-    /// Speed of the CPU relative to its speed with idle SMT siblings and without context switches.
-    pub smt_share: f64,
-    /// Demand on each channel.
-    pub uses: Vec<ChannelUse>,
-    /// Nanoseconds with stalls.
-    pub ns: f64,
-    /// Nanoseconds at the last solution of the task's cache.
-    pub ns_shared: f64,
-    /// Whether the task is in the lists of users of its channels.
-    pub is_on_channels: bool,
-}
-
-/// Demand of a task on one channel, per 1000 units of its activity.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(super) struct ChannelUse {
-    pub channel: usize,
-    /// Stall nanoseconds per nanosecond of the channel's latency.
-    pub stalls: f64,
-    /// Bytes.
-    pub bytes: f64,
-    /// Current bandwidth in bytes per nanosecond.
-    pub bandwidth: f64,
 }
 
 /// A task in the queue of its CPU, see [`super::virtual_time`].
@@ -286,7 +252,12 @@ impl WorkLeft {
 impl Task {
     /// Returns the CPU time until the end of the current segment, in nanoseconds.
     pub(super) fn segment_ns(&self) -> f64 {
-        self.left.units(self.activity) / self.speed.max(1e-12)
+        self.segment_units() / self.speed.max(1e-12)
+    }
+
+    /// Returns the remaining units of the current segment.
+    pub(super) fn segment_units(&self) -> f64 {
+        self.left.units(self.activity)
     }
 
     /// Returns whether the affinity of the task contains a CPU.
@@ -351,10 +322,11 @@ impl Task {
         self.left.instructions <= UNITS_EPSILON
     }
 
-    /// Advances the task by an amount of CPU time, at most to the end of its segment. Returns the bytes of first touch.
-    pub(super) fn progress(&mut self, cpu_ns: f64) -> f64 {
+    /// Advances the task by an amount of CPU time with a speed, at most to the end of its segment. Returns the bytes of
+    /// first touch.
+    pub(super) fn progress(&mut self, cpu_ns: f64, speed: f64) -> f64 {
         self.cpu_ns += cpu_ns;
-        let units = (cpu_ns * self.speed).min(self.left.units(self.activity));
+        let units = (cpu_ns * speed).min(self.left.units(self.activity));
         self.left.subtract(self.activity, units);
         let uncounted = &mut self.uncounted;
         uncounted.cpu_ns += cpu_ns;
@@ -417,7 +389,16 @@ impl Task {
 }
 
 /// Entries of the queue between a core and its shared cache. No data sheet confirms this value.
-const QUEUE: u32 = 16;
+const QUEUE: usize = 16;
+/// Number of ordered selections of `n` entries of the queue.
+const FACTORIALS: [f64; QUEUE + 1] = {
+    let (mut all, mut n) = ([1.0; QUEUE + 1], 0);
+    while n < QUEUE {
+        all[n + 1] = all[n] * (QUEUE - n) as f64;
+        n += 1;
+    }
+    all
+};
 
 /// Outstanding requests below which less than 1e-18 of the requests find the queue full.
 const RARELY_FULL: f64 = 0.5;
@@ -428,7 +409,14 @@ pub fn queue_full(occupancy: f64) -> f64 {
     if occupancy < RARELY_FULL {
         return 0.0;
     }
-    (1..=QUEUE).fold(1.0, |lost, n| occupancy * lost / (f64::from(n) + occupancy * lost))
+    // The recursion of the inverse is a polynomial. Its even and odd terms do not depend on each other.
+    let each = 1.0 / occupancy;
+    let [mut even, mut odd] = [FACTORIALS[QUEUE], FACTORIALS[QUEUE - 1]];
+    for n in (0..QUEUE / 2).rev() {
+        even = FACTORIALS[2 * n] + each * each * even;
+        odd = if 0 < n { FACTORIALS[2 * n - 1] + each * each * odd } else { each * odd };
+    }
+    1.0 / (even + odd)
 }
 
 #[cfg(test)]

@@ -172,11 +172,10 @@ impl Fluid {
                 true => self.list_on_channels(idx, true),
                 false => {
                     task.activity = task.left.activity();
-                    self.set_demand(idx, self.tasks[idx].demand.smt_share);
+                    self.set_demand(idx, self.tasks[idx].demand.smt_share, false);
                 }
             }
-            let ns = self.ns_at_latencies(idx);
-            self.set_speed(idx, ns);
+            self.set_speed(idx);
         }
         self.mark_switched(cpu);
     }

@@ -115,7 +115,7 @@ impl Fluid {
         let cpu_ns = ((served - queued.from) * task.weight).min(passed);
         self.tasks[idx].queued = Some(QueuedTask { from: served, at: self.now, ..queued });
         if 0.0 < cpu_ns {
-            self.update_task(idx, cpu_ns, passed - cpu_ns);
+            self.update_task(idx, (cpu_ns, passed - cpu_ns), self.tasks[idx].speed);
         }
     }
 
@@ -137,7 +137,7 @@ impl Fluid {
                 self.update_cpu(self.tasks[idx].cpu);
                 self.update_queued(idx);
             }
-            self.flush_counts(idx);
+            self.post_counts(idx);
         }
     }
 

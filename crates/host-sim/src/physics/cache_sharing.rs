@@ -132,13 +132,19 @@ impl FillTable {
         of: impl Fn(&FillStep) -> f64,
         hint: &mut usize,
     ) -> (&FillStep, &FillStep) {
-        if let Some([from, to]) = self.steps.get(*hint..).and_then(|steps| steps.first_chunk())
-            && of(from) <= value
-            && value < of(to)
-        {
-            return (from, to);
-        }
         let last = self.steps.len() - 2;
+        let mut at = (*hint).min(last);
+        for _ in 0..N_NEAR_STEPS {
+            let (from, to) = (&self.steps[at], &self.steps[at + 1]);
+            match () {
+                () if value < of(from) && 0 < at => at -= 1,
+                () if of(to) <= value && at < last => at += 1,
+                () => {
+                    *hint = at;
+                    return (from, to);
+                }
+            }
+        }
         *hint = self.steps.partition_point(|step| of(step) <= value).saturating_sub(1).min(last);
         (&self.steps[*hint], &self.steps[*hint + 1])
     }
@@ -234,24 +240,31 @@ impl Refill {
     }
 }
 
+/// Number of steps from the hint after which a step is searched in the whole table.
+const N_NEAR_STEPS: usize = 8;
 /// A refill ends where the misses exceed those at the final occupancy by less than this share.
 const FILLED: f64 = 0.02;
 
 impl FillTable {
-    /// Returns the additional misses while the occupancy grows.
-    pub fn refill(&self, from: f64, to: f64) -> Refill {
+    /// Returns the additional misses while the occupancy grows. `hint` is the index of the step by occupancy, as in
+    /// [`FillTable::events`].
+    pub fn refill(&self, from: f64, to: f64, hint: usize) -> Refill {
         let misses_at = |idx: usize| {
             let (step, next) = (&self.steps[idx], &self.steps[idx + 1]);
             (next.begin - step.begin) / LINE / (next.spent - step.spent)
         };
-        let Some(last) = self.steps.partition_point(|step| step.begin < to).checked_sub(1) else {
-            return Refill::default();
-        };
-        let last = last.min(self.steps.len() - 2);
+        let (mut first, mut last) = (hint, hint);
+        self.step_of(from, |step| step.begin, &mut first);
+        self.step_of(to, |step| step.begin, &mut last);
+        if to <= self.steps[last].begin {
+            let Some(before) = last.checked_sub(1) else { return Refill::default() };
+            last = before;
+        }
         // Misses do not increase with the occupancy.
         let misses = misses_at(last);
         let limit = misses * (1.0 + FILLED) + 2.0 * MISSES_MIN;
-        let (mut low, mut high) = (0, last);
+        // Steps before the first occupancy add nothing.
+        let (mut low, mut high) = (first.min(last), last);
         while low < high {
             let middle = low.midpoint(high);
             if misses_at(middle) <= limit { high = middle } else { low = middle + 1 }
@@ -260,13 +273,13 @@ impl FillTable {
         if end <= from {
             return Refill::default();
         }
-        let thousands = self.spent_at(end) - self.spent_at(from);
+        let thousands = self.spent_at(end, low) - self.spent_at(from, first);
         Refill { lines: ((end - from) / LINE - misses * thousands).max(0.0), thousands }
     }
 
-    /// Returns the thousands of instructions after which `bytes` are filled.
-    fn spent_at(&self, bytes: f64) -> f64 {
-        let (from, to) = self.step_of(bytes, |step| step.begin, &mut 0);
+    /// Returns the thousands of instructions after which `bytes` are filled, near a step.
+    fn spent_at(&self, bytes: f64, mut hint: usize) -> f64 {
+        let (from, to) = self.step_of(bytes, |step| step.begin, &mut hint);
         let part = ((bytes - from.begin) / (to.begin - from.begin)).clamp(0.0, 1.0);
         from.spent + part * (to.spent - from.spent)
     }
@@ -381,18 +394,19 @@ mod tests {
         let curve = MissCurve::new(rows, row(0.0, 30.0)).expect("a valid curve");
         for size in [1.0, 8.0, 256.0].map(|mib| mib * MIB) {
             let table = FillTable::new(&curve, size);
-            let Refill { lines, thousands } = table.refill(0.0, size);
+            let Refill { lines, thousands } = table.refill(0.0, size, 0);
             assert!((3800.0..=4100.0).contains(&lines), "{size}: {lines} of 4096 lines");
             assert!(lines / 30.0 <= thousands * 1.001 && thousands < 1e6, "{size}: {thousands}");
-            assert_eq!(table.refill(size / 2.0, size), Refill::default());
-            let parts = table.refill(0.0, MIB / 8.0).lines + table.refill(MIB / 8.0, size).lines;
+            assert_eq!(table.refill(size / 2.0, size, 0), Refill::default());
+            let parts =
+                table.refill(0.0, MIB / 8.0, 0).lines + table.refill(MIB / 8.0, size, 0).lines;
             assert!(parts <= lines + 1.0, "lines that miss at both sizes are no refill");
         }
         let stream = FillTable::new(
             &MissCurve::new(vec![row(MIB, 30.0)], row(0.0, 30.0)).expect("a valid curve"),
             MIB,
         );
-        assert!(stream.refill(0.0, MIB).lines < 1.0, "a stream never hits");
+        assert!(stream.refill(0.0, MIB, 0).lines < 1.0, "a stream never hits");
     }
 
     #[test]

@@ -240,6 +240,25 @@ impl Channel {
         (latency_ns, overload)
     }
 
+    /// Returns the latency near `before` that is consistent with the demand, if there is one. `used_at` returns the
+    /// utilization at a latency, and its derivative; it is only used near `before`.
+    pub fn solve_near(&self, used_at: impl Fn(f64) -> (f64, f64), before: f64) -> Option<f64> {
+        let full_ns = self.latency_ns(1.0);
+        if before <= full_ns {
+            let latency_ns = self.solve_below_saturation(&used_at, full_ns, before);
+            return (used_at(latency_ns).0 <= 1.0).then_some(latency_ns);
+        }
+        let mut latency_ns = before;
+        for _ in 0..ITERATIONS_MAX {
+            let (used, slope) = used_at(latency_ns);
+            if libm::fabs(used - 1.0) <= RELATIVE_PRECISION {
+                return Some(latency_ns).filter(|latency_ns| full_ns <= *latency_ns);
+            }
+            latency_ns += if slope < 0.0 { (1.0 - used) / slope } else { return None };
+        }
+        None
+    }
+
     /// Returns the factor by which the programs must be slower at this latency. Programs that are slower by more, because
     /// of other channels, do not change.
     fn overload(&self, demands: &[ChannelDemand], background: f64, latency_ns: f64) -> f64 {

@@ -150,7 +150,7 @@ const CORE_SHARE_MIN: f64 = 0.1;
 /// The core cycles contain hits in the last-level cache, so that only the difference between both hit latencies counts. A
 /// miss costs its latency in addition to a hit. With other private caches than where the program was measured, the number
 /// of hits differs, and each hit more or less counts with its whole latency.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CpiTerms {
     core_ns: f64,
     /// Least nanoseconds without stalls on memory.

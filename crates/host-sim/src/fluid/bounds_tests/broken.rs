@@ -61,11 +61,11 @@ fn every_checker_reports_a_broken_machine() {
             "its capacity is 20",
             problem(|fluid| {
                 let uses = fluid.tasks.iter_mut().flat_map(|task| &mut task.demand.uses);
-                uses.for_each(|of| of.bandwidth *= 4.0);
-                fluid.solver.channels[0].used *= 4.0;
+                uses.for_each(|of| of.bytes *= 4.0);
+                fluid.solver.channels[0].near = fluid.solver.channels[0].near.scaled(4.0);
             }),
         ),
-        ("its users have", problem(|fluid| fluid.tasks[0].demand.uses[0].bandwidth *= 1.5)),
+        ("its users have", problem(|fluid| fluid.tasks[0].demand.uses[0].bytes *= 1.5)),
     ];
     for (expected, found) in cases {
         assert!(found.contains(expected), "{expected}: {found}");

@@ -57,9 +57,11 @@ proptest! {
                 if !fluid.tasks[idx].is_steady_in(cache, (before.duty, before.smt_share)) {
                     continue;
                 }
-                let mut continued = fluid.enter_cache(idx, place, before.smt_share);
+                let mut both = Vec::new();
+                fluid.enter_cache(idx, place, before.smt_share, &mut both);
                 fluid.tasks[idx].cached.member = None;
-                let mut fresh = fluid.enter_cache(idx, place, before.smt_share);
+                fluid.enter_cache(idx, place, before.smt_share, &mut both);
+                let [mut continued, mut fresh] = [both[0], both[1]];
                 let table = &fluid.tasks[idx].script.phases[0].fills[fluid.hardware.caches[cache].fill_index];
                 for member in [&mut continued, &mut fresh] {
                     member.update_speed(table);

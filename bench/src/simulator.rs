@@ -26,8 +26,8 @@ use crate::stats::process_cpu_time;
 
 #[derive(Clone, Debug, Default, clap::Args)]
 pub struct Args {
-    /// Measure only this point, in this process: JOBS,CORES,on|off (contention)
-    #[arg(long, value_name = "JOBS,CORES,on|off")]
+    /// Measure only this point, in this process: JOBS,CORES,on|off (contention); with `,equal` all jobs run one program
+    #[arg(long, value_name = "JOBS,CORES,on|off[,equal]")]
     point: Option<String>,
     /// Skip the points with a million jobs
     #[arg(long)]
@@ -38,17 +38,23 @@ const JOBS: [usize; 3] = [100, 10_000, 1_000_000];
 const CORES: [usize; 3] = [8, 64, 1024];
 /// Maximum number of jobs per core.
 const PER_CORE: usize = 4;
+/// The program of jobs that are all equal.
+const EQUAL: usize = 4;
 
 pub fn main(args: &Args) -> anyhow::Result<()> {
     if let Some(point) = &args.point {
         return measure_point(point);
     }
     println!("The fluid model alone, CPU time of its process");
-    println!("jobs      cores  contention  events/s   job-s/s    solutions/event  CPU s    memory");
+    println!(
+        "jobs           cores  contention  events/s   job-s/s    solutions/event  CPU s    memory"
+    );
     for contention in ["on", "off"] {
         for cores in CORES {
-            for jobs in JOBS.into_iter().filter(|&jobs| !args.quick || jobs < 1_000_000) {
-                let point = format!("{jobs},{cores},{contention}");
+            let jobs = JOBS.into_iter().filter(|&jobs| !args.quick || jobs < 1_000_000);
+            let points = jobs.map(|jobs| format!("{jobs},{cores},{contention}"));
+            let equal = (contention == "on").then(|| format!("10000,{cores},on,equal"));
+            for point in points.chain(equal) {
                 let executable = std::env::current_exe().context("cannot find this program")?;
                 let mut command = Command::new(executable);
                 let status = command.args(["simulator", "--point", &point]).status()?;
@@ -63,17 +69,20 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
 
 fn measure_point(point: &str) -> anyhow::Result<()> {
     let words: Vec<&str> = point.split(',').collect();
-    let &[jobs, cores, contention] = words.as_slice() else {
-        bail!("--point {point}: write JOBS,CORES,on|off")
+    let (&[jobs, cores, contention], is_equal) = (match words.as_slice() {
+        [first @ .., "equal"] => (first, true),
+        all => (all, false),
+    }) else {
+        bail!("--point {point}: write JOBS,CORES,on|off or JOBS,CORES,on|off,equal")
     };
     let (jobs, cores): (usize, usize) = (jobs.parse()?, cores.parse()?);
-    let is_on = contention == "on";
     let before = process_cpu_time();
-    let run = simulate(jobs, cores, is_on)?;
+    let run = simulate((jobs, is_equal), cores, contention == "on")?;
     let seconds = (process_cpu_time() - before).as_secs_f64();
     let memory = crate::evenkeel::peak_resident_kib(std::process::id())? >> 10;
+    let jobs = format!("{jobs}{}", if is_equal { " equal" } else { "" });
     println!(
-        "{jobs:<9} {cores:<6} {contention:<11} {:<10.3e} {:<10.3e} {:<16.3} {seconds:<8.3} {memory} MiB",
+        "{jobs:<14} {cores:<6} {contention:<11} {:<10.3e} {:<10.3e} {:<16.3} {seconds:<8.3} {memory} MiB",
         run.events as f64 / seconds,
         run.job_seconds / seconds,
         run.solves as f64 / run.events.max(1) as f64,
@@ -87,9 +96,15 @@ struct FluidRun {
     job_seconds: f64,
 }
 
-fn simulate(n_jobs: usize, n_cores: usize, contention: bool) -> anyhow::Result<FluidRun> {
+/// Runs jobs of all programs, or of one.
+fn simulate(
+    (n_jobs, is_equal): (usize, bool),
+    n_cores: usize,
+    contention: bool,
+) -> anyhow::Result<FluidRun> {
     let hardware = hardware(n_cores)?;
     let scripts = scripts(&hardware)?;
+    let scripts = if is_equal { &scripts[EQUAL..=EQUAL] } else { &scripts[..] };
     let settings = MachineSettings { contention, ..MachineSettings::default() };
     let mut fluid = Fluid::new(hardware, settings, Variation::default().streams(1));
     let mut rng = Rng::new(1);

@@ -63,6 +63,7 @@ impl Fluid {
             filled: StepLine::default(),
             takes: StepLine::default(),
             ends: Default::default(),
+            is_changed: false,
             is_damped: false,
             hints: self.tasks[idx].cached.hints,
             ns_before: if is_steady { self.ns_at_latencies(idx) } else { 0.0 },

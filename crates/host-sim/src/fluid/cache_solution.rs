@@ -53,6 +53,8 @@ pub(super) struct CacheState {
     pub at: u64,
     /// Largest relative change of a task's speed for a relative change of the others' speeds, because of the occupancy.
     pub sensitivity: f64,
+    /// Whether the tasks follow the change of their occupancies with the latencies.
+    pub is_followed: bool,
     /// Estimated relative change of speeds that the last solution left, and the share of the cache that its tasks occupied.
     pub remaining: f64,
     pub occupied: f64,
@@ -101,6 +103,8 @@ pub(super) struct CacheMember {
     /// Nanoseconds per 1000 instructions over the occupancy, in the current step, and the time at both ends of this step.
     pub takes: StepLine,
     pub ends: [(f64, TimeTerms); 2],
+    /// Whether its demand changes.
+    pub is_changed: bool,
     /// Whether the step in the current iteration is shorter than that of Newton's method.
     pub is_damped: bool,
     /// Hints of [`super::tasks::CacheContents`].
@@ -153,15 +157,16 @@ impl Fluid {
         let table_of = |member: &CacheMember| &self.phase_of(member.task).fills[fill_index];
         let tables: Vec<&FillTable> = members.iter().map(table_of).collect();
         let before = self.solver.caches[cache];
-        let (turnover_ns, remaining) = match members {
-            [] => (f64::INFINITY, 0.0),
+        let (turnover_ns, remaining, is_followed) = match members {
+            [] => (f64::INFINITY, 0.0, true),
             [member] => {
                 member.bytes = bytes;
                 member.update_speed(tables[0]);
                 self.share_clusters(hardware, cache, members, 1.0);
                 members[0].update_speed(tables[0]);
                 let thousands = residence_if_alone(hardware.replacement, tables[0]);
-                (thousands * members[0].ns / members[0].duty, 0.0)
+                members[0].gain = 0.0;
+                (thousands * members[0].ns / members[0].duty, 0.0, true)
             }
             _ => self.iterate(hardware, cache, (members, &tables), before.turnover_ns),
         };
@@ -178,19 +183,21 @@ impl Fluid {
             turnovers,
             at: self.now,
             sensitivity,
+            is_followed,
             remaining,
             occupied: occupied / bytes,
         };
     }
 
-    /// Solves a cache with several tasks. Returns the residence time, and the estimated remaining change of speeds.
+    /// Solves a cache with several tasks. Returns the residence time, the estimated remaining change of speeds, and whether
+    /// it was solved by Newton's method.
     fn iterate(
         &self,
         hardware: &Hardware,
         cache: usize,
         (members, tables): (&mut [CacheMember], &[&FillTable]),
         turnover_ns: f64,
-    ) -> (f64, f64) {
+    ) -> (f64, f64, bool) {
         let bytes = hardware.caches[cache].bytes;
         let precision = self.settings.precision * CONVERGED;
         let mut time_ns = if turnover_ns.is_finite() { turnover_ns } else { 0.0 };
@@ -235,7 +242,7 @@ impl Fluid {
                 after[0].take_solution(&before[class]);
             }
         }
-        (time_ns, convergence.remaining)
+        (time_ns, convergence.remaining, is_newton)
     }
 
     /// Returns the entries of a cache that is not solved by Newton's method: one in which threads share data, or one with
@@ -398,6 +405,7 @@ fn step_to(
     for (nth, (member, table)) in members.iter_mut().zip(tables).enumerate() {
         let (fit, elsewhere) = fit(nth);
         member.elsewhere = elsewhere;
+        member.gain = 0.0;
         member.sensitivity = 1.0; // It is not known: a change of the others' speeds is assumed to act fully.
         member.bytes += relaxation * (fit - member.bytes);
         change = change.max(member.update_speed(table));

@@ -13,13 +13,18 @@
 //! ```
 //!
 //! The demand of all users is a sum of polynomials of the latency, which is kept when a user changes. The latency is
-//! solved with this sum. Errors are of third order in the tolerance, and of second order in the variance of the latency.
-//! Outside the tolerance, and if the channel cannot carry the demand, all users are computed again.
+//! solved with this sum. Errors are of third order in the tolerance, and of second order in the deviation from the mean
+//! latency. Outside the tolerance, and if the channel cannot carry the demand, all users are computed again.
+//!
+//! A longer latency also changes the occupancies: slower tasks keep fewer lines. The time of a task follows this change in
+//! first order, from the solution of its cache. If the change is too large, the cache is solved again.
 //!
 //! A faster task would end before the computed end of its segment. The end is therefore computed again at the earliest
 //! time that the tolerance permits.
 
+use super::cache_solution::{CacheMember, CacheState};
 use super::demand::{ChannelUse, Polynomial, TaskDemand};
+use super::tasks::TaskActivity;
 use super::{Fluid, Task};
 use crate::physics::{Channel, ChannelDemand, StreamEfficiency};
 
@@ -31,6 +36,8 @@ const SPEED_CHANGE_MIN: f64 = 1.0;
 /// is estimated from the change of the ratio of two speeds: if all tasks of a cache become slower by the same factor,
 /// their occupancies do not change.
 const RATIO_CHANGE_MIN: f64 = 1.0;
+/// The same in a cache whose tasks follow the change of their occupancies.
+const FOLLOWED_CHANGE_MIN: f64 = 4.0;
 /// Number of times that the end of a segment is computed again before the end. The remaining error is a millionth of the
 /// segment, if the latency has changed by the whole tolerance in the meantime.
 pub(super) const N_CHECKS: u32 = 2;
@@ -76,6 +83,8 @@ pub(super) struct CacheResponse {
     /// Smallest and largest relative change of a task's time, per nanosecond.
     range: (f64, f64),
     n_tasks: usize,
+    /// Change of the residence time of lines per nanosecond of latency.
+    shift: f64,
 }
 
 impl ChannelState {
@@ -235,9 +244,9 @@ impl Fluid {
         }
         for of in &mut demand.uses {
             let state = &mut self.solver.channels[of.channel];
-            let ns = plain_ns + of.stalls * (state.reference - state.latency);
-            let bytes = of.bytes * demand.traffic_share / demand.slower;
-            let near = Polynomial::of_task(bytes, ns.max(1e-6), of.stalls);
+            let ns = (plain_ns + of.follows * (state.reference - state.latency)).max(1e-6);
+            let bandwidth = of.bytes * demand.traffic_share / demand.slower / ns;
+            let near = Polynomial::falling(bandwidth, of.falls(ns, state.reference));
             state.near.add(std::mem::replace(&mut of.near, near), -1.0);
             state.near.add(near, 1.0);
         }
@@ -255,7 +264,7 @@ impl Fluid {
             return 1000.0 / task.speed.max(1e-12);
         }
         let later =
-            |of: &ChannelUse| of.stalls * (self.solver.channels[of.channel].latency - of.latency);
+            |of: &ChannelUse| of.follows * (self.solver.channels[of.channel].latency - of.latency);
         let changed = task.demand.uses.iter().map(later).sum::<f64>();
         (task.demand.ns + changed * task.demand.slower).max(1e-6)
     }
@@ -274,8 +283,8 @@ impl Fluid {
                 true => state.latency,
                 false => (integral - of.integral) / passed + state.channel.unloaded_ns,
             };
-            mean += of.stalls * (mean_latency - of.latency);
-            current += of.stalls * (state.latency - of.latency);
+            mean += of.follows * (mean_latency - of.latency);
+            current += of.follows * (state.latency - of.latency);
             (of.latency, of.integral) = (state.latency, integral);
         }
         if mean == 0.0 && current == 0.0 {
@@ -299,7 +308,7 @@ impl Fluid {
         let precision = self.settings.precision;
         let less = |of: &ChannelUse| {
             let state = &self.solver.channels[of.channel];
-            of.stalls * (state.latency - state.lowest(precision)).max(0.0)
+            of.follows * (state.latency - state.lowest(precision)).max(0.0)
         };
         let less_ns = task.demand.uses.iter().map(less).sum::<f64>() * task.demand.slower;
         match is_checked && CHECK_MIN_NS < each_ns * less_ns {
@@ -330,8 +339,9 @@ impl Fluid {
             let Some(response) = responses.find(|of| of.channel == channel_idx) else { continue };
             let CacheResponse { latency: before, range: (low, high), .. } = *response;
             let ratio = (high - low) * libm::fabs(latency - before);
-            let change = ratio * self.solver.caches[cache].sensitivity;
-            if has_overload || RATIO_CHANGE_MIN * precision < change {
+            let CacheState { sensitivity, is_followed, .. } = self.solver.caches[cache];
+            let limit = if is_followed { FOLLOWED_CHANGE_MIN } else { RATIO_CHANGE_MIN };
+            if has_overload || limit * precision < ratio * sensitivity {
                 self.solver.touch(cache);
             }
         }
@@ -392,12 +402,13 @@ impl Fluid {
         let mut on_channel = ChannelDemand { other_ns, stalls: 0.0, bytes: 0.0, slower: 1.0 };
         for of in &demand.uses {
             if of.channel == channel_idx {
-                on_channel.stalls += of.stalls;
+                on_channel.stalls += of.follows;
+                on_channel.other_ns += of.stalled_ns(0.0);
                 on_channel.bytes += of.bytes * demand.traffic_share;
                 continue;
             }
             let state = &self.solver.channels[of.channel];
-            on_channel.other_ns += of.stalls * state.latency;
+            on_channel.other_ns += of.stalled_ns(state.latency);
             if 0.0 < of.bytes {
                 on_channel.slower = on_channel.slower.max(state.overload);
             }
@@ -405,25 +416,57 @@ impl Fluid {
         on_channel
     }
 
-    /// Notes how the speed of a task, one of `n_tasks` in its cache, depends on its channels.
-    pub(super) fn note_responses(&mut self, idx: usize, cache: usize) {
-        let demand = &self.tasks[idx].demand;
-        let each = demand.slower / demand.ns.max(1e-6);
-        for of in &demand.uses {
-            let channel = of.channel;
-            let latency = self.solver.channels[channel].latency;
-            let change = of.stalls * each;
-            let responses = &mut self.solver.responses[cache];
-            match responses.iter_mut().find(|known| known.channel == channel) {
-                Some(known) => {
-                    known.range = (known.range.0.min(change), known.range.1.max(change));
-                    known.n_tasks += 1;
-                }
-                None => {
-                    let range = (change, change);
-                    responses.push(CacheResponse { channel, latency, range, n_tasks: 1 });
-                }
+    /// Notes how the speeds of the tasks in a cache depend on its channels, after its solution.
+    pub(super) fn note_responses(&mut self, cache: usize, members: &[CacheMember]) {
+        let time_ns = self.solver.caches[cache].turnover_ns;
+        let responses = &mut self.solver.responses[cache];
+        responses.clear();
+        let gain = members.iter().map(|member| member.gain).sum::<f64>();
+        for member in members {
+            for of in &self.tasks[member.task].demand.uses {
+                let latency = self.solver.channels[of.channel].latency;
+                let response = CacheResponse::of_channel(responses, of.channel, latency);
+                response.note(of.stalls / member.ns);
+                response.shift += member.gain * of.stalls / member.ns;
             }
+        }
+        for response in responses.iter_mut() {
+            // A task without the channel does not change.
+            if response.n_tasks < members.len() {
+                response.range.0 = response.range.0.min(0.0);
+            }
+            response.shift *= if 0.0 < gain { time_ns / gain } else { 0.0 };
+        }
+    }
+
+    /// Computes how the time of a task in a cache follows the latencies. `member` is the task at the last solution of the
+    /// cache.
+    ///
+    /// A longer latency changes the time by the stalls of the task, and by its occupancy: at the same residence time of
+    /// lines a slower task fills less, and the residence time changes so that the cache stays full.
+    pub(super) fn set_follows(&mut self, cache: usize, member: &CacheMember) {
+        let time_ns = self.solver.caches[cache].turnover_ns;
+        let task = &mut self.tasks[member.task];
+        let is_known = task.activity == TaskActivity::Running && time_ns.is_finite();
+        for of in task.demand.uses.iter_mut().filter(|_| is_known) {
+            let known = self.solver.responses[cache].iter();
+            let Some(response) = known.clone().find(|known| known.channel == of.channel) else {
+                continue;
+            };
+            let bytes = member.gain * (response.shift - time_ns * of.stalls / member.ns);
+            of.follows = of.stalls + bytes * member.ns_per_byte;
+            of.solved_at = response.latency;
+        }
+    }
+
+    /// Notes that a task of a cache began another activity.
+    pub(super) fn note_activity(&mut self, idx: usize, cache: usize) {
+        let demand = &self.tasks[idx].demand;
+        for of in &demand.uses {
+            let latency = self.solver.channels[of.channel].latency;
+            let responses = &mut self.solver.responses[cache];
+            let response = CacheResponse::of_channel(responses, of.channel, latency);
+            response.note(of.stalls * demand.slower / demand.ns);
         }
     }
 
@@ -437,11 +480,35 @@ impl Fluid {
 }
 
 impl CacheResponse {
-    /// Completes the responses of a cache with `n_tasks` tasks: a task without the channel does not change.
-    pub fn complete(responses: &mut [CacheResponse], n_tasks: usize) {
-        for response in responses.iter_mut().filter(|response| response.n_tasks < n_tasks) {
-            response.range.0 = response.range.0.min(0.0);
-        }
+    /// Returns the response to a channel; a new one if there is none.
+    fn of_channel(known: &mut Vec<Self>, channel: usize, latency: f64) -> &mut Self {
+        let at = known.iter().position(|response| response.channel == channel);
+        let at = at.unwrap_or_else(|| {
+            let range = (f64::INFINITY, f64::NEG_INFINITY);
+            known.push(CacheResponse { channel, latency, range, n_tasks: 0, shift: 0.0 });
+            known.len() - 1
+        });
+        &mut known[at]
+    }
+
+    fn note(&mut self, change: f64) {
+        self.range = (self.range.0.min(change), self.range.1.max(change));
+        self.n_tasks += 1;
+    }
+}
+
+impl ChannelUse {
+    /// Returns the stalls with this latency of the channel, in nanoseconds.
+    fn stalled_ns(&self, latency: f64) -> f64 {
+        self.stalls * self.solved_at + self.follows * (latency - self.solved_at)
+    }
+
+    /// Returns the relative decrease of the bandwidth per nanosecond of latency, of a task that takes `ns` at this
+    /// latency: it takes longer, and its bytes change with its stalls.
+    fn falls(&self, ns: f64, latency: f64) -> f64 {
+        let stalled_ns = self.stalls * latency;
+        let more = if 0.0 < stalled_ns { (self.follows - self.stalls) / stalled_ns } else { 0.0 };
+        self.follows / ns - more
     }
 }
 
@@ -452,7 +519,7 @@ impl TaskDemand {
         let (mut ns, mut slower) = (self.core_ns + self.path_ns, 1.0f64);
         for of in &self.uses {
             let state = &channels[of.channel];
-            ns += of.stalls * state.latency;
+            ns += of.stalled_ns(state.latency);
             if 0.0 < of.bytes {
                 slower = slower.max(state.overload);
             }

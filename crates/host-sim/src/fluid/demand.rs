@@ -36,6 +36,10 @@ pub(super) struct ChannelUse {
     pub is_port: bool,
     /// Stall nanoseconds per nanosecond of the channel's latency.
     pub stalls: f64,
+    /// The same, with the change of the stalls by the occupancy, which changes with the latency.
+    pub follows: f64,
+    /// Latency at the solution of this occupancy.
+    pub solved_at: f64,
     /// Bytes.
     pub bytes: f64,
     /// Transferred bytes that are not yet part of [`super::channels::ChannelState::transferred`].
@@ -52,10 +56,9 @@ pub(super) struct ChannelUse {
 pub(super) struct Polynomial([f64; 3]);
 
 impl Polynomial {
-    /// Returns the bandwidth of a task that takes `ns` at the reference, and `stalls` more per nanosecond of latency.
-    pub fn of_task(bytes: f64, ns: f64, stalls: f64) -> Self {
-        let (bandwidth, ratio) = (bytes / ns, stalls / ns);
-        Polynomial([bandwidth, -bandwidth * ratio, bandwidth * ratio * ratio])
+    /// Returns a bandwidth that falls by the share `falls` per nanosecond of latency.
+    pub fn falling(bandwidth: f64, falls: f64) -> Self {
+        Polynomial([bandwidth, -bandwidth * falls, bandwidth * falls * falls])
     }
 
     /// Returns the value and its derivative.

@@ -16,7 +16,6 @@
 
 use topology::SmtSharing;
 
-use super::channels::CacheResponse;
 use super::demand::ChannelUse;
 use super::tasks::{TaskActivity, TaskCounts, Uncounted};
 use super::time_slices::CpuSharing;
@@ -87,10 +86,13 @@ impl Fluid {
         self.flush_counts(idx);
         let task = &mut self.tasks[idx];
         task.activity = task.left.activity();
-        task.cached.member = None;
+        let (member, cache) = (task.cached.member.take(), self.hardware.cpus[task.cpu].cache);
         self.set_demand(idx, self.tasks[idx].demand.smt_share, false);
+        if let Some(member) = member.map(|nth| self.solver.members[cache][nth]) {
+            self.set_follows(cache, &member);
+        }
         self.set_speed(idx);
-        self.note_responses(idx, self.hardware.cpus[self.tasks[idx].cpu].cache);
+        self.note_activity(idx, cache);
     }
 
     pub(super) fn phase_of(&self, task: usize) -> &crate::script::ScriptPhase {
@@ -118,16 +120,18 @@ impl Fluid {
             }
         }
         self.solve_occupancies(&hardware, cache, &mut members);
-        self.solver.responses[cache].clear();
-        for (nth, member) in members.iter().enumerate() {
+        for (nth, member) in members.iter_mut().enumerate() {
             self.tasks[member.task].cached.member = Some(nth);
-            if self.settle_occupancy(member, cache) {
+            member.is_changed = self.settle_occupancy(member, cache);
+            if member.is_changed {
                 self.set_demand(member.task, member.smt_share, member.is_steady);
-                self.set_speed(member.task);
             }
-            self.note_responses(member.task, cache);
         }
-        CacheResponse::complete(&mut self.solver.responses[cache], members.len());
+        self.note_responses(cache, &members);
+        for member in members.iter().filter(|member| member.is_changed) {
+            self.set_follows(cache, member);
+            self.set_speed(member.task);
+        }
         std::mem::swap(&mut self.solver.members[cache], &mut members);
         members.clear();
         self.solver.next_members = members;
@@ -172,6 +176,7 @@ impl Fluid {
         for of in &mut task.demand.uses {
             let (stalls, bytes) = if of.is_port { accesses } else { misses };
             (of.stalls, of.bytes) = (stalls * of.share, bytes * of.share);
+            of.follows = of.stalls;
         }
     }
 

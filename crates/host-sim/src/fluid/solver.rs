@@ -53,6 +53,7 @@ impl Solver {
             turnovers: 0.0,
             at: 0,
             sensitivity: 0.0,
+            is_followed: false,
             remaining: 0.0,
             occupied: 0.0,
         };

@@ -344,7 +344,7 @@ impl Fluid {
         if self.kernel.online[cpu] == online {
             return;
         }
-        self.kernel.online[cpu] = online;
+        self.kernel.set_online(cpu, online);
         self.n_changes += 1;
         if online {
             self.kernel.count_cpu(cpu, true);

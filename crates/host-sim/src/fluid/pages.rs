@@ -272,6 +272,9 @@ impl Fluid {
             // Free memory on any node is used before reclaim.
             for by_reclaim in [false, true] {
                 for node in allocation_order(rule, node, &hardware) {
+                    if rest == 0 {
+                        break;
+                    }
                     if by_reclaim {
                         self.pages.reclaim(node, rest);
                     }

@@ -95,7 +95,7 @@ impl KernelModel {
         allowed: Allowed<'_>,
         whole: impl Iterator<Item = DomainCounts>,
     ) -> Vec<DomainCounts> {
-        if allowed.is_none() && self.online.iter().all(|&online| online) {
+        if allowed.is_none() && self.n_offline == 0 {
             return whole.collect();
         }
         let sum_of = |cpus: &[usize]| {

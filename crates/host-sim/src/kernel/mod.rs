@@ -147,6 +147,7 @@ pub struct KernelModel {
     pub version: KernelVersion,
     /// Whether each CPU is online, by index.
     pub online: Vec<bool>,
+    n_offline: usize,
     /// Runnable tasks of the run queues.
     pub load: RunnableCounts,
     hardware: Arc<Hardware>,
@@ -174,6 +175,7 @@ impl KernelModel {
         KernelModel {
             version,
             online: vec![true; hardware.cpus.len()],
+            n_offline: 0,
             load: RunnableCounts::new(&hardware),
             failed: vec![0; n_groups],
             unlike: UnlikeCpus::new(version, &hardware),
@@ -205,6 +207,15 @@ impl KernelModel {
         for sum in self.sums_of(cpu) {
             sum.n_runnable -= 1;
             sum.n_idle += became_idle;
+        }
+    }
+
+    /// Takes an online CPU offline, or the reverse. The CPU stays in the sums until [`KernelModel::count_cpu`].
+    pub fn set_online(&mut self, cpu: usize, online: bool) {
+        self.online[cpu] = online;
+        match online {
+            true => self.n_offline -= 1,
+            false => self.n_offline += 1,
         }
     }
 

@@ -350,7 +350,7 @@ fn the_core_of_a_new_task_is_that_with_the_most_idle_siblings_or_the_lowest_load
         let mut kernel = booted(version, "cores=2 smt=4");
         kernel.add_task(0);
         for cpu in 5..8 {
-            kernel.online[cpu] = false;
+            kernel.set_online(cpu, false);
             kernel.count_cpu(cpu, false);
         }
         kernel.fork(0, None, &mut None)

@@ -91,3 +91,56 @@ fn two_equilibria_of_equal_programs_differ_and_a_microsecond_decides() {
     let ratios: Vec<f64> = apart.iter().map(|end| together[0] as f64 / *end as f64).collect();
     assert!(3.0 < ratios[0] && 1.5 < ratios[1], "{together:?} {apart:?}");
 }
+
+#[test]
+fn equal_tasks_of_a_cache_are_one_class_with_one_solution() {
+    let mut fluid = PLAIN.fluid(PRECISION);
+    let script = SENSITIVE.script(fluid.hardware());
+    let start = |fluid: &mut Fluid, job: usize, cpu: usize| {
+        let allowed = Some(mask_of(fluid, &[cpu]));
+        fluid.start(JobStart { allowed, ..JobStart::new(job, script.clone()) });
+        fluid.next_event();
+    };
+    let sizes = |fluid: &Fluid| {
+        let members = fluid.solver.members[0].iter();
+        members.map(|member| member.n_like as usize).collect::<Vec<_>>()
+    };
+    (0..4).for_each(|nr| start(&mut fluid, nr, nr));
+    STREAM.start(&mut fluid, 4, 4, 1.0);
+    fluid.next_event();
+    let members = &fluid.solver.members[0];
+    assert!(members[..4].iter().all(|member| member.bytes == members[0].bytes));
+    assert_eq!(sizes(&fluid), [4, 0, 0, 0, 1]);
+    // Tasks with other shares of a CPU are another class.
+    start(&mut fluid, 5, 0);
+    assert_eq!(sizes(&fluid), [2, 0, 3, 0, 0, 1]);
+}
+
+/// The second program of another cache raises the latency of the common controller by less than the tolerance.
+#[test]
+fn a_task_follows_the_latency_without_being_computed_again() {
+    use super::super::tests::{ends, machine, script, start};
+    let run = |precision| {
+        let mut fluid = machine("nodes=1 llcs=2 cores=2");
+        fluid.settings.precision = precision;
+        let work = script(&fluid, 1e9, 4.0, 0);
+        start(&mut fluid, 0, &work, Some(0));
+        start(&mut fluid, 1, &work, Some(1));
+        fluid.advance(100_000_000);
+        fluid.next_event();
+        let (before, latency) = (fluid.tasks[0].demand.uses[0], fluid.solver.channels[0].latency);
+        let light = script(&fluid, 1e7, 4.0, 0);
+        start(&mut fluid, 2, &light, Some(2));
+        fluid.next_event();
+        let (task, now) = (&fluid.tasks[0], fluid.solver.channels[0].latency);
+        assert!(latency * 1.0005 < now && now < latency * 1.02, "{latency} {now}");
+        let is_computed = task.demand.uses[0].near != before.near;
+        let ns = fluid.ns_now(task);
+        assert!((ns / fluid.ns_at_latencies(0) - 1.0).abs() < 1e-12, "{ns}");
+        (is_computed, now, ns, ends(&mut fluid))
+    };
+    let (lazy, exact) = (run(PRECISION), run(PRECISION_EXACT));
+    assert!(!lazy.0 && exact.0, "only an exact run computes all users");
+    assert!((lazy.1 / exact.1 - 1.0).abs() < 1e-6 && (lazy.2 / exact.2 - 1.0).abs() < 1e-6);
+    assert_eq!(lazy.3, exact.3, "in milliseconds");
+}

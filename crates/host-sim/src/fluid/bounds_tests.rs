@@ -118,7 +118,7 @@ impl Built {
 }
 
 /// A test program: misses per 1000 instructions up to `flat_mib` of cache and with `knee_mib`, core cycles, and parallelism.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Program {
     instructions: f64,
     misses: f64,
@@ -177,6 +177,16 @@ impl Program {
 
     fn start(&self, fluid: &mut Fluid, job: usize, cpu: usize, weight: f64) {
         let script = self.script(fluid.hardware());
+        self.start_script(fluid, (job, script), cpu, weight);
+    }
+
+    fn start_script(
+        &self,
+        fluid: &mut Fluid,
+        (job, script): (usize, Arc<Script>),
+        cpu: usize,
+        weight: f64,
+    ) {
         let allowed = Some(mask_of(fluid, &[cpu]));
         fluid.start(JobStart { allowed, weight, ..JobStart::new(job, script) });
     }
@@ -188,13 +198,21 @@ fn run(fluid: &mut Fluid, programs: &[(Program, usize, f64, u64)]) -> Vec<u64> {
     let mut waiting: Vec<usize> = (0..programs.len()).collect();
     waiting.sort_by_key(|&job| std::cmp::Reverse(programs[job].3));
     let mut ends = vec![0; programs.len()];
+    // Jobs of one program have one script, as in a run.
+    let mut scripts: Vec<(Program, Arc<Script>)> = Vec::new();
     while waiting.len() + fluid.jobs.values().count() != 0 {
         let due = waiting.last().map(|&job| programs[job].3);
         let next = fluid.next_event().into_iter().chain(due).min().expect("a job runs or starts");
         fluid.advance(next);
         while let Some(job) = waiting.pop_if(|job| programs[*job].3 <= fluid.now()) {
             let (program, cpu, weight, _) = programs[job];
-            program.start(fluid, job, cpu, weight);
+            let known = scripts.iter().find(|known| known.0 == program);
+            let script = known.map(|known| known.1.clone());
+            let script = script.unwrap_or_else(|| {
+                scripts.push((program, program.script(fluid.hardware())));
+                scripts[scripts.len() - 1].1.clone()
+            });
+            program.start_script(fluid, (job, script), cpu, weight);
         }
         for (at, notice) in fluid.take_notices() {
             let HostNotice::JobEnded { job, out_of_memory } = notice else { continue };

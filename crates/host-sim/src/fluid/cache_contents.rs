@@ -35,9 +35,8 @@ impl Fluid {
         if !is_steady {
             self.refresh_contents(idx, (cpu, cache));
         }
-        let path_ns = self
-            .hardware
-            .path_ns(self.hardware.cpus[cpu].node, self.pages.parts(self.tasks[idx].job));
+        let node = self.hardware.cpus[cpu].node;
+        let path_ns = self.hardware.path_ns(node, &self.memory_parts(self.tasks[idx].job, node));
         let (miss_ns, port_ns, overload) = self.latencies_in(idx, (cpu, cache));
         let core = self.core_of(idx, cpu);
         members.push(CacheMember {
@@ -63,7 +62,6 @@ impl Fluid {
             filled: StepLine::default(),
             takes: StepLine::default(),
             ends: Default::default(),
-            is_changed: false,
             is_damped: false,
             hints: self.tasks[idx].cached.hints,
             ns_before: if is_steady { self.ns_at_latencies(idx) } else { 0.0 },
@@ -78,11 +76,15 @@ impl Fluid {
     fn latencies_in(&self, idx: usize, (cpu, cache): (usize, usize)) -> (f64, f64, f64) {
         let (node, job) = (self.hardware.cpus[cpu].node, self.tasks[idx].job);
         let (mut miss_ns, mut overload) = (0.0, 1.0f64);
-        self.hardware.for_each_path((node, cache), self.pages.parts(job), |channel, share| {
-            let state = &self.solver.channels[channel];
-            miss_ns += share * state.latency;
-            overload = overload.max(state.overload);
-        });
+        self.hardware.for_each_path(
+            (node, cache),
+            &self.memory_parts(job, node),
+            |channel, share| {
+                let state = &self.solver.channels[channel];
+                miss_ns += share * state.latency;
+                overload = overload.max(state.overload);
+            },
+        );
         let port = self.hardware.caches[cache].port.map(|port| &self.solver.channels[port]);
         let port_ns = port.map_or(0.0, |port| port.latency);
         (miss_ns, port_ns, overload.max(port.map_or(1.0, |port| port.overload)))
@@ -95,11 +97,10 @@ impl Fluid {
         let Some(nth) = task.cached.member.filter(|_| 0.0 < task.demand.exposed) else {
             return false;
         };
-        let port = self.hardware.caches[cache].port;
         let (mut miss_ns, mut port_ns, mut overload) = (0.0, 0.0, 1.0f64);
         for of in &task.demand.uses {
             let state = &self.solver.channels[of.channel];
-            match port == Some(of.channel) {
+            match of.is_port {
                 true => port_ns = state.latency,
                 false => miss_ns += of.stalls * state.latency,
             }

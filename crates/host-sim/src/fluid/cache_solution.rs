@@ -6,11 +6,12 @@
 //!         └── sum = cache ─────┘
 //! ```
 //!
-//! The iteration begins with the contents of the cache, and with the residence time of the last solution. Each of its steps is one of Newton's method for all values together; if
-//! threads share data, if lines are replaced randomly, or in caches of clusters, it is a fixed-point iteration instead.
+//! The iteration begins with the contents of the cache, and with the residence time of the last solution. Each of its steps
+//! is one of Newton's method for all values together; if threads share data, if lines are replaced randomly, or in caches of
+//! clusters, it is a fixed-point iteration instead. If Newton's method does not converge, the residence time is searched.
 //!
-//! Tasks of one program with the same share of CPU time, the same core, the same memory and nearly the same contents have the
-//! same solution. They are one class: Newton's method computes the first of them, and counts it several times.
+//! Tasks of one program with the same share of CPU time, the same core, the same memory and nearly the same contents have
+//! the same solution. They are one class: Newton's method computes the first of them, and counts it several times.
 
 use topology::Replacement;
 
@@ -23,6 +24,8 @@ use crate::physics::{
 
 /// Maximum number of iterations of a solution.
 const N_ITERATIONS: usize = 200;
+/// Number of steps of a search of the residence time.
+const N_SEARCH: usize = 64;
 /// Number of iterations of [`CacheMember::approach`].
 const N_STEPS_ALONE: usize = 3;
 /// Smallest feedback in an iteration; near 0 a program has two equilibria, and a step would be too long.
@@ -40,10 +43,11 @@ const EMPTY_MAX: f64 = 0.1;
 const DAMPING: f64 = 0.5;
 /// Relative change of speeds at which the iteration has converged, in units of the precision.
 const CONVERGED: f64 = 0.25;
-/// Largest difference of the contents of two tasks of a class, as a share of the cache in units of the precision.
-const CLASS_BYTES_MAX: f64 = 1.0;
+/// Largest difference of the contents of two tasks of a class, as a share of the cache in units of the precision: a few
+/// bytes. Tasks with unlike contents may tend to unlike equilibria.
+const CLASS_BYTES_MAX: f64 = 1e-3;
 
-/// Turnover of a cache.
+/// State of a cache since its last solution.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CacheState {
     /// Nanoseconds of one turnover at the current insertion rates; infinite if the cache has free space.
@@ -53,8 +57,6 @@ pub(super) struct CacheState {
     pub at: u64,
     /// Largest relative change of a task's speed for a relative change of the others' speeds, because of the occupancy.
     pub sensitivity: f64,
-    /// Whether the tasks follow the change of their occupancies with the latencies.
-    pub is_followed: bool,
     /// Estimated relative change of speeds that the last solution left, and the share of the cache that its tasks occupied.
     pub remaining: f64,
     pub occupied: f64,
@@ -103,8 +105,6 @@ pub(super) struct CacheMember {
     /// Nanoseconds per 1000 instructions over the occupancy, in the current step, and the time at both ends of this step.
     pub takes: StepLine,
     pub ends: [(f64, TimeTerms); 2],
-    /// Whether its demand changes.
-    pub is_changed: bool,
     /// Whether the step in the current iteration is shorter than that of Newton's method.
     pub is_damped: bool,
     /// Hints of [`super::tasks::CacheContents`].
@@ -157,16 +157,15 @@ impl Fluid {
         let table_of = |member: &CacheMember| &self.phase_of(member.task).fills[fill_index];
         let tables: Vec<&FillTable> = members.iter().map(table_of).collect();
         let before = self.solver.caches[cache];
-        let (turnover_ns, remaining, is_followed) = match members {
-            [] => (f64::INFINITY, 0.0, true),
+        let (turnover_ns, remaining) = match members {
+            [] => (f64::INFINITY, 0.0),
             [member] => {
                 member.bytes = bytes;
                 member.update_speed(tables[0]);
                 self.share_clusters(hardware, cache, members, 1.0);
                 members[0].update_speed(tables[0]);
                 let thousands = residence_if_alone(hardware.replacement, tables[0]);
-                members[0].gain = 0.0;
-                (thousands * members[0].ns / members[0].duty, 0.0, true)
+                (thousands * members[0].ns / members[0].duty, 0.0)
             }
             _ => self.iterate(hardware, cache, (members, &tables), before.turnover_ns),
         };
@@ -183,21 +182,19 @@ impl Fluid {
             turnovers,
             at: self.now,
             sensitivity,
-            is_followed,
             remaining,
             occupied: occupied / bytes,
         };
     }
 
-    /// Solves a cache with several tasks. Returns the residence time, the estimated remaining change of speeds, and whether
-    /// it was solved by Newton's method.
+    /// Solves a cache with several tasks. Returns the residence time, and the estimated remaining change of speeds.
     fn iterate(
         &self,
         hardware: &Hardware,
         cache: usize,
         (members, tables): (&mut [CacheMember], &[&FillTable]),
         turnover_ns: f64,
-    ) -> (f64, f64, bool) {
+    ) -> (f64, f64) {
         let bytes = hardware.caches[cache].bytes;
         let precision = self.settings.precision * CONVERGED;
         let mut time_ns = if turnover_ns.is_finite() { turnover_ns } else { 0.0 };
@@ -235,6 +232,10 @@ impl Fluid {
                 break;
             }
         }
+        if precision <= convergence.remaining && entries.is_none() {
+            time_ns = search_residence(members, tables, bytes, time_ns);
+            convergence.remaining = 0.0;
+        }
         for nth in 0..members.len() {
             let class = members[nth].class;
             if class < nth {
@@ -242,7 +243,7 @@ impl Fluid {
                 after[0].take_solution(&before[class]);
             }
         }
-        (time_ns, convergence.remaining, is_newton)
+        (time_ns, convergence.remaining)
     }
 
     /// Returns the entries of a cache that is not solved by Newton's method: one in which threads share data, or one with
@@ -301,6 +302,21 @@ impl CacheMember {
         filled
     }
 
+    /// Sets the largest occupancy that the task fills in a residence time at the speed that this occupancy causes.
+    fn fill_fully(&mut self, table: &FillTable, cache_bytes: f64, time_ns: f64) {
+        self.bytes = cache_bytes;
+        for _ in 0..N_ITERATIONS {
+            self.update_speed(table);
+            let filled = self.fill(table, cache_bytes, time_ns);
+            let change = libm::fabs(filled - self.bytes);
+            self.bytes = filled;
+            if change <= 1e-9 * cache_bytes {
+                break;
+            }
+        }
+        self.update_speed(table);
+    }
+
     /// Returns whether the solution of another task of the same fill table is that of this task.
     fn is_like(&self, other: &CacheMember, bytes_max: f64) -> bool {
         let of_place = |member: &CacheMember| {
@@ -316,7 +332,7 @@ impl CacheMember {
     fn take_solution(&mut self, of: &CacheMember) {
         (self.bytes, self.ns, self.ns_per_byte) = (of.bytes, of.ns, of.ns_per_byte);
         (self.filled, self.takes, self.ends, self.hints) = (of.filled, of.takes, of.ends, of.hints);
-        (self.sensitivity, self.gain) = (of.sensitivity, of.gain);
+        self.sensitivity = of.sensitivity;
     }
 
     /// Changes the occupancy towards that of the residence time of the last solution.
@@ -356,6 +372,43 @@ fn classes<'a>(
 fn speeds<'a>(members: &[CacheMember], tables: &[&'a FillTable]) -> Vec<(&'a FillTable, f64)> {
     let takes = |member: &CacheMember| members[member.class].ns / member.duty;
     tables.iter().copied().zip(members.iter().map(takes)).collect()
+}
+
+/// Searches the residence time by bisection, if Newton's method does not converge because a member has several
+/// equilibria. At each time every member has its largest equilibrium, so that the sum grows with the time. Where the sum
+/// jumps over the size of the cache, the members are between their equilibria on both sides. Returns the time.
+fn search_residence(
+    members: &mut [CacheMember],
+    tables: &[&FillTable],
+    bytes: f64,
+    near_ns: f64,
+) -> f64 {
+    let fill_all = |members: &mut [CacheMember], time_ns: f64| {
+        let all = classes(members, tables);
+        all.for_each(|(member, table)| member.fill_fully(table, bytes, time_ns));
+        members.iter().map(|member| member.n_like * member.bytes).sum::<f64>()
+    };
+    let (mut low, mut high) = (0.0, near_ns.max(1.0));
+    for _ in 0..N_SEARCH {
+        if bytes <= fill_all(members, high) {
+            break;
+        }
+        (low, high) = (high, 2.0 * high);
+    }
+    for _ in 0..N_SEARCH {
+        let middle = f64::midpoint(low, high);
+        *(if fill_all(members, middle) < bytes { &mut low } else { &mut high }) = middle;
+    }
+    let below = fill_all(members, low);
+    let occupancies: Vec<f64> = members.iter().map(|member| member.bytes).collect();
+    let share = (bytes - below) / (fill_all(members, high) - below).max(1.0);
+    for (nth, from) in occupancies.into_iter().enumerate().filter(|_| share <= 1.0) {
+        members[nth].bytes = from + share * (members[nth].bytes - from);
+    }
+    classes(members, tables).for_each(|(member, table)| {
+        member.update_speed(table);
+    });
+    if share <= 1.0 { high } else { f64::INFINITY }
 }
 
 /// Changes occupancies, speeds and residence time by one iteration of Newton's method for all of them. Returns the largest
@@ -405,7 +458,6 @@ fn step_to(
     for (nth, (member, table)) in members.iter_mut().zip(tables).enumerate() {
         let (fit, elsewhere) = fit(nth);
         member.elsewhere = elsewhere;
-        member.gain = 0.0;
         member.sensitivity = 1.0; // It is not known: a change of the others' speeds is assumed to act fully.
         member.bytes += relaxation * (fit - member.bytes);
         change = change.max(member.update_speed(table));

@@ -16,15 +16,10 @@
 //! solved with this sum. Errors are of third order in the tolerance, and of second order in the deviation from the mean
 //! latency. Outside the tolerance, and if the channel cannot carry the demand, all users are computed again.
 //!
-//! A longer latency also changes the occupancies: slower tasks keep fewer lines. The time of a task follows this change in
-//! first order, from the solution of its cache. If the change is too large, the cache is solved again.
-//!
 //! A faster task would end before the computed end of its segment. The end is therefore computed again at the earliest
 //! time that the tolerance permits.
 
-use super::cache_solution::{CacheMember, CacheState};
 use super::demand::{ChannelUse, Polynomial, TaskDemand};
-use super::tasks::TaskActivity;
 use super::{Fluid, Task};
 use crate::physics::{Channel, ChannelDemand, StreamEfficiency};
 
@@ -36,8 +31,6 @@ const SPEED_CHANGE_MIN: f64 = 1.0;
 /// is estimated from the change of the ratio of two speeds: if all tasks of a cache become slower by the same factor,
 /// their occupancies do not change.
 const RATIO_CHANGE_MIN: f64 = 1.0;
-/// The same in a cache whose tasks follow the change of their occupancies.
-const FOLLOWED_CHANGE_MIN: f64 = 4.0;
 /// Number of times that the end of a segment is computed again before the end. The remaining error is at most 4e-5 of the
 /// segment: four times the third power of the tolerance.
 pub(super) const N_CHECKS: u32 = 2;
@@ -83,8 +76,15 @@ pub(super) struct CacheResponse {
     /// Smallest and largest relative change of a task's time, per nanosecond.
     range: (f64, f64),
     n_tasks: usize,
-    /// Change of the residence time of lines per nanosecond of latency.
-    shift: f64,
+}
+
+impl CacheResponse {
+    /// Completes the responses of a cache with `n_tasks` tasks: a task without the channel does not change.
+    pub fn complete(responses: &mut [CacheResponse], n_tasks: usize) {
+        for response in responses.iter_mut().filter(|response| response.n_tasks < n_tasks) {
+            response.range.0 = response.range.0.min(0.0);
+        }
+    }
 }
 
 impl ChannelState {
@@ -245,9 +245,9 @@ impl Fluid {
         }
         for of in &mut demand.uses {
             let state = &mut self.solver.channels[of.channel];
-            let ns = (plain_ns + of.follows * (state.reference - state.latency)).max(1e-6);
+            let ns = (plain_ns + of.stalls * (state.reference - state.latency)).max(1e-6);
             let bandwidth = of.bytes * demand.traffic_share / demand.slower / ns;
-            let near = Polynomial::falling(bandwidth, of.falls(ns, state.reference));
+            let near = Polynomial::falling(bandwidth, of.stalls / ns);
             state.near.add(std::mem::replace(&mut of.near, near), -1.0);
             state.near.add(near, 1.0);
         }
@@ -264,37 +264,36 @@ impl Fluid {
         if task.demand.uses.is_empty() {
             return 1000.0 / task.speed.max(1e-12);
         }
-        let later =
-            |of: &ChannelUse| of.follows * (self.solver.channels[of.channel].latency - of.latency);
-        let changed = task.demand.uses.iter().map(later).sum::<f64>();
-        (task.demand.ns + changed * task.demand.slower).max(1e-6)
+        let (plain_ns, slower) = task.demand.time(&self.solver.channels);
+        (plain_ns * slower).max(1e-6)
     }
 
     /// Makes the speed of a task that of the current latencies. Returns its mean speed since the last update, `passed`
     /// nanoseconds ago.
     pub(super) fn follow_latencies(&mut self, idx: usize, passed: f64) -> f64 {
         let Task { demand, speed, .. } = &mut self.tasks[idx];
-        let (mut mean, mut current) = (0.0, 0.0);
+        let (mut mean_ns, mut ns, mut is_constant) = (0.0, 0.0, true);
         for of in &mut demand.uses {
             let state = &self.solver.channels[of.channel];
             let integral = state.integral(self.now);
+            let before = std::mem::replace(&mut of.integral, integral);
             // If the latency was constant, the progress is exact.
-            let is_constant = passed <= (self.now - state.changed_at) as f64;
-            let mean_latency = match is_constant {
+            let mean_latency = match passed <= (self.now - state.changed_at) as f64 {
                 true => state.latency,
-                false => (integral - of.integral) / passed + state.channel.unloaded_ns,
+                false => (integral - before) / passed + state.channel.unloaded_ns,
             };
-            mean += of.follows * (mean_latency - of.latency);
-            current += of.follows * (state.latency - of.latency);
-            (of.latency, of.integral) = (state.latency, integral);
+            let known = std::mem::replace(&mut of.latency, state.latency);
+            is_constant &= known == state.latency && mean_latency == state.latency;
+            mean_ns += of.stalls * mean_latency;
+            ns += of.stalls * state.latency;
         }
-        if mean == 0.0 && current == 0.0 {
+        if is_constant {
             return *speed;
         }
-        let mean_ns = (demand.ns + mean * demand.slower).max(1e-6);
-        demand.ns = (demand.ns + current * demand.slower).max(1e-6);
+        let other_ns = demand.core_ns + demand.path_ns;
+        demand.ns = ((other_ns + ns) * demand.slower).max(1e-6);
         *speed = 1000.0 / demand.ns;
-        1000.0 / mean_ns
+        1000.0 / ((other_ns + mean_ns) * demand.slower).max(1e-6)
     }
 
     /// Returns the time until the end of the segment of a task is computed again, or until its end, in nanoseconds.
@@ -309,7 +308,7 @@ impl Fluid {
         let precision = self.settings.precision;
         let less = |of: &ChannelUse| {
             let state = &self.solver.channels[of.channel];
-            of.follows * (state.latency - state.lowest(precision)).max(0.0)
+            of.stalls * (state.latency - state.lowest(precision)).max(0.0)
         };
         let less_ns = task.demand.uses.iter().map(less).sum::<f64>() * task.demand.slower;
         match is_checked && CHECK_MIN_NS < each_ns * less_ns {
@@ -340,9 +339,8 @@ impl Fluid {
             let Some(response) = responses.find(|of| of.channel == channel_idx) else { continue };
             let CacheResponse { latency: before, range: (low, high), .. } = *response;
             let ratio = (high - low) * libm::fabs(latency - before);
-            let CacheState { sensitivity, is_followed, .. } = self.solver.caches[cache];
-            let limit = if is_followed { FOLLOWED_CHANGE_MIN } else { RATIO_CHANGE_MIN };
-            if has_overload || limit * precision < ratio * sensitivity {
+            let change = ratio * self.solver.caches[cache].sensitivity;
+            if has_overload || RATIO_CHANGE_MIN * precision < change {
                 self.solver.touch(cache);
             }
         }
@@ -403,13 +401,12 @@ impl Fluid {
         let mut on_channel = ChannelDemand { other_ns, stalls: 0.0, bytes: 0.0, slower: 1.0 };
         for of in &demand.uses {
             if of.channel == channel_idx {
-                on_channel.stalls += of.follows;
-                on_channel.other_ns += of.stalled_ns(0.0);
+                on_channel.stalls += of.stalls;
                 on_channel.bytes += of.bytes * demand.traffic_share;
                 continue;
             }
             let state = &self.solver.channels[of.channel];
-            on_channel.other_ns += of.stalled_ns(state.latency);
+            on_channel.other_ns += of.stalls * state.latency;
             if 0.0 < of.bytes {
                 on_channel.slower = on_channel.slower.max(state.overload);
             }
@@ -417,57 +414,23 @@ impl Fluid {
         on_channel
     }
 
-    /// Notes how the speeds of the tasks in a cache depend on its channels, after its solution.
-    pub(super) fn note_responses(&mut self, cache: usize, members: &[CacheMember]) {
-        let time_ns = self.solver.caches[cache].turnover_ns;
-        let responses = &mut self.solver.responses[cache];
-        responses.clear();
-        let gain = members.iter().map(|member| member.gain).sum::<f64>();
-        for member in members {
-            for of in &self.tasks[member.task].demand.uses {
-                let latency = self.solver.channels[of.channel].latency;
-                let response = CacheResponse::of_channel(responses, of.channel, latency);
-                response.note(of.stalls / member.ns);
-                response.shift += member.gain * of.stalls / member.ns;
-            }
-        }
-        for response in responses.iter_mut() {
-            // A task without the channel does not change.
-            if response.n_tasks < members.len() {
-                response.range.0 = response.range.0.min(0.0);
-            }
-            response.shift *= if 0.0 < gain { time_ns / gain } else { 0.0 };
-        }
-    }
-
-    /// Computes how the time of a task in a cache follows the latencies. `member` is the task at the last solution of the
-    /// cache.
-    ///
-    /// A longer latency changes the time by the stalls of the task, and by its occupancy: at the same residence time of
-    /// lines a slower task fills less, and the residence time changes so that the cache stays full.
-    pub(super) fn set_follows(&mut self, cache: usize, member: &CacheMember) {
-        let time_ns = self.solver.caches[cache].turnover_ns;
-        let task = &mut self.tasks[member.task];
-        let is_known = task.activity == TaskActivity::Running && time_ns.is_finite();
-        for of in task.demand.uses.iter_mut().filter(|_| is_known) {
-            let known = self.solver.responses[cache].iter();
-            let Some(response) = known.clone().find(|known| known.channel == of.channel) else {
-                continue;
-            };
-            let bytes = member.gain * (response.shift - time_ns * of.stalls / member.ns);
-            of.follows = of.stalls + bytes * member.ns_per_byte;
-            of.solved_at = response.latency;
-        }
-    }
-
-    /// Notes that a task of a cache began another activity.
-    pub(super) fn note_activity(&mut self, idx: usize, cache: usize) {
+    /// Notes how the speed of a task in a cache depends on its channels, in its current activity.
+    pub(super) fn note_response(&mut self, idx: usize, cache: usize) {
         let demand = &self.tasks[idx].demand;
+        let (plain_ns, _) = demand.time(&self.solver.channels);
+        let responses = &mut self.solver.responses[cache];
         for of in &demand.uses {
-            let latency = self.solver.channels[of.channel].latency;
-            let responses = &mut self.solver.responses[cache];
-            let response = CacheResponse::of_channel(responses, of.channel, latency);
-            response.note(of.stalls * demand.slower / demand.ns);
+            let (channel, change) = (of.channel, of.stalls / plain_ns.max(1e-6));
+            let at = responses.iter().position(|response| response.channel == channel);
+            let at = at.unwrap_or_else(|| {
+                let latency = self.solver.channels[channel].latency;
+                let range = (change, change);
+                responses.push(CacheResponse { channel, latency, range, n_tasks: 0 });
+                responses.len() - 1
+            });
+            let response = &mut responses[at];
+            response.range = (response.range.0.min(change), response.range.1.max(change));
+            response.n_tasks += 1;
         }
     }
 
@@ -480,39 +443,6 @@ impl Fluid {
     }
 }
 
-impl CacheResponse {
-    /// Returns the response to a channel; a new one if there is none.
-    fn of_channel(known: &mut Vec<Self>, channel: usize, latency: f64) -> &mut Self {
-        let at = known.iter().position(|response| response.channel == channel);
-        let at = at.unwrap_or_else(|| {
-            let range = (f64::INFINITY, f64::NEG_INFINITY);
-            known.push(CacheResponse { channel, latency, range, n_tasks: 0, shift: 0.0 });
-            known.len() - 1
-        });
-        &mut known[at]
-    }
-
-    fn note(&mut self, change: f64) {
-        self.range = (self.range.0.min(change), self.range.1.max(change));
-        self.n_tasks += 1;
-    }
-}
-
-impl ChannelUse {
-    /// Returns the stalls with this latency of the channel, in nanoseconds.
-    fn stalled_ns(&self, latency: f64) -> f64 {
-        self.stalls * self.solved_at + self.follows * (latency - self.solved_at)
-    }
-
-    /// Returns the relative decrease of the bandwidth per nanosecond of latency, of a task that takes `ns` at this
-    /// latency: it takes longer, and its bytes change with its stalls.
-    fn falls(&self, ns: f64, latency: f64) -> f64 {
-        let stalled_ns = self.stalls * latency;
-        let more = if 0.0 < stalled_ns { (self.follows - self.stalls) / stalled_ns } else { 0.0 };
-        self.follows / ns - more
-    }
-}
-
 impl TaskDemand {
     /// Returns the nanoseconds at the current latencies without overload, and the factor by which the overload of a channel
     /// with bytes of the task makes it slower.
@@ -520,7 +450,7 @@ impl TaskDemand {
         let (mut ns, mut slower) = (self.core_ns + self.path_ns, 1.0f64);
         for of in &self.uses {
             let state = &channels[of.channel];
-            ns += of.stalled_ns(state.latency);
+            ns += of.stalls * state.latency;
             if 0.0 < of.bytes {
                 slower = slower.max(state.overload);
             }

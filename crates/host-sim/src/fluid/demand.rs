@@ -36,10 +36,6 @@ pub(super) struct ChannelUse {
     pub is_port: bool,
     /// Stall nanoseconds per nanosecond of the channel's latency.
     pub stalls: f64,
-    /// The same, with the change of the stalls by the occupancy, which changes with the latency.
-    pub follows: f64,
-    /// Latency at the solution of this occupancy.
-    pub solved_at: f64,
     /// Bytes.
     pub bytes: f64,
     /// Transferred bytes that are not yet part of [`super::channels::ChannelState::transferred`].

@@ -9,6 +9,7 @@
 //! | no controller, link or port has transferred more than its capacity since the start, or has a larger demand | each turn |
 //! | demand and latency of each channel are consistent | each turn |
 //! | speeds and occupancies of the tasks in each cache have converged, and fill it if lines are replaced | each turn |
+//! | no task is faster than its core without stalls | each turn |
 //! | the occupancies of the tasks in a cache, and in the cache of a cluster, are at most its size | each turn |
 //! | a job that ended has executed the instructions of its script, and had at most as many misses as accesses | each end of a job |
 //! | moved and failed bytes of a page migration add up to the attempted bytes, which are within the limit | each migration |
@@ -36,6 +37,7 @@ impl Fluid {
         self.check_pages().map_err(violation)?;
         self.check_cpu_time().map_err(violation)?;
         self.check_occupancies().map_err(violation)?;
+        self.check_speeds().map_err(violation)?;
         self.check_clusters().map_err(violation)?;
         if self.settings.contention {
             let checked = self.solver.check(self.now, self.settings.precision, &self.tasks);
@@ -92,6 +94,21 @@ impl Fluid {
             )),
             None => Ok(()),
         }
+    }
+
+    /// Checks that no task is faster than its core without stalls.
+    pub(super) fn check_speeds(&self) -> Result<(), String> {
+        let runnable = self.cpus.iter().flat_map(|state| &state.tasks).map(|&idx| &self.tasks[idx]);
+        for task in runnable.filter(|task| !task.demand.uses.is_empty()) {
+            let (ns, core_ns) = (self.ns_now(task), task.demand.core_ns);
+            if ns < core_ns * (1.0 - 1e-6) {
+                return Err(format!(
+                    "thread {} takes {ns} ns for work that takes its core {core_ns} ns",
+                    task.tid
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Checks that the tasks in each cache occupy at most its size.

@@ -1,4 +1,5 @@
-//! The fluid model of the machine. Between two events, every task progresses at a constant rate.
+//! The fluid model of the machine. Between two events, every task progresses at a constant rate, or at the mean of the
+//! rates at the latencies of its memory.
 //!
 //! ```text
 //!   events: end of a task's segment · end of a sleep · load balancing · end of a batch of pages

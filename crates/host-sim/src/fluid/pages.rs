@@ -1,5 +1,6 @@
 //! Memory of jobs: first touch, fallback to other nodes, page migration. The model accounts for every page of a node.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 
 use super::Fluid;
@@ -64,17 +65,27 @@ struct JobPageCounts {
 }
 
 impl JobPageCounts {
-    /// Computes the shares. Returns whether they have changed.
-    fn update(&mut self) -> bool {
+    /// Computes the shares. Returns whether one has changed by more than the tolerance; otherwise they stay as they were.
+    fn update(&mut self, tolerance: f64) -> bool {
         let total: u64 = self.on.iter().sum();
         let each = self.on.iter().enumerate().filter(|(_, bytes)| 0 < **bytes);
-        let parts = each.map(|(node, bytes)| (node, *bytes as f64 / total as f64));
-        if parts.clone().eq(self.parts.iter().copied()) {
-            return false;
+        let parts: Vec<_> =
+            each.map(|(node, bytes)| (node, *bytes as f64 / total as f64)).collect();
+        let has_changed = !is_near(&parts, &self.parts, tolerance);
+        if has_changed {
+            self.parts = parts;
         }
-        self.parts = parts.collect();
-        true
+        has_changed
     }
+}
+
+/// Returns whether two distributions over nodes differ by at most the tolerance.
+fn is_near(one: &[(usize, f64)], other: &[(usize, f64)], tolerance: f64) -> bool {
+    let pairs = one.iter().zip(other);
+    one.len() == other.len()
+        && pairs
+            .into_iter()
+            .all(|(one, other)| one.0 == other.0 && libm::fabs(one.1 - other.1) <= tolerance)
 }
 
 impl MemoryState {
@@ -127,7 +138,7 @@ impl MemoryState {
             *free += part;
             pages.partial_page += part as f64;
         }
-        pages.update();
+        pages.update(0.0);
     }
 
     /// Returns the share of a job's memory on each node that has some of it.
@@ -284,6 +295,14 @@ impl Fluid {
             left += rest;
         }
         left
+    }
+
+    /// Returns the shares of the nodes in the memory of a job; before its first page, those of its next pages.
+    pub(super) fn memory_parts(&self, job: usize, cpu_node: usize) -> Cow<'_, [(usize, f64)]> {
+        match self.pages.parts(job) {
+            [] => self.touch_parts(job, cpu_node).into(),
+            parts => parts.into(),
+        }
     }
 
     /// Returns the nodes on which the next new pages of a job are allocated, with their shares.
@@ -449,14 +468,16 @@ impl Fluid {
     /// Computes the shares of a job's memory after an allocation or a migration. If they have changed, marks the caches of
     /// its tasks to be solved again.
     fn update_parts(&mut self, job: usize) {
+        let precision = self.settings.precision;
         let Some(pages) = self.pages.jobs.get_mut(job) else { return };
         let was_empty = pages.parts.is_empty();
-        let has_changed = pages.update();
+        let has_changed = pages.update(precision);
         let Some(state) = self.jobs.get(job).filter(|_| has_changed) else { return };
         for &idx in &state.tasks {
-            // Before its first page, a task is assumed to have its memory on its own node.
             let HardwareCpu { node, cache, .. } = self.hardware.cpus[self.tasks[idx].cpu];
-            if !(was_empty && self.pages.parts(job) == [(node, 1.0)]) {
+            let is_as_assumed = was_empty
+                && is_near(&self.touch_parts(job, node), self.pages.parts(job), precision);
+            if !is_as_assumed {
                 self.tasks[idx].is_changed = true;
                 self.solver.touch(cache);
             }

@@ -5,7 +5,7 @@
 //!        ▲                        │ demand on each channel: memory, links, ports
 //!        │                        ▼
 //!   caches with tasks ◄── channels with a latency that is inconsistent with the demand:
-//!   of changed speed       new latency, and new speeds of all their users
+//!   of changed speed       new latency, which their users follow ([`super::channels`])
 //! ```
 //!
 //! Changes within [`MachineSettings::precision`] are ignored, so that the cost of an event depends on the number of
@@ -16,6 +16,7 @@
 
 use topology::SmtSharing;
 
+use super::channels::CacheResponse;
 use super::demand::ChannelUse;
 use super::tasks::{TaskActivity, TaskCounts, Uncounted};
 use super::time_slices::CpuSharing;
@@ -84,15 +85,18 @@ impl Fluid {
         }
         self.update_cpu(self.tasks[idx].cpu);
         self.flush_counts(idx);
+        self.set_activity(idx);
+        self.set_speed(idx);
+    }
+
+    /// Computes the demand of a task for its current activity.
+    pub(super) fn set_activity(&mut self, idx: usize) {
         let task = &mut self.tasks[idx];
         task.activity = task.left.activity();
-        let (member, cache) = (task.cached.member.take(), self.hardware.cpus[task.cpu].cache);
-        self.set_demand(idx, self.tasks[idx].demand.smt_share, false);
-        if let Some(member) = member.map(|nth| self.solver.members[cache][nth]) {
-            self.set_follows(cache, &member);
-        }
-        self.set_speed(idx);
-        self.note_activity(idx, cache);
+        task.cached.member = None;
+        let (smt_share, cache) = (task.demand.smt_share, self.hardware.cpus[task.cpu].cache);
+        self.set_demand(idx, smt_share, false);
+        self.note_response(idx, cache);
     }
 
     pub(super) fn phase_of(&self, task: usize) -> &crate::script::ScriptPhase {
@@ -120,18 +124,16 @@ impl Fluid {
             }
         }
         self.solve_occupancies(&hardware, cache, &mut members);
-        for (nth, member) in members.iter_mut().enumerate() {
+        self.solver.responses[cache].clear();
+        for (nth, member) in members.iter().enumerate() {
             self.tasks[member.task].cached.member = Some(nth);
-            member.is_changed = self.settle_occupancy(member, cache);
-            if member.is_changed {
+            if self.settle_occupancy(member, cache) {
                 self.set_demand(member.task, member.smt_share, member.is_steady);
+                self.set_speed(member.task);
             }
+            self.note_response(member.task, cache);
         }
-        self.note_responses(cache, &members);
-        for member in members.iter().filter(|member| member.is_changed) {
-            self.set_follows(cache, member);
-            self.set_speed(member.task);
-        }
+        CacheResponse::complete(&mut self.solver.responses[cache], members.len());
         std::mem::swap(&mut self.solver.members[cache], &mut members);
         members.clear();
         self.solver.next_members = members;
@@ -165,9 +167,9 @@ impl Fluid {
             self.tasks[idx].demand.unloaded_ns = unloaded_ns;
             self.list_uses(idx, uses);
         }
-        let shares = self.demand_shares(idx, cpu);
+        let (shares, l1_misses) = (self.demand_shares(idx, cpu), self.phase_of(idx).l1_misses);
         let task = &mut self.tasks[idx];
-        task.events = events;
+        (task.events, task.l1_misses) = (events, l1_misses);
         (task.demand.duty, task.demand.traffic_share) = shares;
         task.demand.smt_share = smt_share;
         task.demand.exposed = exposed;
@@ -176,7 +178,6 @@ impl Fluid {
         for of in &mut task.demand.uses {
             let (stalls, bytes) = if of.is_port { accesses } else { misses };
             (of.stalls, of.bytes) = (stalls * of.share, bytes * of.share);
-            of.follows = of.stalls;
         }
     }
 
@@ -184,14 +185,13 @@ impl Fluid {
     fn channel_uses(&mut self, idx: usize) -> (Vec<ChannelUse>, f64) {
         let Task { cpu, job, activity, moving_between: (from, to), .. } = self.tasks[idx];
         let HardwareCpu { node, cache, .. } = self.hardware.cpus[cpu];
-        let parts = match activity {
-            TaskActivity::Touching => self.touch_parts(job, node),
-            TaskActivity::Moving => vec![(from, 0.5), (to, 0.5)],
-            _ => Vec::new(),
-        };
         let mut uses = std::mem::take(&mut self.solver.uses);
-        let parts = if parts.is_empty() { self.pages.parts(job) } else { &parts[..] };
-        self.hardware.for_each_path((node, cache), parts, |channel, share| {
+        let parts = match activity {
+            TaskActivity::Touching => self.touch_parts(job, node).into(),
+            TaskActivity::Moving => vec![(from, 0.5), (to, 0.5)].into(),
+            _ => self.memory_parts(job, node),
+        };
+        self.hardware.for_each_path((node, cache), &parts, |channel, share| {
             uses.push(ChannelUse { channel, share, ..ChannelUse::default() });
         });
         uses.extend(self.hardware.caches[cache].port.map(|channel| ChannelUse {
@@ -200,7 +200,7 @@ impl Fluid {
             is_port: true,
             ..ChannelUse::default()
         }));
-        (uses, self.hardware.path_ns(node, parts))
+        (uses, self.hardware.path_ns(node, &parts))
     }
 
     /// Returns the speed of a CPU relative to its speed with idle SMT siblings.
@@ -241,7 +241,6 @@ impl Fluid {
             return;
         }
         let speed = &self.hardware.cpus[task.cpu].speed;
-        let phase = self.phase_of(idx);
         let (thousands, events) = (instructions / 1000.0, task.events);
         let stalled_ns = (run_ns - thousands * task.demand.core_ns).max(0.0);
         let references = events.accesses;
@@ -249,7 +248,7 @@ impl Fluid {
         let full = task.queue_full_share(stalled_ns, speed.hit_ns);
         let reads = thousands * events.reads + refilled_lines;
         let writes = thousands * events.writes;
-        let l1_misses = phase.l1_misses;
+        let l1_misses = task.l1_misses;
         let (ghz, moving) = (speed.ghz, task.moving_between);
         let thousands_of_units = task.uncounted.units(task.activity) / 1000.0;
         for of in &mut self.tasks[idx].demand.uses {

@@ -12,6 +12,8 @@ use crate::physics::ChannelDemand;
 const CHECKED: f64 = 2e-3;
 /// Tolerance of the share of a cache that is occupied: an occupancy on which no speed depends may lag behind.
 const CHECKED_SHARE: f64 = 1e-2;
+/// Latency in nanoseconds to which the tolerance of shorter latencies is relative.
+const LATENCY_LEAST_NS: f64 = 1.0;
 /// Bytes that a channel may be ahead of its capacity: the rounding of events to whole nanoseconds.
 const CHECKED_BYTES: f64 = 4096.0;
 
@@ -53,7 +55,6 @@ impl Solver {
             turnovers: 0.0,
             at: 0,
             sensitivity: 0.0,
-            is_followed: false,
             remaining: 0.0,
             occupied: 0.0,
         };
@@ -123,7 +124,9 @@ impl Solver {
             // The demand may differ from the solved demand by a few times the precision.
             let at = |share: f64| channel.latency_ns(used * share / channel.capacity);
             let share = 4.0 * precision;
-            let expected = at(1.0 - share) * (1.0 - share)..=at(1.0 + share) * (1.0 + share);
+            let least_ns = share * LATENCY_LEAST_NS; // The latency of a link without load is zero.
+            let expected = at(1.0 - share) * (1.0 - share) - least_ns
+                ..=at(1.0 + share) * (1.0 + share) + least_ns;
             if !self.is_dirty && channel.capacity * (1.0 + CHECKED + share) < used {
                 return Err(format!(
                     "the demand on channel {channel_idx} is {used}, its capacity is {}",

@@ -68,8 +68,9 @@ pub struct Task {
     pub(super) uncounted: Uncounted,
     /// Lines read and written that are not yet counted for the memory of the pages ([`super::Fluid::post_counts`]).
     pub(super) unposted_lines: [f64; 2],
-    /// Events per 1000 instructions with the current occupancy.
+    /// Events per 1000 instructions with the current occupancy, and misses of the first-level cache.
     pub(super) events: EventsPer1000,
+    pub(super) l1_misses: f64,
     /// The node from which the task used its memory in the last scan of NUMA balancing.
     pub(super) used_from: Option<usize>,
     /// Nodes of the page migration in progress: from, to.
@@ -390,8 +391,8 @@ impl Task {
 
 /// Entries of the queue between a core and its shared cache. No data sheet confirms this value.
 const QUEUE: usize = 16;
-/// Number of ordered selections of `n` entries of the queue.
-const FACTORIALS: [f64; QUEUE + 1] = {
+/// Number of ordered selections of `n` entries of the queue: falling factorials.
+const SELECTIONS: [f64; QUEUE + 1] = {
     let (mut all, mut n) = ([1.0; QUEUE + 1], 0);
     while n < QUEUE {
         all[n + 1] = all[n] * (QUEUE - n) as f64;
@@ -411,10 +412,10 @@ pub fn queue_full(occupancy: f64) -> f64 {
     }
     // The recursion of the inverse is a polynomial. Its even and odd terms do not depend on each other.
     let each = 1.0 / occupancy;
-    let [mut even, mut odd] = [FACTORIALS[QUEUE], FACTORIALS[QUEUE - 1]];
+    let [mut even, mut odd] = [SELECTIONS[QUEUE], SELECTIONS[QUEUE - 1]];
     for n in (0..QUEUE / 2).rev() {
-        even = FACTORIALS[2 * n] + each * each * even;
-        odd = if 0 < n { FACTORIALS[2 * n - 1] + each * each * odd } else { each * odd };
+        even = SELECTIONS[2 * n] + each * each * even;
+        odd = if 0 < n { SELECTIONS[2 * n - 1] + each * each * odd } else { each * odd };
     }
     1.0 / (even + odd)
 }

@@ -167,13 +167,10 @@ impl Fluid {
         self.cpus[cpu].running = Some(idx);
         // A changed cache is solved before the next event, with the demand of the task.
         if self.settings.contention && !self.solver.touched[self.hardware.cpus[cpu].cache] {
-            let task = &mut self.tasks[idx];
+            let task = &self.tasks[idx];
             match task.activity == task.left.activity() {
                 true => self.list_on_channels(idx, true),
-                false => {
-                    task.activity = task.left.activity();
-                    self.set_demand(idx, self.tasks[idx].demand.smt_share, false);
-                }
+                false => self.set_activity(idx),
             }
             self.set_speed(idx);
         }

@@ -237,6 +237,7 @@ impl Fluid {
         (task.demand.ns, task.demand.core_ns, task.demand.exposed) = (ns, core_ns, exposed);
         task.events = events;
         task.speed = 1000.0 / ns;
+        self.tasks[idx].l1_misses = self.phase_of(idx).l1_misses;
     }
 
     /// Returns the index of the solution for a task alone on a CPU. Each solution is computed once per program and

@@ -78,3 +78,27 @@ impl<E: Ord> EventQueue<E> {
         Some(event)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    proptest! {
+        #[test]
+        fn the_first_timer_is_the_minimum(
+            n_cpus in 1usize..40,
+            changes in proptest::collection::vec((0usize..40, proptest::option::of(0u64..9)), 1..60),
+        ) {
+            let (mut timers, mut list) = (CpuTimers::new(n_cpus), vec![NEVER; n_cpus]);
+            for (cpu, at) in changes {
+                timers.set(cpu % n_cpus, at);
+                list[cpu % n_cpus] = at.unwrap_or(NEVER);
+                let first = list.iter().min().copied().unwrap_or(NEVER);
+                prop_assert_eq!(timers.first().0, first);
+                prop_assert!(first == NEVER || list[timers.first().1] == first);
+            }
+        }
+    }
+}

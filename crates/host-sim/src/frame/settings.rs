@@ -16,7 +16,7 @@ pub struct MachineSettings {
     pub grain: GrainSettings,
     /// Whether programs contend for caches and memory bandwidth. Without contention, they share only CPU time.
     pub contention: bool,
-    /// Relative changes of latencies and speeds up to this value are ignored.
+    /// Relative changes of latencies and speeds up to this value are ignored. Other tolerances are multiples of it.
     pub precision: f64,
 }
 

@@ -400,6 +400,10 @@ mod tests {
             assert_eq!(table.refill(size / 2.0, size, 0), Refill::default());
             let parts =
                 table.refill(0.0, MIB / 8.0, 0).lines + table.refill(MIB / 8.0, size, 0).lines;
+            for (from, to) in [(0.0, 0.3), (0.2, 0.21), (0.5, 1.0)] {
+                let near = |hint| table.refill(from * size, to * size, hint);
+                assert!((0..table.steps.len() + 2).all(|hint| near(hint) == near(0)));
+            }
             assert!(parts <= lines + 1.0, "lines that miss at both sizes are no refill");
         }
         let stream = FillTable::new(

@@ -240,8 +240,8 @@ impl Channel {
         (latency_ns, overload)
     }
 
-    /// Returns the latency near `before` that is consistent with the demand, if there is one. `used_at` returns the
-    /// utilization at a latency, and its derivative; it is only used near `before`.
+    /// Returns the latency that is consistent with the demand, on the same side of the saturation as `before`, if there is
+    /// one. `used_at` returns the utilization at a latency, and its derivative.
     pub fn solve_near(&self, used_at: impl Fn(f64) -> (f64, f64), before: f64) -> Option<f64> {
         let full_ns = self.latency_ns(1.0);
         if before <= full_ns {

@@ -45,6 +45,7 @@ fn every_checker_reports_a_broken_machine() {
             }),
         ),
         ("the latency of channel", problem(|fluid| fluid.solver.channels[0].latency *= 1.5)),
+        ("for work that takes its core", problem(|fluid| fluid.tasks[0].demand.path_ns -= 2e6)),
         ("of CPU time in", problem(|fluid| fluid.cpus[0].cpu_ns *= 1.01)),
         (
             "occupy",

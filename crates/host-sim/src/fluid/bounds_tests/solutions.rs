@@ -144,3 +144,82 @@ fn a_task_follows_the_latency_without_being_computed_again() {
     assert!((lazy.1 / exact.1 - 1.0).abs() < 1e-6 && (lazy.2 / exact.2 - 1.0).abs() < 1e-6);
     assert_eq!(lazy.3, exact.3, "in milliseconds");
 }
+
+/// With these programs Newton's method does not converge in some of the machines.
+#[test]
+fn caches_of_programs_with_several_equilibria_are_solved() {
+    let rows = [
+        (40.0, 1.0, 4.0, 0.5, 2.0),
+        (30.0, 1.0, 6.0, 5.0, 1.0),
+        (40.0, 1.0, 6.0, 0.5, 4.0),
+        (40.0, 2.0, 5.0, 1.0, 2.0),
+        (40.0, 3.0, 6.0, 5.0, 4.0),
+        (40.0, 1.0, 3.0, 8.0, 2.0),
+        (10.0, 3.0, 8.0, 8.0, 4.0),
+        (20.0, 1.0, 4.0, 8.0, 1.0),
+    ];
+    let starts_us = [4029, 3453, 16316, 15866, 12932, 14013, 3144, 2190];
+    let program = |(misses, flat_mib, knee_mib, left, overlap)| Program {
+        instructions: 5e7,
+        core_cycles: 0.5,
+        misses,
+        flat_mib,
+        knee_mib,
+        left,
+        overlap,
+        ..STREAM
+    };
+    let each = rows.into_iter().zip(starts_us).enumerate();
+    let programs: Vec<_> =
+        each.map(|(cpu, (row, start))| (program(row), cpu, 1.0, start * 1000)).collect();
+    for (llc_mib, precision) in
+        (4..24).flat_map(|mib| [PRECISION, PRECISION_EXACT].map(|precision| (mib, precision)))
+    {
+        run(&mut Built { llc_mib, ..PLAIN }.fluid(precision), &programs);
+    }
+}
+
+#[test]
+fn misses_of_the_first_level_cache_are_those_of_the_phase_that_executed() {
+    use super::super::tests::{machine, script, start};
+    let mut fluid = machine("cores=1");
+    let phases = [1.0, 4.0].map(|misses| script(&fluid, 1e6, misses, 0).phases[0].clone());
+    let expected: f64 = phases.iter().map(|phase| phase.l1_misses * 1000.0).sum();
+    let both = Arc::new(Script { phases: phases.to_vec(), n_threads: 1, ..Script::default() });
+    start(&mut fluid, 0, &both, Some(0));
+    while fluid.take_notices().is_empty() {
+        let at = fluid.next_event().expect("it ends");
+        fluid.advance(at);
+    }
+    let found = fluid.tasks[0].counts.l1_misses;
+    assert!((found / expected - 1.0).abs() < 1e-6, "{found} {expected}");
+}
+
+/// The first pages of a program on interleaved memory are on the nodes that its cache was solved for.
+#[test]
+fn observations_do_not_move_the_end_of_a_program_that_touches_interleaved_memory() {
+    let end = |every_ns: u64| {
+        let mut fluid = REMOTE.fluid(PRECISION);
+        SENSITIVE.start(&mut fluid, 0, 1, 1.0);
+        let script = Program { footprint: 256 << 20, instructions: 2e8, ..SENSITIVE }
+            .script(fluid.hardware());
+        let memory = MemoryPlacement::Interleave(vec![0, 1]);
+        let allowed = Some(mask_of(&fluid, &[0]));
+        fluid.start(JobStart { memory, allowed, ..JobStart::new(1, script) });
+        let mut now = 0;
+        loop {
+            now += every_ns;
+            fluid.advance(now);
+            fluid.next_event();
+            fluid.update_all();
+            let ended = |notice: &(u64, HostNotice)| {
+                matches!(notice.1, HostNotice::JobEnded { job: 1, .. })
+            };
+            if let Some((at, _)) = fluid.take_notices().iter().find(|notice| ended(notice)) {
+                return *at as f64;
+            }
+        }
+    };
+    let (often, rarely) = (end(1_000_000), end(50_000_000));
+    assert!((often / rarely - 1.0).abs() < 1e-3, "{often} {rarely}");
+}

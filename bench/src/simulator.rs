@@ -5,6 +5,8 @@
 //!   cores  8, 64, 1,024                 two to four concurrent jobs per core
 //! ```
 //!
+//! The jobs are of eight programs, or all of one.
+//!
 //! The benchmark runs the fluid model directly, without a policy or a journal. Each point runs in a separate process,
 //! so that its peak memory can be measured.
 
@@ -38,7 +40,8 @@ const JOBS: [usize; 3] = [100, 10_000, 1_000_000];
 const CORES: [usize; 3] = [8, 64, 1024];
 /// Maximum number of jobs per core.
 const PER_CORE: usize = 4;
-/// The program of jobs that are all equal.
+/// End of a point whose jobs are all equal, and their program.
+const EQUAL_POINT: &str = ",equal";
 const EQUAL: usize = 4;
 
 pub fn main(args: &Args) -> anyhow::Result<()> {
@@ -53,7 +56,7 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
         for cores in CORES {
             let jobs = JOBS.into_iter().filter(|&jobs| !args.quick || jobs < 1_000_000);
             let points = jobs.map(|jobs| format!("{jobs},{cores},{contention}"));
-            let equal = (contention == "on").then(|| format!("10000,{cores},on,equal"));
+            let equal = (contention == "on").then(|| format!("10000,{cores},on{EQUAL_POINT}"));
             for point in points.chain(equal) {
                 let executable = std::env::current_exe().context("cannot find this program")?;
                 let mut command = Command::new(executable);
@@ -68,12 +71,10 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
 }
 
 fn measure_point(point: &str) -> anyhow::Result<()> {
-    let words: Vec<&str> = point.split(',').collect();
-    let (&[jobs, cores, contention], is_equal) = (match words.as_slice() {
-        [first @ .., "equal"] => (first, true),
-        all => (all, false),
-    }) else {
-        bail!("--point {point}: write JOBS,CORES,on|off or JOBS,CORES,on|off,equal")
+    let is_equal = point.ends_with(EQUAL_POINT);
+    let words: Vec<&str> = point.trim_end_matches(EQUAL_POINT).split(',').collect();
+    let &[jobs, cores, contention @ ("on" | "off")] = words.as_slice() else {
+        bail!("--point {point}: write JOBS,CORES,on|off or JOBS,CORES,on|off{EQUAL_POINT}")
     };
     let (jobs, cores): (usize, usize) = (jobs.parse()?, cores.parse()?);
     let before = process_cpu_time();

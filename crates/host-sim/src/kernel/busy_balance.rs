@@ -18,7 +18,7 @@
 //! Out of scope: cache-hot tasks (`sched_migration_cost`), and overlapping groups on machines with several node
 //! distances.
 
-use super::{Allowed, KernelModel, KernelVersion, TaskPull, UnlikeCpus};
+use super::{Allowed, KernelModel, KernelVersion, TaskPull, UnlikeCpus, ring_distance};
 use crate::hardware::{CAPACITY_MAX, Hardware};
 
 /// A scheduling domain and its groups.
@@ -168,7 +168,8 @@ impl KernelModel {
         }
         let others =
             (0..groups.len()).filter(|&idx| idx != group_idx && groups[idx].is_overloaded());
-        let busiest = others.max_by_key(|&idx| (groups[idx].load(), std::cmp::Reverse(idx)))?;
+        let nearness = |idx: usize| std::cmp::Reverse(ring_distance(group_idx, idx, groups.len()));
+        let busiest = others.max_by_key(|&idx| (groups[idx].load(), nearness(idx)))?;
         let busy = groups[busiest];
         let all = groups.iter().fold(BusyGroup::default(), |all, group| BusyGroup {
             n_runnable: all.n_runnable + group.n_runnable,

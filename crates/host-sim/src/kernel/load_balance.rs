@@ -14,7 +14,9 @@
 //! that three tasks rotate on two cores.
 
 use super::cpu_selection::{numa_imbalance, numa_imbalance_limit};
-use super::{Allowed, DomainCounts, KernelModel, KernelVersion, TaskPull, UnlikeCpus};
+use super::{
+    Allowed, DomainCounts, KernelModel, KernelVersion, TaskPull, UnlikeCpus, ring_distance,
+};
 use crate::hardware::Hardware;
 
 /// Number of failed attempts of a domain after which a running task may be moved (`cache_nice_tries` + 2 in
@@ -143,7 +145,8 @@ impl KernelModel {
         let others = (0..nodes.len()).filter(|&other| other != node && 0 < nodes[other].n_cpus);
         let per_cpu =
             |node: usize| u64::from(nodes[node].n_runnable) * 1000 / u64::from(nodes[node].n_cpus);
-        let busiest = others.max_by_key(|&other| (per_cpu(other), std::cmp::Reverse(other)))?;
+        let nearness = |other| std::cmp::Reverse(ring_distance(node, other, nodes.len()));
+        let busiest = others.max_by_key(|&other| (per_cpu(other), nearness(other)))?;
         let (busy, own) = (nodes[busiest], nodes[node]);
         let is_overloaded = busy.n_cpus < busy.n_runnable;
         let imbalance = match self.version {

@@ -167,6 +167,12 @@ pub struct KernelModel {
     open: Vec<usize>,
 }
 
+/// Returns how many groups a group is after another in their ring. Of equally busy groups, the kernel pulls from the first
+/// after its own: the ring of a CPU begins with its own group (`for_each_cpu_wrap` in kernel/sched/topology.c).
+fn ring_distance(own: usize, other: usize, n_groups: usize) -> usize {
+    (other + n_groups - own) % n_groups
+}
+
 impl KernelModel {
     /// Returns the state of a kernel after boot.
     pub fn new(version: KernelVersion, hardware: Arc<Hardware>) -> Self {

@@ -67,6 +67,25 @@ fn a_task_is_moved_when_its_load_has_been_halved_after_enough_failed_attempts() 
     );
 }
 
+/// Eleven tasks on eight CPUs of four nodes: one node has two tasks, the others have three.
+#[test]
+fn a_busy_node_pulls_from_the_next_of_equally_busy_nodes() {
+    for version in KernelVersion::ALL {
+        let from = [0, 1, 2, 3].map(|light: usize| {
+            let mut kernel = booted(version, "nodes=4 cores=2");
+            (0..8).for_each(|cpu| kernel.add_task(cpu));
+            (0..4).filter(|&node| node != light).for_each(|node| kernel.add_task(2 * node));
+            let machine = kernel.n_domains() - 1;
+            let attempt = |_| {
+                let groups = kernel.busy_groups(machine);
+                kernel.balance_busy((machine, light), &groups, &|_, _| true)
+            };
+            (0..12).find_map(attempt).map(|pull| pull.from / 2)
+        });
+        assert_eq!(from, [Some(1), Some(2), Some(3), Some(0)], "{version:?}");
+    }
+}
+
 #[test]
 fn old_kernels_spread_new_tasks_over_nodes_from_the_first_task() {
     for version in [KernelVersion::V4_2, KernelVersion::V2_6_27] {

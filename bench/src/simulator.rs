@@ -71,8 +71,9 @@ pub fn main(args: &Args) -> anyhow::Result<()> {
 }
 
 fn measure_point(point: &str) -> anyhow::Result<()> {
-    let is_equal = point.ends_with(EQUAL_POINT);
-    let words: Vec<&str> = point.trim_end_matches(EQUAL_POINT).split(',').collect();
+    let unequal = point.strip_suffix(EQUAL_POINT);
+    let is_equal = unequal.is_some();
+    let words: Vec<&str> = unequal.unwrap_or(point).split(',').collect();
     let &[jobs, cores, contention @ ("on" | "off")] = words.as_slice() else {
         bail!("--point {point}: write JOBS,CORES,on|off or JOBS,CORES,on|off{EQUAL_POINT}")
     };

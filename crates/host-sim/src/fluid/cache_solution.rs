@@ -39,8 +39,9 @@ const NEWTON_SHARE: f64 = 30.0;
 const OTHER_SHARE: f64 = 0.5;
 /// Largest share of the cache that may be empty or exceeded at the first residence time.
 const EMPTY_MAX: f64 = 0.1;
-/// Relaxation factor, which is used when the iteration oscillates.
+/// Factor of the steps each time that the iteration oscillates, and the smallest product of these factors.
 const DAMPING: f64 = 0.5;
+const RELAXATION_MIN: f64 = 0.05;
 /// Relative change of speeds at which the iteration has converged, in units of the precision.
 const CONVERGED: f64 = 0.25;
 /// Largest difference of the contents of two tasks of a class, as a share of the cache in units of the precision: a few
@@ -137,7 +138,7 @@ impl Convergence {
         };
         self.remaining = change * share / (1.0 - share);
         if change.is_finite() && self.before < change {
-            self.relaxation = DAMPING;
+            self.relaxation = (self.relaxation * DAMPING).max(RELAXATION_MIN);
         }
         self.before = change;
     }
@@ -232,7 +233,7 @@ impl Fluid {
                 break;
             }
         }
-        if precision <= convergence.remaining && entries.is_none() {
+        if precision <= convergence.remaining && is_newton {
             time_ns = search_residence(members, tables, bytes, time_ns);
             convergence.remaining = 0.0;
         }

@@ -31,8 +31,8 @@ const SPEED_CHANGE_MIN: f64 = 1.0;
 /// is estimated from the change of the ratio of two speeds: if all tasks of a cache become slower by the same factor,
 /// their occupancies do not change.
 const RATIO_CHANGE_MIN: f64 = 1.0;
-/// Number of times that the end of a segment is computed again before the end. The remaining error is at most 4e-5 of the
-/// segment: four times the third power of the tolerance.
+/// Number of times that the end of a segment is computed again before the end. The remaining error is at most 7e-5 of the
+/// segment: the third power of the whole width of the tolerance.
 pub(super) const N_CHECKS: u32 = 2;
 /// Nanoseconds between the earliest and the expected end of a segment for which it is not computed again.
 const CHECK_MIN_NS: f64 = 1000.0;
@@ -111,8 +111,8 @@ impl ChannelState {
     pub fn subtract(&mut self, of: &ChannelUse, (idx, n_uses): (usize, usize), is_removed: bool) {
         self.near.add(of.near, -1.0);
         if is_removed {
-            let at = self.users.iter().position(|&user| user == idx);
-            at.map(|at| self.users.swap_remove(at));
+            let at = self.users.iter().position(|&user| user == idx).expect("a listed user");
+            self.users.swap_remove(at);
             self.n_coupled -= usize::from(1 < n_uses);
         }
         if self.users.is_empty() {
@@ -146,7 +146,7 @@ impl ChannelState {
     }
 
     /// Returns the smallest latency within the tolerance.
-    fn lowest(&self, precision: f64) -> f64 {
+    pub fn lowest(&self, precision: f64) -> f64 {
         self.reference * (1.0 - LATENCY_CHANGE_MAX * precision)
     }
 
@@ -365,26 +365,29 @@ impl Fluid {
         demands.extend(users.iter().map(|&idx| self.demand_on(idx, channel_idx)));
         let state = &mut self.solver.channels[channel_idx];
         state.channel = self.hardware.channels[channel_idx].with_streams_of(&demands);
-        let before = (state.lowest(precision), state.overload);
+        let overload_before = state.overload;
         let (latency, overload) = state.channel.solve(&demands, state.migrating, state.latency);
         state.set_latency(self.now, latency);
         (state.reference, state.overload) = (latency, overload);
         // The sum is computed again, so that rounding errors do not accumulate.
         state.near = Polynomial::default();
-        let less = (before.0 - state.lowest(precision)).max(0.0);
+        let lowest = state.lowest(precision);
         for (&idx, on_channel) in users.iter().zip(&demands) {
             let demand = &mut self.tasks[idx].demand;
             let own = demand.uses.iter_mut().filter(|of| of.channel == channel_idx);
-            own.for_each(|of| of.near = Polynomial::default());
-            let faster =
-                SPEED_CHANGE_MIN * precision * demand.ns < on_channel.stalls * less * demand.slower;
-            if overload != before.1 {
+            let mut faster_ns = 0.0;
+            for of in own {
+                of.near = Polynomial::default();
+                faster_ns += of.stalls * (of.least - lowest).max(0.0) * demand.slower;
+            }
+            let is_faster = SPEED_CHANGE_MIN * precision * demand.ns < faster_ns;
+            if overload != overload_before {
                 self.set_speed(idx);
                 continue;
             }
             let plain_ns = on_channel.other_ns + on_channel.stalls * latency;
             self.set_bandwidths(idx, plain_ns);
-            if faster {
+            if is_faster {
                 self.mark_stale(self.tasks[idx].cpu);
             }
         }

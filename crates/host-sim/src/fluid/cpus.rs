@@ -229,6 +229,11 @@ impl Fluid {
         });
         let first =
             ends.fold(f64::INFINITY, f64::min).min(state.virtual_time.first_ns(state.weight));
+        for &idx in updated {
+            for of in &mut self.tasks[idx].demand.uses {
+                of.least = self.solver.channels[of.channel].lowest(self.settings.precision);
+            }
+        }
         // The end is rounded up, so that the segment has ended at this time. A task without progress has no event.
         let at = (first < 1e18).then(|| self.now + (libm::ceil(first) as u64).max(1));
         self.segment_ends.set(cpu, at);

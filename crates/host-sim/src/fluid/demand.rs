@@ -45,6 +45,8 @@ pub(super) struct ChannelUse {
     /// Latency of the channel, and its integral over the time, at the last update of the task.
     pub latency: f64,
     pub integral: f64,
+    /// Lowest latency for which the end of the segment was computed.
+    pub least: f64,
 }
 
 /// Bandwidth in bytes per nanosecond, as a polynomial of the difference of the latency from the reference.

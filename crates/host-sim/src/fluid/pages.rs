@@ -7,8 +7,9 @@ use super::Fluid;
 use super::events::FluidEvent;
 use super::job_map::JobMap;
 use super::jobs::FluidJob;
+use super::tasks::TaskActivity;
 use crate::frame::{HostNotice, JobPageMigration, MemoryPlacement};
-use crate::hardware::{Hardware, HardwareCpu};
+use crate::hardware::Hardware;
 use crate::physics::{LINE, PAGE_BYTES};
 
 /// Bandwidth of page migration in bytes per nanosecond. Guessed: move_pages(2) reaches about 1 GB/s on recent servers
@@ -81,11 +82,10 @@ impl JobPageCounts {
 
 /// Returns whether two distributions over nodes differ by at most the tolerance.
 fn is_near(one: &[(usize, f64)], other: &[(usize, f64)], tolerance: f64) -> bool {
-    let pairs = one.iter().zip(other);
-    one.len() == other.len()
-        && pairs
-            .into_iter()
-            .all(|(one, other)| one.0 == other.0 && libm::fabs(one.1 - other.1) <= tolerance)
+    let is_equal = |(one, other): (&(usize, f64), &(usize, f64))| {
+        one.0 == other.0 && libm::fabs(one.1 - other.1) <= tolerance
+    };
+    one.len() == other.len() && one.iter().zip(other).all(is_equal)
 }
 
 impl MemoryState {
@@ -474,10 +474,15 @@ impl Fluid {
         let has_changed = pages.update(precision);
         let Some(state) = self.jobs.get(job).filter(|_| has_changed) else { return };
         for &idx in &state.tasks {
-            let HardwareCpu { node, cache, .. } = self.hardware.cpus[self.tasks[idx].cpu];
-            let is_as_assumed = was_empty
-                && is_near(&self.touch_parts(job, node), self.pages.parts(job), precision);
-            if !is_as_assumed {
+            let task = &self.tasks[idx];
+            // The first channels are the memories of the nodes.
+            let memories = task.demand.uses.iter().filter(|of| of.channel < self.pages.size.len());
+            let solved_for: Vec<_> = memories.map(|of| (of.channel, of.share)).collect();
+            // A task that touches further pages uses their nodes, but is solved for all its pages.
+            let is_solved = (was_empty || task.activity != TaskActivity::Touching)
+                && is_near(&solved_for, self.pages.parts(job), precision);
+            if !is_solved {
+                let cache = self.hardware.cpus[task.cpu].cache;
                 self.tasks[idx].is_changed = true;
                 self.solver.touch(cache);
             }

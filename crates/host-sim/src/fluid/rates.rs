@@ -97,6 +97,8 @@ impl Fluid {
         let (smt_share, cache) = (task.demand.smt_share, self.hardware.cpus[task.cpu].cache);
         self.set_demand(idx, smt_share, false);
         self.note_response(idx, cache);
+        let n_tasks = self.solver.members[cache].len();
+        CacheResponse::complete(&mut self.solver.responses[cache], n_tasks);
     }
 
     pub(super) fn phase_of(&self, task: usize) -> &crate::script::ScriptPhase {
@@ -127,8 +129,10 @@ impl Fluid {
         self.solver.responses[cache].clear();
         for (nth, member) in members.iter().enumerate() {
             self.tasks[member.task].cached.member = Some(nth);
+            // The memory may have changed since the task became a member.
+            let has_paths = member.is_steady && !self.tasks[member.task].is_changed;
             if self.settle_occupancy(member, cache) {
-                self.set_demand(member.task, member.smt_share, member.is_steady);
+                self.set_demand(member.task, member.smt_share, has_paths);
                 self.set_speed(member.task);
             }
             self.note_response(member.task, cache);

@@ -136,13 +136,13 @@ impl FillTable {
         let mut at = (*hint).min(last);
         for _ in 0..N_NEAR_STEPS {
             let (from, to) = (&self.steps[at], &self.steps[at + 1]);
-            match () {
-                () if value < of(from) && 0 < at => at -= 1,
-                () if of(to) <= value && at < last => at += 1,
-                () => {
-                    *hint = at;
-                    return (from, to);
-                }
+            if value < of(from) && 0 < at {
+                at -= 1;
+            } else if of(to) <= value && at < last {
+                at += 1;
+            } else {
+                *hint = at;
+                return (from, to);
             }
         }
         *hint = self.steps.partition_point(|step| of(step) <= value).saturating_sub(1).min(last);

@@ -210,3 +210,50 @@ fn a_cache_is_solved_for_the_pages_that_a_program_will_touch() {
     fluid.update_all();
     assert!(0 < fluid.memory_of(1)[1] && fluid.solver.queue.is_empty());
 }
+
+/// A node fills up between the solution of a cache and the first page of a program that was solved for this node.
+#[test]
+fn first_touch_uses_the_link_to_the_node_that_receives_the_pages() {
+    let mut fluid = REMOTE.fluid(PRECISION);
+    let touches = Program { footprint: 2 << 30, instructions: 1e6, ..COMPUTES };
+    touches.start(&mut fluid, 0, 0, 1.0);
+    fluid.next_event();
+    let rest = fluid.memory_free(0);
+    fluid.pages.begin(7);
+    fluid.place_memory(7, &[rest, 0]);
+    while fluid.take_notices().is_empty() {
+        let at = fluid.next_event().expect("it ends");
+        fluid.advance(at.min(fluid.now() + 10_000_000));
+    }
+    // The link carries 8 GB/s.
+    let least_ns = (2u64 << 30) as f64 / 8.0;
+    assert!(least_ns < fluid.now() as f64, "{}", fluid.now());
+}
+
+/// Many small changes of the latency make a task faster whose time hardly depends on it.
+#[test]
+fn the_end_of_a_task_with_few_stalls_follows_the_latency() {
+    use super::super::tests::{machine, script, start};
+    let end = |precision| {
+        let mut fluid = machine("nodes=1 llcs=2 cores=16");
+        fluid.settings.precision = precision;
+        let calm = script(&fluid, 3e9, 0.02, 0);
+        start(&mut fluid, 0, &calm, Some(0));
+        for nr in 1..=16 {
+            let stream = script(&fluid, 2e7 * nr as f64, 40.0, 0);
+            start(&mut fluid, nr, &stream, Some(15 + nr));
+        }
+        loop {
+            let at = fluid.next_event().expect("it ends");
+            fluid.advance(at);
+            let is_calm = |notice: &(u64, HostNotice)| {
+                matches!(notice.1, HostNotice::JobEnded { job: 0, .. })
+            };
+            if fluid.take_notices().iter().any(is_calm) {
+                return fluid.now() as f64;
+            }
+        }
+    };
+    let (lazy, exact) = (end(PRECISION), end(PRECISION_EXACT));
+    assert!((lazy / exact - 1.0).abs() < 1e-4, "{lazy} {exact}");
+}

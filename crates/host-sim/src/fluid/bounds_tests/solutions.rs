@@ -215,8 +215,8 @@ fn a_cache_is_solved_for_the_pages_that_a_program_will_touch() {
 #[test]
 fn first_touch_uses_the_link_to_the_node_that_receives_the_pages() {
     let mut fluid = REMOTE.fluid(PRECISION);
-    let touches = Program { footprint: 2 << 30, instructions: 1e6, ..COMPUTES };
-    touches.start(&mut fluid, 0, 0, 1.0);
+    let touches = Program { footprint: 512 << 20, instructions: 1e6, ..COMPUTES };
+    (0..4).for_each(|nr| touches.start(&mut fluid, nr, nr, 1.0));
     fluid.next_event();
     let rest = fluid.memory_free(0);
     fluid.pages.begin(7);
@@ -224,9 +224,10 @@ fn first_touch_uses_the_link_to_the_node_that_receives_the_pages() {
     while fluid.take_notices().is_empty() {
         let at = fluid.next_event().expect("it ends");
         fluid.advance(at.min(fluid.now() + 10_000_000));
+        fluid.update_all();
     }
-    // The link carries 8 GB/s.
-    let least_ns = (2u64 << 30) as f64 / 8.0;
+    // The link carries 8 GB/s; the pages of the first 10 ms were not yet counted.
+    let least_ns = (2u64 << 30) as f64 / 8.0 - 25e6;
     assert!(least_ns < fluid.now() as f64, "{}", fluid.now());
 }
 
@@ -240,7 +241,7 @@ fn the_end_of_a_task_with_few_stalls_follows_the_latency() {
         let calm = script(&fluid, 3e9, 0.02, 0);
         start(&mut fluid, 0, &calm, Some(0));
         for nr in 1..=16 {
-            let stream = script(&fluid, 2e7 * nr as f64, 40.0, 0);
+            let stream = script(&fluid, 8e7 * nr as f64, 40.0, 0);
             start(&mut fluid, nr, &stream, Some(15 + nr));
         }
         loop {
@@ -255,5 +256,5 @@ fn the_end_of_a_task_with_few_stalls_follows_the_latency() {
         }
     };
     let (lazy, exact) = (end(PRECISION), end(PRECISION_EXACT));
-    assert!((lazy / exact - 1.0).abs() < 1e-4, "{lazy} {exact}");
+    assert!((lazy / exact - 1.0).abs() < 1e-5, "{lazy} {exact}");
 }

@@ -64,7 +64,7 @@ impl Fluid {
             ends: Default::default(),
             is_damped: false,
             hints: self.tasks[idx].cached.hints,
-            ns_before: if is_steady { self.ns_at_latencies(idx) } else { 0.0 },
+            ns_before: if is_steady { self.ns_at_latencies(&self.tasks[idx]) } else { 0.0 },
             elsewhere: 0.0,
             cluster_elsewhere: self.tasks[idx].cached.cluster_elsewhere,
             read_share: 1.0,
@@ -113,7 +113,7 @@ impl Fluid {
         member.slower = overload / member.smt_share;
         member.bytes = task.cached.bytes;
         member.sensitivity = 0.0;
-        member.ns_before = self.ns_at_latencies(idx);
+        member.ns_before = self.ns_at_latencies(&self.tasks[idx]);
         (member.elsewhere, member.read_share) = (0.0, 1.0);
         member.set_latencies((miss_ns / task.demand.exposed + member.path_ns, port_ns));
         true

@@ -402,14 +402,15 @@ fn search_residence(
     }
     let below = fill_all(members, low);
     let occupancies: Vec<f64> = members.iter().map(|member| member.bytes).collect();
-    let share = (bytes - below) / (fill_all(members, high) - below).max(1.0);
-    for (nth, from) in occupancies.into_iter().enumerate().filter(|_| share <= 1.0) {
-        members[nth].bytes = from + share * (members[nth].bytes - from);
+    // Every running task fills the whole cache in some time ([`FillTable`]).
+    let share = ((bytes - below) / (fill_all(members, high) - below).max(1.0)).clamp(0.0, 1.0);
+    for (member, from) in members.iter_mut().zip(occupancies) {
+        member.bytes = from + share * (member.bytes - from);
     }
     classes(members, tables).for_each(|(member, table)| {
         member.update_speed(table);
     });
-    if share <= 1.0 { high } else { f64::INFINITY }
+    high
 }
 
 /// Changes occupancies, speeds and residence time by one iteration of Newton's method for all of them. Returns the largest

@@ -20,7 +20,7 @@
 //! time that the tolerance permits.
 
 use super::demand::{ChannelUse, Polynomial, TaskDemand};
-use super::{Fluid, Task};
+use super::{Fluid, Task, TaskState};
 use crate::physics::{Channel, ChannelDemand, StreamEfficiency};
 
 /// Largest relative difference of a latency from its reference, in units of the precision: 0.02 in usual runs.
@@ -111,7 +111,11 @@ impl ChannelState {
     pub fn subtract(&mut self, of: &ChannelUse, (idx, n_uses): (usize, usize), is_removed: bool) {
         self.near.add(of.near, -1.0);
         if is_removed {
-            let at = self.users.iter().position(|&user| user == idx).expect("a listed user");
+            let at = self
+                .users
+                .iter()
+                .position(|&user| user == idx)
+                .expect("a task on channels is in their lists of users");
             self.users.swap_remove(at);
             self.n_coupled -= usize::from(1 < n_uses);
         }
@@ -224,7 +228,7 @@ impl Fluid {
         self.update_cpu(cpu);
         self.mark_stale(cpu);
         let task = &mut self.tasks[idx];
-        assert_eq!(task.state, super::TaskState::Runnable);
+        assert_eq!(task.state, TaskState::Runnable);
         let channels = &self.solver.channels;
         let (plain_ns, slower) = task.demand.time(channels);
         task.demand.slower = slower;
@@ -254,16 +258,7 @@ impl Fluid {
     }
 
     /// Returns the nanoseconds per 1000 units of the task's activity at the current latencies.
-    pub(super) fn ns_at_latencies(&self, idx: usize) -> f64 {
-        let (plain_ns, slower) = self.tasks[idx].demand.time(&self.solver.channels);
-        (plain_ns * slower).max(1e-6)
-    }
-
-    /// Returns the nanoseconds per 1000 units of the activity of a task whose speed is computed.
-    pub(super) fn ns_now(&self, task: &Task) -> f64 {
-        if task.demand.uses.is_empty() {
-            return 1000.0 / task.speed.max(1e-12);
-        }
+    pub(super) fn ns_at_latencies(&self, task: &Task) -> f64 {
         let (plain_ns, slower) = task.demand.time(&self.solver.channels);
         (plain_ns * slower).max(1e-6)
     }
@@ -304,7 +299,7 @@ impl Fluid {
             return task.segment_ns() * per_cpu_ns;
         }
         let each_ns = task.segment_units() / 1000.0 * per_cpu_ns;
-        let ns = self.ns_now(task);
+        let ns = self.ns_at_latencies(task);
         let precision = self.settings.precision;
         let less = |of: &ChannelUse| {
             let state = &self.solver.channels[of.channel];

@@ -100,7 +100,7 @@ impl Fluid {
     pub(super) fn check_speeds(&self) -> Result<(), String> {
         let runnable = self.cpus.iter().flat_map(|state| &state.tasks).map(|&idx| &self.tasks[idx]);
         for task in runnable.filter(|task| !task.demand.uses.is_empty()) {
-            let (ns, core_ns) = (self.ns_now(task), task.demand.core_ns);
+            let (ns, core_ns) = (self.ns_at_latencies(task), task.demand.core_ns);
             if ns < core_ns * (1.0 - 1e-6) {
                 return Err(format!(
                     "thread {} takes {ns} ns for work that takes its core {core_ns} ns",
@@ -159,7 +159,12 @@ impl Fluid {
     /// Returns the nanoseconds per 1000 instructions of a task, including the wait time.
     pub fn ns_each(&self, task: &Task) -> f64 {
         let weight = self.cpus[task.cpu].weight;
-        self.ns_now(task) * weight / task.weight
+        // Without contention, a task has no channels.
+        let ns = match task.demand.uses.is_empty() {
+            true => 1000.0 / task.speed.max(1e-12),
+            false => self.ns_at_latencies(task),
+        };
+        ns * weight / task.weight
     }
 
     /// Returns a task that waits although an allowed CPU is idle, the CPU, and the wait time in nanoseconds. Load

@@ -293,7 +293,7 @@ impl Fluid {
     /// Returns the nanoseconds per 1000 units of a task's activity alone: with the whole cache and unloaded memory.
     pub(super) fn ns_alone(&mut self, idx: usize, smt_share: f64) -> f64 {
         self.set_demand(idx, smt_share, false);
-        let ns = self.ns_at_latencies(idx);
+        let ns = self.ns_at_latencies(&self.tasks[idx]);
         self.remove_from_channels(idx);
         ns
     }

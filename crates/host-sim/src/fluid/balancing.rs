@@ -8,8 +8,13 @@
 
 use super::cpus::CpuState;
 use super::events::FluidEvent;
+use super::job_map::JobMap;
+use super::jobs::FluidJob;
+use super::pages::MemoryState;
+use super::time_slices::CpuSharing;
 use super::{Fluid, Task};
-use crate::kernel::TaskPull;
+use crate::hardware::Hardware;
+use crate::kernel::{BusyTasks, Locality, TaskPull};
 
 /// Balancing state of the busy CPUs of a domain.
 #[derive(Clone, Copy, Debug, Default)]
@@ -131,16 +136,16 @@ impl Fluid {
         self.busy_balancing[domain].attempts_left -= 1;
         let mut groups = self.kernel.busy_groups(domain);
         for group_idx in 0..groups.len() {
-            let (cpus, tasks) = (&self.cpus, &self.tasks);
-            let (sharing, hardware) = (self.sharing, &self.hardware);
-            let has_movable = |from: usize, to| {
-                movable((&cpus[from], tasks), to, false).next().is_some()
-                    && !sharing.is_one_queue(hardware, from, to)
+            let queues = BusyQueues {
+                cpus: &self.cpus,
+                tasks: &self.tasks,
+                jobs: &self.jobs,
+                pages: &self.pages,
+                hardware: &self.hardware,
+                sharing: self.sharing,
             };
-            let pull = self.kernel.balance_busy((domain, group_idx), &groups, &has_movable);
-            let Some(TaskPull { from, to, .. }) = pull else { continue };
-            let first = movable((&self.cpus[from], &self.tasks), to, false).next();
-            if let Some(idx) = first {
+            let pull = self.kernel.balance_busy((domain, group_idx), &groups, &queues);
+            if let Some((idx, to)) = pull {
                 self.migrate(idx, to);
                 groups = self.kernel.busy_groups(domain);
             }
@@ -152,6 +157,56 @@ impl Fluid {
             let at = self.now + self.kernel.period_ns(domain);
             self.events.add(at, FluidEvent::BalanceBusy(domain));
         }
+    }
+}
+
+/// The run queues of busy CPUs, and the memory of their tasks.
+struct BusyQueues<'a> {
+    cpus: &'a [CpuState],
+    tasks: &'a [Task],
+    jobs: &'a JobMap<FluidJob>,
+    pages: &'a MemoryState,
+    hardware: &'a Hardware,
+    sharing: CpuSharing,
+}
+
+impl BusyQueues<'_> {
+    /// Returns the node with most of the memory of a task (`numa_preferred_nid`). Returns `None` until the memory has
+    /// been scanned for the first time, and for jobs with several threads.
+    fn preferred_node(&self, idx: usize) -> Option<usize> {
+        let job = self.tasks[idx].job;
+        let state = self.jobs.get(job)?;
+        let is_known = state.tasks.len() == 1 && state.scan.is_scanned();
+        is_known.then(|| self.pages.home(job)).flatten()
+    }
+
+    /// Returns whether a migration between two CPUs degrades the locality of a task (`migrate_degrades_locality`).
+    fn degrades_locality(&self, idx: usize, (from, to): (usize, usize)) -> bool {
+        let [from_node, to_node] = [from, to].map(|cpu| self.hardware.cpus[cpu].node);
+        let part_on = |node: usize| self.pages.part_on(self.tasks[idx].job, node);
+        match self.preferred_node(idx) {
+            None => false,
+            Some(node) if node == from_node => self.locality(from) != Locality::Local,
+            Some(node) => node != to_node && part_on(to_node) < part_on(from_node),
+        }
+    }
+}
+
+impl BusyTasks for BusyQueues<'_> {
+    fn movable(&self, (from, to): (usize, usize), keeps_local: bool) -> Option<usize> {
+        let mut tasks = movable((&self.cpus[from], self.tasks), to, false);
+        let task = tasks.find(|&idx| !(keeps_local && self.degrades_locality(idx, (from, to))));
+        task.filter(|_| !self.sharing.is_one_queue(self.hardware, from, to))
+    }
+
+    fn locality(&self, cpu: usize) -> Locality {
+        let own = self.hardware.cpus[cpu].node;
+        let of_task = |&idx: &usize| match self.preferred_node(idx) {
+            None => Locality::Unknown,
+            Some(node) if node == own => Locality::Local,
+            Some(_) => Locality::Displaced,
+        };
+        self.cpus[cpu].tasks.iter().map(of_task).min().unwrap_or(Locality::Local)
     }
 }
 

@@ -29,8 +29,10 @@
 //! - Jobs with a memory policy are excluded, because such policies do not enable NUMA balancing (`vma_policy_mof`).
 //!   The option of Linux 5.12 that enables it for a memory policy is not modelled.
 //!
+//! Load balancing between nodes regards the nodes of the memory ([`crate::kernel`], `busy_balance`).
+//!
 //! Every thread uses a separate part of the job's memory. Out of scope: NUMA groups of processes with shared memory,
-//! and load balancing that avoids moving a task away from its memory.
+//! and preferred nodes of the single threads of a job.
 
 use super::events::FluidEvent;
 use super::{Fluid, TaskState};
@@ -105,6 +107,13 @@ impl Default for NumaScanState {
             target_was_full: false,
             was_home: false,
         }
+    }
+}
+
+impl NumaScanState {
+    /// Returns whether the memory has been scanned.
+    pub fn is_scanned(&self) -> bool {
+        self.used.is_some()
     }
 }
 
@@ -192,7 +201,7 @@ impl Fluid {
 
     /// Resets the period if a thread has left the node of the job's memory.
     fn note_node(&self, job: usize, running: &[usize], scan: &mut NumaScanState) {
-        let home = self.home(job);
+        let home = self.pages.home(job);
         let is_home = self.nodes_of(running).into_iter().all(|node| Some(node) == home);
         let was_home = std::mem::replace(&mut scan.was_home, is_home);
         if self.settings.kernel == KernelVersion::V6_18 && was_home && !is_home {
@@ -256,28 +265,17 @@ impl Fluid {
         running.iter().map(|&idx| self.hardware.cpus[self.tasks[idx].cpu].node).collect()
     }
 
-    /// Returns the node with most of a job's memory; of several such nodes, the lowest.
-    fn home(&self, job: usize) -> Option<usize> {
-        let parts = self.pages.parts(job).iter();
-        parts.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0))).map(|&(node, _)| node)
-    }
-
-    /// Returns the share of a job's memory on a node.
-    fn part_on(&self, job: usize, node: usize) -> f64 {
-        self.pages.parts(job).iter().find(|(n, _)| *n == node).map_or(0.0, |(_, part)| *part)
-    }
-
     /// Migrates a job with one thread to the node with most of its memory, or swaps its task with a task on that
     /// node.
     fn migrate_to_memory(&mut self, job: usize, running: &[usize]) {
         let &[idx] = running else { return };
-        let Some(home) = self.home(job) else { return };
+        let Some(home) = self.pages.home(job) else { return };
         let task = &self.tasks[idx];
         let task_node = self.hardware.cpus[task.cpu].node;
         if task_node == home || task.state != TaskState::Runnable {
             return;
         }
-        let gain = self.part_on(job, home) - self.part_on(job, task_node);
+        let gain = self.pages.part_on(job, home) - self.pages.part_on(job, task_node);
         let allowed = task.allowed.as_deref().map(Vec::as_slice);
         let path = (task.cpu, home);
         let free = self.kernel.numa_cpu(path, allowed);
@@ -315,7 +313,11 @@ impl Fluid {
         });
         let gains = others.map(|other| {
             let other_job = self.tasks[other].job;
-            (other, gain + self.part_on(other_job, task_node) - self.part_on(other_job, home))
+            (
+                other,
+                gain + self.pages.part_on(other_job, task_node)
+                    - self.pages.part_on(other_job, home),
+            )
         });
         let worth = gains.filter(|(_, both)| SWAP_GAIN_MIN <= *both);
         worth.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)))

@@ -105,3 +105,23 @@ fn a_job_with_a_memory_policy_is_not_balanced() {
         assert_eq!(fluid.counts.pages_moved_bytes, 0);
     }
 }
+
+/// Eleven programs on eight CPUs: without regard to memory, every program migrates between all nodes.
+#[test]
+fn few_of_the_rotating_tasks_leave_the_node_of_their_memory() {
+    let mut fluid = machine("nodes=4 cores=2 mem=1G");
+    fluid.settings.numa_balancing = true;
+    let work = script(&fluid, 1e12, 0.0, 64);
+    (0..11).for_each(|job| start(&mut fluid, job, &work, None));
+    let (mut n_local, mut n_all) = (0, 0);
+    for second in 4..60 {
+        fluid.advance(second * 1_000_000_000);
+        for job in 0..11 {
+            let cpu = fluid.tasks_of(job).next().expect("it runs").cpu;
+            n_local += usize::from(fluid.pages.home(job) == Some(fluid.hardware.cpus[cpu].node));
+            n_all += 1;
+        }
+    }
+    assert!(3 * n_all < 4 * n_local, "{n_local} of {n_all}");
+    assert!(n_local < n_all, "some tasks migrate");
+}

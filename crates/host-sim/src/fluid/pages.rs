@@ -146,6 +146,17 @@ impl MemoryState {
         self.jobs.get(job).map_or(&[], |pages| &pages.parts)
     }
 
+    /// Returns the node with most of a job's memory; of several such nodes, the lowest.
+    pub fn home(&self, job: usize) -> Option<usize> {
+        let parts = self.parts(job).iter();
+        parts.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0))).map(|&(node, _)| node)
+    }
+
+    /// Returns the share of a job's memory on a node.
+    pub fn part_on(&self, job: usize, node: usize) -> f64 {
+        self.parts(job).iter().find(|(n, _)| *n == node).map_or(0.0, |(_, part)| *part)
+    }
+
     /// Returns the traffic of page migration on a channel, in bytes per nanosecond.
     pub fn migration_bandwidth(&self, channel: usize, hardware: &Hardware) -> f64 {
         match &self.batch {

@@ -15,10 +15,20 @@
 //! Older kernels move one task unless the migration would reverse the imbalance (`fix_small_imbalance`). The result
 //! is the same without the delay.
 //!
+//! With NUMA balancing (Linux 6.18), most tasks stay on the node of their memory:
+//!
+//! - If a node has tasks whose preferred node is unknown, other nodes pull only from the CPUs of these tasks; else, if
+//!   it has displaced tasks, only from the CPUs of these (`fbq_classify_group`, `find_busiest_queue`; [`Locality`]).
+//! - Until three attempts have failed, two kinds of tasks do not migrate: a task on its preferred node that shares its
+//!   CPU with a task for which this is not the preferred node; and a task that has less memory on the new node
+//!   (`migrate_degrades_locality`). If all tasks of a CPU are on their preferred node, each may migrate.
+//!
+//! So a few displaced tasks migrate between the nodes, and the others stay.
+//!
 //! Out of scope: cache-hot tasks (`sched_migration_cost`), and overlapping groups on machines with several node
 //! distances.
 
-use super::{Allowed, KernelModel, KernelVersion, TaskPull, UnlikeCpus, ring_distance};
+use super::{Allowed, KernelModel, KernelVersion, UnlikeCpus, ring_distance};
 use crate::hardware::{CAPACITY_MAX, Hardware};
 
 /// A scheduling domain and its groups.
@@ -30,7 +40,35 @@ pub(super) struct BusyDomain {
     failed: Vec<u32>,
     /// Nanoseconds between two attempts of a busy CPU.
     period_ns: u64,
+    /// Whether the groups are nodes (`SD_NUMA`).
+    is_numa: bool,
 }
+
+/// Where the tasks of a CPU run, relative to their memory. The variants are in the order in which the kernel selects
+/// a CPU (`fbq_type`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Locality {
+    /// A task has no preferred node.
+    Unknown,
+    /// A task runs on another node than its preferred node.
+    Displaced,
+    /// All tasks run on their preferred nodes.
+    Local,
+}
+
+/// The tasks in the run queues of busy CPUs.
+pub trait BusyTasks {
+    /// Returns the waiting task of a CPU that migrates to another CPU. With `keeps_local`, the migration
+    /// must not degrade the locality of the task.
+    fn movable(&self, between: (usize, usize), keeps_local: bool) -> Option<usize>;
+
+    /// Returns the locality of the tasks of a CPU.
+    fn locality(&self, cpu: usize) -> Locality;
+}
+
+/// The number of failed attempts after which a task migrates between nodes although its locality degrades
+/// (`cache_nice_tries`).
+const LOCAL_TRIES: u32 = 2;
 
 /// Milliseconds between two attempts of a busy CPU, per CPU of the domain. In the kernel, `get_sd_balance_interval`
 /// multiplies the number of CPUs of the domain by `busy_factor`.
@@ -56,16 +94,16 @@ pub(super) fn domains(hardware: &Hardware) -> Vec<BusyDomain> {
         own_caches.map(of_cache).collect()
     });
     let machine = hardware.nodes.iter().map(|node| node.cpus.clone()).collect();
-    let all = caches.chain(nodes).chain([machine]);
-    let with_two = all.filter(|groups: &Vec<Vec<usize>>| 1 < groups.len());
-    with_two.map(BusyDomain::new).collect()
+    let all = caches.chain(nodes).map(|groups| (groups, false)).chain([(machine, true)]);
+    let with_two = all.filter(|(groups, _): &(Vec<Vec<usize>>, bool)| 1 < groups.len());
+    with_two.map(|(groups, is_numa)| BusyDomain::new(groups, is_numa)).collect()
 }
 
 impl BusyDomain {
-    fn new(groups: Vec<Vec<usize>>) -> Self {
+    fn new(groups: Vec<Vec<usize>>, is_numa: bool) -> Self {
         let n_cpus = groups.iter().map(Vec::len).sum::<usize>() as u64;
         let failed = vec![0; groups.len()];
-        BusyDomain { groups, failed, period_ns: n_cpus * BUSY_MS_PER_CPU * 1_000_000 }
+        BusyDomain { groups, failed, period_ns: n_cpus * BUSY_MS_PER_CPU * 1_000_000, is_numa }
     }
 }
 
@@ -125,15 +163,18 @@ impl KernelModel {
         self.domains[domain].groups.iter().flatten().any(|&cpu| 1 < self.load.n_runnable[cpu])
     }
 
-    /// Returns a pull to a group from the busiest other group of the domain. Returns `None` if the group has an idle
-    /// CPU, or if the groups are balanced.
+    /// Returns a task of the busiest other group of the domain, and the CPU of the group to which it migrates. Returns
+    /// `None` if the group has an idle CPU, or if the groups are balanced.
     pub fn balance_busy(
         &mut self,
         (domain, group_idx): (usize, usize),
         groups: &[BusyGroup],
-        takes: &dyn Fn(usize, usize) -> bool,
-    ) -> Option<TaskPull> {
-        let Some((busiest, imbalance)) = self.busiest(groups, group_idx) else {
+        tasks: &dyn BusyTasks,
+    ) -> Option<(usize, usize)> {
+        let pull = self.busiest(groups, group_idx).and_then(|(busiest, imbalance)| {
+            Some((self.busiest_cpu(domain, (busiest, group_idx), tasks)?, imbalance))
+        });
+        let Some(((from, to), imbalance)) = pull else {
             self.domains[domain].failed[group_idx] = 0;
             return None;
         };
@@ -142,11 +183,16 @@ impl KernelModel {
             KernelVersion::V6_18 => TASK_LOAD.checked_shr(failed).unwrap_or(0),
             KernelVersion::V4_2 | KernelVersion::V2_6_27 => 0,
         };
-        let pull =
-            (weighs <= imbalance).then(|| self.pull_between(domain, (busiest, group_idx), takes));
-        let pull = pull.flatten();
-        self.domains[domain].failed[group_idx] = if pull.is_some() { 0 } else { failed + 1 };
-        pull
+        let keeps_local = self.regards_memory(domain) && failed <= LOCAL_TRIES;
+        let task = tasks.movable((from, to), keeps_local).filter(|_| weighs <= imbalance);
+        self.domains[domain].failed[group_idx] = if task.is_some() { 0 } else { failed + 1 };
+        Some((task?, to))
+    }
+
+    /// Returns whether load balancing of a domain regards the locality of memory. In Linux 4.2, this is off
+    /// (`NUMA_RESIST_LOWER`).
+    fn regards_memory(&self, domain: usize) -> bool {
+        self.domains[domain].is_numa && self.version == KernelVersion::V6_18
     }
 
     fn group(&self, cpus: &[usize]) -> BusyGroup {
@@ -201,22 +247,31 @@ impl KernelModel {
         }
     }
 
-    /// Returns a pull from a CPU with a waiting task to the CPU with the lowest load.
-    fn pull_between(
+    /// Returns the CPU with the highest load of a group that has a movable task, and the CPU with the lowest load of
+    /// the other group.
+    fn busiest_cpu(
         &self,
         domain: usize,
         (busiest, group_idx): (usize, usize),
-        takes: &dyn Fn(usize, usize) -> bool,
-    ) -> Option<TaskPull> {
+        tasks: &dyn BusyTasks,
+    ) -> Option<(usize, usize)> {
         let groups = &self.domains[domain].groups;
-        let candidates =
-            groups[group_idx].iter().copied().filter(|&cpu| self.may_run(Allowed::None, cpu));
+        let online = |group: usize| {
+            groups[group].iter().copied().filter(|&cpu| self.may_run(Allowed::None, cpu))
+        };
         let load_of = |cpu: usize| self.group(&[cpu]).load();
-        let to = candidates.min_by_key(|&cpu| (load_of(cpu), cpu))?;
-        let shared_cpus = groups[busiest].iter().copied().filter(|&cpu| {
-            load_of(to) < load_of(cpu) && 1 < self.load.n_runnable[cpu] && takes(cpu, to)
+        let to = online(group_idx).min_by_key(|&cpu| (load_of(cpu), cpu))?;
+        let locality = match self.regards_memory(domain) {
+            true => online(busiest).map(|cpu| tasks.locality(cpu)).min()?,
+            false => Locality::Local,
+        };
+        let shared_cpus = online(busiest).filter(|&cpu| {
+            load_of(to) < load_of(cpu)
+                && 1 < self.load.n_runnable[cpu]
+                && (locality == Locality::Local || tasks.locality(cpu) == locality)
+                && tasks.movable((cpu, to), false).is_some()
         });
         let from = shared_cpus.max_by_key(|&cpu| (load_of(cpu), std::cmp::Reverse(cpu)))?;
-        Some(TaskPull { from, to, running_too: false })
+        Some((from, to))
     }
 }

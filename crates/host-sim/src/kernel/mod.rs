@@ -20,6 +20,7 @@
 //! | CPUs of unlike capacity | asymmetric packing or capacity ([`unlike_cpus`]) | all CPUs are equal | as `linux-4.2` |
 //! | balanced value | idle CPUs, with a tolerated imbalance between nodes | number of tasks | number of tasks |
 //! | NUMA balancing | yes | yes | no |
+//! | balancing between nodes | most tasks stay on the node of their memory | no regard to memory | as `linux-4.2` |
 //!
 //! The rules are those of `kernel/sched/fair.c` in these versions (`find_idlest_group`, `select_idle_sibling`,
 //! `find_busiest_group`, `sibling_imbalance`, `calculate_imbalance`, `adjust_numa_imbalance`). Out of scope: load tracking over time (all
@@ -39,6 +40,7 @@ use base::Rng;
 
 use crate::hardware::{Hardware, HardwareCpu};
 
+pub(crate) use busy_balance::{BusyTasks, Locality};
 pub(crate) use slices::TICK_NS;
 use unlike_cpus::UnlikeCpus;
 

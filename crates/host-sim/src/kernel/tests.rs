@@ -10,6 +10,20 @@ fn booted(version: KernelVersion, machine: &str) -> KernelModel {
     KernelModel::new(version, Arc::new(hardware))
 }
 
+/// Run queues whose movable tasks have the numbers of their CPUs. The value is the locality of the tasks.
+struct Queues(Locality);
+
+impl BusyTasks for Queues {
+    fn movable(&self, (from, _): (usize, usize), keeps_local: bool) -> Option<usize> {
+        (!keeps_local || self.0 != Locality::Displaced).then_some(from)
+    }
+
+    /// Returns [`Locality::Local`] for CPUs with even numbers.
+    fn locality(&self, cpu: usize) -> Locality {
+        if cpu.is_multiple_of(2) { Locality::Local } else { self.0 }
+    }
+}
+
 /// Returns the CPUs of `n_tasks` tasks that are forked one after the other on CPU 0.
 fn forked(version: KernelVersion, machine: &str, n_tasks: usize) -> Vec<usize> {
     let mut kernel = booted(version, machine);
@@ -54,14 +68,14 @@ fn a_task_is_moved_when_its_load_has_been_halved_after_enough_failed_attempts() 
     let attempts = |version: KernelVersion| {
         let mut kernel = KernelModel { version, ..kernel.clone() };
         (0..9).position(|_| {
-            kernel.balance_busy((0, 1), &kernel.busy_groups(0), &|_, _| true).is_some()
+            kernel.balance_busy((0, 1), &kernel.busy_groups(0), &Queues(Locality::Local)).is_some()
         })
     };
     // The load is 1024, and half of it may be moved, so one attempt fails.
     assert_eq!(attempts(KernelVersion::V6_18), Some(1));
     assert_eq!(attempts(KernelVersion::V4_2), Some(0));
     assert_eq!(
-        kernel.balance_busy((0, 0), &kernel.busy_groups(0), &|_, _| true),
+        kernel.balance_busy((0, 0), &kernel.busy_groups(0), &Queues(Locality::Local)),
         None,
         "its load is above the average"
     );
@@ -78,12 +92,36 @@ fn a_busy_node_pulls_from_the_next_of_equally_busy_nodes() {
             let machine = kernel.n_domains() - 1;
             let attempt = |_| {
                 let groups = kernel.busy_groups(machine);
-                kernel.balance_busy((machine, light), &groups, &|_, _| true)
+                kernel.balance_busy((machine, light), &groups, &Queues(Locality::Local))
             };
-            (0..12).find_map(attempt).map(|pull| pull.from / 2)
+            (0..12).find_map(attempt).map(|(task, _)| task / 2)
         });
         assert_eq!(from, [Some(1), Some(2), Some(3), Some(0)], "{version:?}");
     }
+}
+
+/// Two nodes of two CPUs: one with four tasks, one with two tasks.
+#[test]
+fn nodes_pull_from_cpus_with_displaced_tasks() {
+    let attempts = |version: KernelVersion, locality: Locality, n_on_last: usize| {
+        let mut kernel = booted(version, "nodes=2 cores=2");
+        [0, 1, 2, 2, 3].into_iter().for_each(|cpu| kernel.add_task(cpu));
+        (1..n_on_last).for_each(|_| kernel.add_task(3));
+        let machine = kernel.n_domains() - 1;
+        let attempt = |_| {
+            let groups = kernel.busy_groups(machine);
+            kernel.balance_busy((machine, 0), &groups, &Queues(locality))
+        };
+        let mut tasks = (0..12).map(attempt).enumerate();
+        tasks.find_map(|(n_failed, pull)| pull.map(|(task, _)| (n_failed, task)))
+    };
+    let (v6_18, v4_2) = (KernelVersion::V6_18, KernelVersion::V4_2);
+    assert_eq!(attempts(v6_18, Locality::Local, 2), Some((0, 2)), "the lower of two equal CPUs");
+    assert_eq!(attempts(v6_18, Locality::Unknown, 2), Some((0, 3)), "a task without known memory");
+    // The tasks beside the displaced task are on the node of their memory: they migrate after three failed attempts.
+    assert_eq!(attempts(v6_18, Locality::Displaced, 2), Some((3, 3)));
+    assert_eq!(attempts(v6_18, Locality::Displaced, 1), None, "the displaced task has its own CPU");
+    assert_eq!(attempts(v4_2, Locality::Displaced, 2), Some((0, 2)));
 }
 
 #[test]
@@ -317,8 +355,10 @@ fn busy_cpus_balance_in_proportion_to_their_capacity() {
         let mut kernel = KernelModel::new(KernelVersion::V6_18, hardware);
         tasks.iter().for_each(|&cpu| kernel.add_task(cpu));
         (0..9)
-            .find_map(|_| kernel.balance_busy((0, 0), &kernel.busy_groups(0), &|_, _| true))
-            .map(|pull| pull.from)
+            .find_map(|_| {
+                kernel.balance_busy((0, 0), &kernel.busy_groups(0), &Queues(Locality::Local))
+            })
+            .map(|(task, _)| task)
     };
     assert_eq!(load(&[0, 0, 1]), None, "two tasks on the large CPU, one on the small CPU");
     assert_eq!(load(&[0, 0, 1, 1]), Some(1));

@@ -147,6 +147,8 @@ pub struct SimHost {
     fault_injector: FaultInjector,
     fault_schedule: FaultSchedule,
     violation: Option<InvariantViolation>,
+    /// The work at the last check of the machine.
+    checked: Option<SimulationWork>,
     progress: SharedProgress,
 }
 
@@ -259,6 +261,7 @@ impl SimHost {
             last_reported: sampling::LastReported::default(),
             fault_schedule: FaultSchedule::default(),
             violation: None,
+            checked: None,
             progress: SharedProgress::default(),
         };
         if host.options.capabilities.resctrl {
@@ -469,7 +472,10 @@ impl Host for SimHost {
     fn wait(&mut self) -> Result<Option<Turn>, InvariantViolation> {
         loop {
             self.take_due();
-            self.machine.check()?;
+            let work = self.machine.work();
+            if self.checked.replace(work) != Some(work) {
+                self.machine.check()?;
+            }
             if let Some(violation) = self.violation.take() {
                 return Err(violation);
             }

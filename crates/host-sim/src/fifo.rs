@@ -143,8 +143,8 @@ impl SimMachine for FifoServer {
 
     fn update_all(&mut self) {}
 
-    fn threads_of(&self, job: usize) -> Box<dyn Iterator<Item = SimThread> + '_> {
-        Box::new(self.jobs.get(&job).into_iter().map(|job| {
+    fn thread(&self, job: usize, nth: usize) -> Option<SimThread> {
+        self.jobs.get(&job).filter(|_| nth == 0).map(|job| {
             let served_from = job.served_from.unwrap_or(self.now);
             SimThread {
                 tid: job.tid,
@@ -157,7 +157,7 @@ impl SimMachine for FifoServer {
                 counts: TaskCounts::default(),
                 random_key: job.random_key,
             }
-        }))
+        })
     }
 
     fn done_share(&self, _: usize) -> Option<f64> {
@@ -180,7 +180,7 @@ impl SimMachine for FifoServer {
         [0.0; 2]
     }
 
-    fn check(&self) -> Result<(), InvariantViolation> {
+    fn check(&self, _: bool) -> Result<(), InvariantViolation> {
         match self.in_service.is_none() && !self.waiting.is_empty() {
             true => {
                 let problem = "a job waits for an idle server".to_owned();
@@ -208,7 +208,7 @@ fn mean_wait_ns(machine: &mut dyn SimMachine, utilization: f64, seed: u64) -> f6
     let (script, mut rng) = (script(), RandomKey::of_job("arrivals").part(seed).rng());
     let (mut at, mut sum) = (0.0, 0.0);
     let mut take_ended = |machine: &mut dyn SimMachine| {
-        machine.check().expect("the server is not idle while a job waits");
+        machine.check(true).expect("the server is not idle while a job waits");
         for (_, notice) in machine.take_notices() {
             let HostNotice::JobEnded { job, .. } = notice else { continue };
             let wait_ns: f64 = machine.threads_of(job).map(|thread| thread.wait_ns).sum();

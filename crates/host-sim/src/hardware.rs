@@ -485,6 +485,15 @@ impl Hardware {
         }
     }
 
+    /// Returns the nearest node with CPUs, which is the node itself if it has some.
+    pub fn nearest_with_cpus(&self, node: usize) -> usize {
+        if !self.nodes[node].cpus.is_empty() {
+            return node;
+        }
+        let with_cpus = (0..self.nodes.len()).filter(|&to| !self.nodes[to].cpus.is_empty());
+        with_cpus.min_by_key(|&to| (self.path_between(node, to).distance, to)).unwrap_or(node)
+    }
+
     /// Returns the fallback order of a node's memory, as in the kernel's zonelists (`find_next_best_node`,
     /// `build_zonelists`). Nodes are sorted by distance. At equal distance, nodes without CPUs and nodes with numbers
     /// above `from` come first. Further ties go to the node that is the first choice of the fewest other nodes.

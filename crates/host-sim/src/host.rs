@@ -147,7 +147,7 @@ pub struct SimHost {
     fault_injector: FaultInjector,
     fault_schedule: FaultSchedule,
     violation: Option<InvariantViolation>,
-    /// The work at the last check of the machine.
+    /// The work of the machine at its last check.
     checked: Option<SimulationWork>,
     progress: SharedProgress,
 }
@@ -473,9 +473,7 @@ impl Host for SimHost {
         loop {
             self.take_due();
             let work = self.machine.work();
-            if self.checked.replace(work) != Some(work) {
-                self.machine.check()?;
-            }
+            self.machine.check(self.checked.replace(work) != Some(work))?;
             if let Some(violation) = self.violation.take() {
                 return Err(violation);
             }

@@ -120,13 +120,6 @@ impl Totals {
         let TaskSample { cpu_time: all, unseen_children: unseen, wait, counters, .. } = *sample;
         Totals { cpu: CpuTotals { all, unseen }, wait, counters, is_start: false }
     }
-
-    /// Replaces the totals. Copies only the counters that the sample contains.
-    fn replace(&mut self, sample: &TaskSample) {
-        self.cpu = CpuTotals { all: sample.cpu_time, unseen: sample.unseen_children };
-        (self.wait, self.is_start) = (sample.wait, false);
-        self.counters.replace(&sample.counters);
-    }
 }
 
 impl TaskRow {
@@ -254,7 +247,7 @@ impl Tasks {
                 Some(idx) => {
                     at = idx + 1;
                     let (view, row) = (&mut self.views[idx], &mut self.rows[idx]);
-                    row.now.replace(sample);
+                    row.now = Totals::of(sample);
                     if let Some(before) = sample.previous_sample_at {
                         self.earlier_cpu_time +=
                             row.subtract_earlier_intervals(before, (last, begin, now));

@@ -14,7 +14,7 @@ use super::pages::MemoryState;
 use super::time_slices::CpuSharing;
 use super::{Fluid, Task};
 use crate::hardware::Hardware;
-use crate::kernel::{BusyTasks, Locality, TaskPull};
+use crate::kernel::{KernelModel, Locality, RunQueues, TaskPull};
 
 /// Balancing state of the busy CPUs of a domain.
 #[derive(Clone, Copy, Debug, Default)]
@@ -42,24 +42,35 @@ impl Fluid {
         if !self.cpus[cpu].tasks.is_empty() || !self.kernel.online[cpu] {
             return;
         }
-        let waiting = |from: usize| self.last_movable(from, cpu, false).is_some();
-        let running = |from: usize| self.last_movable(from, cpu, true).is_some();
-        let pull = self.kernel.pull_idle(cpu, &waiting);
-        if let Some(pull) = pull.or_else(|| self.kernel.pull_to_larger(cpu, &running)) {
-            self.pull(pull);
-        }
+        self.pull(|kernel, queues| {
+            kernel.pull_idle(cpu, queues).or_else(|| kernel.pull_to_larger(cpu, queues))
+        });
     }
 
-    fn last_movable(&self, from: usize, to: usize, running_too: bool) -> Option<usize> {
-        let shares_queue = !running_too && self.sharing.is_one_queue(&self.hardware, from, to);
-        let last = movable((&self.cpus[from], &self.tasks), to, running_too).next_back();
-        last.filter(|_| !shares_queue)
-    }
-
-    fn pull(&mut self, pull: TaskPull) {
-        if let Some(idx) = self.last_movable(pull.from, pull.to, pull.running_too) {
+    /// Migrates a task by the pull that `find` returns. Returns whether it returns one.
+    fn pull(
+        &mut self,
+        find: impl FnOnce(&mut KernelModel, &QueueViews<'_>) -> Option<TaskPull>,
+    ) -> bool {
+        let (kernel, queues) = self.kernel_and_queues();
+        let Some(pull) = find(kernel, &queues) else { return false };
+        if let Some(idx) = queues.movable(pull) {
             self.migrate(idx, pull.to);
         }
+        true
+    }
+
+    fn kernel_and_queues(&mut self) -> (&mut KernelModel, QueueViews<'_>) {
+        let queues = QueueViews {
+            cpus: &self.cpus,
+            tasks: &self.tasks,
+            jobs: &self.jobs,
+            pages: &self.pages,
+            hardware: &self.hardware,
+            sharing: self.sharing,
+            has_preferred_nodes: self.settings.numa_balancing,
+        };
+        (&mut self.kernel, queues)
     }
 
     /// Schedules balancing attempts after a change of the run queues.
@@ -104,15 +115,9 @@ impl Fluid {
 
     fn pull_all(&mut self) {
         for _ in 0..self.cpus.len() {
-            let (cpus, tasks) = (&self.cpus, &self.tasks);
-            let (sharing, hardware) = (self.sharing, &self.hardware);
-            let has_movable = |from: usize, to, running| {
-                movable((&cpus[from], tasks), to, running).next_back().is_some()
-                    && (running || !sharing.is_one_queue(hardware, from, to))
-            };
-            let pull = self.kernel.balance(&has_movable);
-            let Some(pull) = pull else { break };
-            self.pull(pull);
+            if !self.pull(|kernel, queues| kernel.balance(queues)) {
+                break;
+            }
         }
     }
 
@@ -136,17 +141,8 @@ impl Fluid {
         self.busy_balancing[domain].attempts_left -= 1;
         let mut groups = self.kernel.busy_groups(domain);
         for group_idx in 0..groups.len() {
-            let queues = BusyQueues {
-                cpus: &self.cpus,
-                tasks: &self.tasks,
-                jobs: &self.jobs,
-                pages: &self.pages,
-                hardware: &self.hardware,
-                sharing: self.sharing,
-            };
-            let pull = self.kernel.balance_busy((domain, group_idx), &groups, &queues);
-            if let Some((idx, to)) = pull {
-                self.migrate(idx, to);
+            if self.pull(|kernel, queues| kernel.balance_busy((domain, group_idx), &groups, queues))
+            {
                 groups = self.kernel.busy_groups(domain);
             }
         }
@@ -160,46 +156,64 @@ impl Fluid {
     }
 }
 
-/// The run queues of busy CPUs, and the memory of their tasks.
-struct BusyQueues<'a> {
+/// The run queues, and the memory of their tasks.
+struct QueueViews<'a> {
     cpus: &'a [CpuState],
     tasks: &'a [Task],
     jobs: &'a JobMap<FluidJob>,
     pages: &'a MemoryState,
     hardware: &'a Hardware,
     sharing: CpuSharing,
+    /// Whether NUMA balancing is on.
+    has_preferred_nodes: bool,
 }
 
-impl BusyQueues<'_> {
-    /// Returns the node with most of the memory of a task (`numa_preferred_nid`). Returns `None` until the memory has
-    /// been scanned for the first time, and for jobs with several threads.
+impl QueueViews<'_> {
+    /// Returns the preferred node of a task (`numa_preferred_nid`), if its memory has been scanned. Assumed: most NUMA
+    /// hinting faults are on the node with most of the memory; for a thread of a job with several threads, on the node
+    /// from which the thread used its memory before the last scan.
     fn preferred_node(&self, idx: usize) -> Option<usize> {
-        let job = self.tasks[idx].job;
-        let state = self.jobs.get(job)?;
-        let is_known = state.tasks.len() == 1 && state.scan.is_scanned();
-        is_known.then(|| self.pages.home(job)).flatten()
+        let task = &self.tasks[idx];
+        let state = self.jobs.get(task.job).filter(|state| state.scan.is_scanned())?;
+        match state.tasks.len() {
+            1 => self.pages.home(task.job, self.hardware),
+            _ => task.used_from,
+        }
     }
 
     /// Returns whether a migration between two CPUs degrades the locality of a task (`migrate_degrades_locality`).
-    fn degrades_locality(&self, idx: usize, (from, to): (usize, usize)) -> bool {
-        let [from_node, to_node] = [from, to].map(|cpu| self.hardware.cpus[cpu].node);
+    /// `is_local`: whether all tasks of the source CPU run on their preferred node.
+    fn degrades_locality(&self, idx: usize, (from, to): (usize, usize), is_local: bool) -> bool {
+        let [from, to] = [from, to].map(|cpu| self.hardware.cpus[cpu].node);
         let part_on = |node: usize| self.pages.part_on(self.tasks[idx].job, node);
         match self.preferred_node(idx) {
             None => false,
-            Some(node) if node == from_node => self.locality(from) != Locality::Local,
-            Some(node) => node != to_node && part_on(to_node) < part_on(from_node),
+            Some(node) if node == from => !is_local,
+            Some(node) => node != to && part_on(to) < part_on(from),
         }
     }
 }
 
-impl BusyTasks for BusyQueues<'_> {
-    fn movable(&self, (from, to): (usize, usize), keeps_local: bool) -> Option<usize> {
-        let mut tasks = movable((&self.cpus[from], self.tasks), to, false);
-        let task = tasks.find(|&idx| !(keeps_local && self.degrades_locality(idx, (from, to))));
-        task.filter(|_| !self.sharing.is_one_queue(self.hardware, from, to))
+impl RunQueues for QueueViews<'_> {
+    fn movable(&self, pull: TaskPull) -> Option<usize> {
+        let TaskPull { from, to, running_too, .. } = pull;
+        if !running_too && self.sharing.is_one_queue(self.hardware, from, to) {
+            return None;
+        }
+        let is_local = pull.keeps_local && self.locality(from) == Locality::Local;
+        let stays =
+            |idx: usize| pull.keeps_local && self.degrades_locality(idx, (from, to), is_local);
+        let mut tasks = movable((&self.cpus[from], self.tasks), to, running_too);
+        match pull.is_first {
+            true => tasks.find(|&idx| !stays(idx)),
+            false => tasks.rfind(|&idx| !stays(idx)),
+        }
     }
 
     fn locality(&self, cpu: usize) -> Locality {
+        if !self.has_preferred_nodes {
+            return Locality::Unknown;
+        }
         let own = self.hardware.cpus[cpu].node;
         let of_task = |&idx: &usize| match self.preferred_node(idx) {
             None => Locality::Unknown,
@@ -227,6 +241,7 @@ fn movable<'a>(
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::{bind, machine, script, start};
     use super::*;
 
     #[test]
@@ -239,5 +254,34 @@ mod tests {
         assert_eq!(movable((&from, &tasks), 1, false).next(), Some(0));
         assert_eq!(movable((&from, &tasks), 1, false).next_back(), Some(0));
         assert_eq!(movable((&from, &tasks), 1, true).next_back(), Some(1));
+    }
+
+    /// Four jobs of 64 MiB, one on each CPU of two nodes of two CPUs. Their memory has been scanned once.
+    #[test]
+    fn locality_degrades_by_leaving_the_preferred_node_beside_a_displaced_task() {
+        let mut fluid = machine("nodes=2 cores=2 mem=1G");
+        fluid.settings.numa_balancing = true;
+        let work = script(&fluid, 1e12, 0.0, 64);
+        (0..4).for_each(|job| start(&mut fluid, job, &work, Some(job)));
+        fluid.advance(3_000_000_000);
+        let locality = |fluid: &mut Fluid, cpu| fluid.kernel_and_queues().1.locality(cpu);
+        let moves = |fluid: &mut Fluid, from, to| {
+            let pull = TaskPull { from, to, keeps_local: true, ..TaskPull::default() };
+            fluid.kernel_and_queues().1.movable(pull)
+        };
+        assert_eq!((0..4).map(|cpu| locality(&mut fluid, cpu)).min(), Some(Locality::Local));
+        // Job 0 is displaced on CPU 2, beside job 2.
+        bind(&mut fluid, 0, 2);
+        fluid.bind(0, None);
+        fluid.bind(2, None);
+        assert_eq!(locality(&mut fluid, 2), Locality::Displaced);
+        let at = |fluid: &Fluid, job: usize| fluid.jobs.get(job).expect("it runs").tasks[0];
+        let (displaced, local) = (at(&fluid, 0), at(&fluid, 2));
+        fluid.cpus[2].running = Some(local);
+        assert_eq!(moves(&mut fluid, 2, 0), Some(displaced), "to its memory");
+        fluid.cpus[2].running = Some(displaced);
+        assert_eq!(moves(&mut fluid, 2, 0), None, "the local task stays");
+        fluid.settings.numa_balancing = false;
+        assert_eq!(locality(&mut fluid, 2), Locality::Unknown);
     }
 }

@@ -2,20 +2,21 @@
 //!
 //! | invariant | checked |
 //! | --- | --- |
-//! | every task is on an online CPU of its affinity | turns |
-//! | no CPU is idle while a task that may run there has waited longer than [`WAIT_MAX`] | turns |
-//! | used and free memory of each node add up to its size | turns |
-//! | the CPU time of all tasks on a CPU is at most the time in which the CPU had tasks | turns |
-//! | no controller, link or port has transferred more than its capacity since the start, or has a larger demand | turns |
-//! | demand and latency of each channel are consistent | turns |
-//! | speeds and occupancies of the tasks in each cache have converged, and fill it if lines are replaced | turns |
-//! | no task is faster than its core without stalls | turns |
-//! | the occupancies of the tasks in a cache, and in the cache of a cluster, are at most its size | turns |
+//! | every task is on an online CPU of its affinity | each turn with changes |
+//! | no CPU is idle while a task that may run there has waited longer than [`WAIT_MAX`] | each turn |
+//! | used and free memory of each node add up to its size | each turn with changes |
+//! | the CPU time of all tasks on a CPU is at most the time in which the CPU had tasks | each turn with changes |
+//! | no controller, link or port has transferred more than its capacity since the start, or has a larger demand | each turn with changes |
+//! | demand and latency of each channel are consistent | each turn with changes |
+//! | speeds and occupancies of the tasks in each cache have converged, and fill it if lines are replaced | each turn with changes |
+//! | no task is faster than its core without stalls | each turn with changes |
+//! | the occupancies of the tasks in a cache, and in the cache of a cluster, are at most its size | each turn with changes |
 //! | a job that ended has executed the instructions of its script, and had at most as many misses as accesses | each end of a job |
 //! | moved and failed bytes of a page migration add up to the attempted bytes, which are within the limit | each migration |
 //! | every job ends | at the end |
 //!
-//! Turns: at each turn, if the machine has handled an event or computed speeds since the last check.
+//! A turn has changes if the machine has handled an event, computed speeds, migrated a task or moved pages since the
+//! last check.
 //!
 //! A violation is a bug of the simulator, not of a policy. It ends the run with an error.
 
@@ -45,12 +46,17 @@ impl Fluid {
             let checked = self.solver.check(self.now, self.settings.precision, &self.tasks);
             checked.map_err(violation)?;
         }
+        self.check_waiting()
+    }
+
+    /// Checks that no task waits too long while a CPU is idle. Time alone can violate this invariant.
+    pub(super) fn check_waiting(&self) -> Result<(), InvariantViolation> {
         match self.waiting_next_to_idle().filter(|(.., ns)| WAIT_MAX.0 < *ns) {
             Some((task, cpu, ns)) => {
                 let ms = ns / 1_000_000;
-                Err(violation(format!(
-                    "thread {task} has waited for {ms} ms although {cpu} is idle"
-                )))
+                let problem =
+                    format!("thread {task} has waited for {ms} ms although {cpu} is idle");
+                Err(InvariantViolation { at: Nanos(self.now()), problem })
             }
             None => Ok(()),
         }

@@ -162,8 +162,12 @@ impl Fluid {
 
     /// Returns the threads of a job that was started and not yet freed.
     pub fn tasks_of(&self, job: usize) -> impl Iterator<Item = &Task> {
-        let state = self.jobs.get(job);
-        state.into_iter().flat_map(|state| &state.tasks).map(|&idx| &self.tasks[idx])
+        (0..).map_while(move |nth| self.task_of(job, nth))
+    }
+
+    /// Returns the n-th task of a job.
+    pub fn task_of(&self, job: usize, nth: usize) -> Option<&Task> {
+        self.jobs.get(job)?.tasks.get(nth).map(|&idx| &self.tasks[idx])
     }
 
     /// Returns the executed share of the instructions of a running job, at the last update of its tasks. The call does

@@ -86,8 +86,8 @@ impl<G: FluidGrain> SimMachine for G {
         self.fluid_mut().update_all();
     }
 
-    fn threads_of(&self, job: usize) -> Box<dyn Iterator<Item = SimThread> + '_> {
-        Box::new(self.fluid().tasks_of(job).map(|task| SimThread {
+    fn thread(&self, job: usize, nth: usize) -> Option<SimThread> {
+        self.fluid().task_of(job, nth).map(|task| SimThread {
             tid: task.tid,
             started: task.started,
             cpu: task.cpu,
@@ -97,7 +97,7 @@ impl<G: FluidGrain> SimMachine for G {
             n_migrations: task.n_migrations,
             counts: task.counts,
             random_key: task.random_key,
-        }))
+        })
     }
 
     fn done_share(&self, job: usize) -> Option<f64> {
@@ -136,8 +136,11 @@ impl<G: FluidGrain> SimMachine for G {
         self.fluid().occupancies()
     }
 
-    fn check(&self) -> Result<(), InvariantViolation> {
-        self.fluid().check_invariants()?;
+    fn check(&self, has_changed: bool) -> Result<(), InvariantViolation> {
+        match has_changed {
+            true => self.fluid().check_invariants()?,
+            false => self.fluid().check_waiting()?,
+        }
         let at = base::Nanos(Grain::now(self));
         self.check_own().map_err(|problem| InvariantViolation { at, problem })
     }

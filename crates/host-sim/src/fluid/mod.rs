@@ -191,6 +191,13 @@ impl Fluid {
     }
 }
 
+impl Fluid {
+    /// Counts an event of this grain, or of a grain that contains it.
+    pub fn count_event(&mut self) {
+        self.counts.events += 1;
+    }
+}
+
 impl Grain for Fluid {
     type Event = FluidEvent;
 
@@ -220,7 +227,7 @@ impl Grain for Fluid {
     }
 
     fn handle(&mut self, event: FluidEvent) {
-        self.counts.events += 1;
+        self.count_event();
         match event {
             FluidEvent::Cpu(cpu) => self.segment_ends(cpu),
             FluidEvent::Threads(job, generation) => self.advance_threads(job, generation),

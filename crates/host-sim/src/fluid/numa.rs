@@ -29,10 +29,10 @@
 //! - Jobs with a memory policy are excluded, because such policies do not enable NUMA balancing (`vma_policy_mof`).
 //!   The option of Linux 5.12 that enables it for a memory policy is not modelled.
 //!
-//! Load balancing between nodes regards the nodes of the memory ([`crate::kernel`], `busy_balance`).
+//! Load balancing between nodes prefers tasks that are not on their preferred node (`kernel/load_balance.rs`).
 //!
 //! Every thread uses a separate part of the job's memory. Out of scope: NUMA groups of processes with shared memory,
-//! and preferred nodes of the single threads of a job.
+//! and migrations of the threads of a job with several threads to their memory.
 
 use super::events::FluidEvent;
 use super::{Fluid, TaskState};
@@ -201,7 +201,7 @@ impl Fluid {
 
     /// Resets the period if a thread has left the node of the job's memory.
     fn note_node(&self, job: usize, running: &[usize], scan: &mut NumaScanState) {
-        let home = self.pages.home(job);
+        let home = self.pages.home(job, &self.hardware);
         let is_home = self.nodes_of(running).into_iter().all(|node| Some(node) == home);
         let was_home = std::mem::replace(&mut scan.was_home, is_home);
         if self.settings.kernel == KernelVersion::V6_18 && was_home && !is_home {
@@ -269,7 +269,7 @@ impl Fluid {
     /// node.
     fn migrate_to_memory(&mut self, job: usize, running: &[usize]) {
         let &[idx] = running else { return };
-        let Some(home) = self.pages.home(job) else { return };
+        let Some(home) = self.pages.home(job, &self.hardware) else { return };
         let task = &self.tasks[idx];
         let task_node = self.hardware.cpus[task.cpu].node;
         if task_node == home || task.state != TaskState::Runnable {

@@ -1,9 +1,12 @@
 //! Tests of NUMA balancing.
 
+use std::sync::Arc;
+
 use super::tests::{bind, machine, mask_of, script, start};
 use super::*;
 use crate::frame::{JobStart, MemoryPlacement};
 use crate::kernel::KernelVersion;
+use crate::script::Script;
 
 /// Returns two nodes of two CPUs with NUMA balancing, and a long-running program of 64 MiB that started on CPU 0.
 fn balanced(memory: MemoryPlacement) -> Fluid {
@@ -108,7 +111,7 @@ fn a_job_with_a_memory_policy_is_not_balanced() {
 
 /// Eleven programs on eight CPUs: without regard to memory, every program migrates between all nodes.
 #[test]
-fn few_of_the_rotating_tasks_leave_the_node_of_their_memory() {
+fn most_rotating_tasks_stay_on_the_node_of_their_memory() {
     let mut fluid = machine("nodes=4 cores=2 mem=1G");
     fluid.settings.numa_balancing = true;
     let work = script(&fluid, 1e12, 0.0, 64);
@@ -118,10 +121,38 @@ fn few_of_the_rotating_tasks_leave_the_node_of_their_memory() {
         fluid.advance(second * 1_000_000_000);
         for job in 0..11 {
             let cpu = fluid.tasks_of(job).next().expect("it runs").cpu;
-            n_local += usize::from(fluid.pages.home(job) == Some(fluid.hardware.cpus[cpu].node));
+            n_local += usize::from(
+                fluid.pages.home(job, &fluid.hardware) == Some(fluid.hardware.cpus[cpu].node),
+            );
             n_all += 1;
         }
     }
     assert!(3 * n_all < 4 * n_local, "{n_local} of {n_all}");
     assert!(n_local < n_all, "some tasks migrate");
+}
+
+#[test]
+fn threads_of_a_job_migrate_as_rarely_as_other_rotating_tasks() {
+    let mut fluid = machine("nodes=4 cores=2 mem=1G");
+    fluid.settings.numa_balancing = true;
+    let work = script(&fluid, 1e12, 0.0, 64);
+    let threads = Arc::new(Script { n_threads: 3, ..(*work).clone() });
+    start(&mut fluid, 0, &threads, None);
+    (1..9).for_each(|job| start(&mut fluid, job, &work, None));
+    let nodes = |fluid: &Fluid| -> Vec<usize> {
+        let tasks = (0..9).flat_map(|job| fluid.tasks_of(job));
+        tasks.map(|task| fluid.hardware.cpus[task.cpu].node).collect()
+    };
+    fluid.advance(20_000_000_000);
+    let (mut before, mut n_changes) = (nodes(&fluid), [0; 11]);
+    for tenth in 201..800 {
+        fluid.advance(tenth * 100_000_000);
+        let now = nodes(&fluid);
+        for (n, (a, b)) in n_changes.iter_mut().zip(before.iter().zip(&now)) {
+            *n += u32::from(a != b);
+        }
+        before = now;
+    }
+    let [threads, others] = [&n_changes[..3], &n_changes[3..]].map(|n| n.iter().sum::<u32>());
+    assert!(0 < others && threads * 8 < 2 * 3 * others, "{n_changes:?}");
 }

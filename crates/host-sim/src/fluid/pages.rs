@@ -146,10 +146,12 @@ impl MemoryState {
         self.jobs.get(job).map_or(&[], |pages| &pages.parts)
     }
 
-    /// Returns the node with most of a job's memory; of several such nodes, the lowest.
-    pub fn home(&self, job: usize) -> Option<usize> {
+    /// Returns the node with CPUs that is nearest to most of a job's memory (`numa_nearest_node`); of several such nodes,
+    /// the lowest.
+    pub fn home(&self, job: usize, hardware: &Hardware) -> Option<usize> {
         let parts = self.parts(job).iter();
-        parts.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0))).map(|&(node, _)| node)
+        let most = parts.max_by(|a, b| a.1.total_cmp(&b.1).then(b.0.cmp(&a.0)));
+        most.map(|&(node, _)| hardware.nearest_with_cpus(node))
     }
 
     /// Returns the share of a job's memory on a node.

@@ -79,8 +79,8 @@ pub trait SimMachine: std::fmt::Debug + Send {
     /// Updates all counters to the current time.
     fn update_all(&mut self);
 
-    /// Returns the threads of a job that was started and not yet removed, at the last update.
-    fn threads_of(&self, job: usize) -> Box<dyn Iterator<Item = SimThread> + '_>;
+    /// Returns the n-th thread of a job that was started and not yet removed, at the last update.
+    fn thread(&self, job: usize, nth: usize) -> Option<SimThread>;
 
     /// Returns the executed share of a running job, at the last update.
     fn done_share(&self, job: usize) -> Option<f64>;
@@ -118,11 +118,12 @@ pub trait SimMachine: std::fmt::Debug + Send {
 
     // Checks.
 
-    /// Checks the invariants of the current state.
+    /// Checks the invariants of the current state; without a change since the last check, only those that time alone can
+    /// violate.
     ///
     /// # Errors
     /// Returns the first violated invariant.
-    fn check(&self) -> Result<(), InvariantViolation>;
+    fn check(&self, has_changed: bool) -> Result<(), InvariantViolation>;
 
     /// Checks that the threads of an ended job have executed the work of its script.
     ///
@@ -144,5 +145,12 @@ pub trait SimMachine: std::fmt::Debug + Send {
             "a page migration moved {moved} bytes and failed to move {failed}: the sum must be the requested {requested} bytes, which must not exceed the limit of {limit}"
         );
         Err(InvariantViolation { at: Nanos(self.now()), problem })
+    }
+}
+
+impl dyn SimMachine + '_ {
+    /// Returns the threads of a job that was started and not yet removed, at the last update.
+    pub fn threads_of(&self, job: usize) -> impl Iterator<Item = SimThread> {
+        (0..).map_while(move |nth| self.thread(job, nth))
     }
 }

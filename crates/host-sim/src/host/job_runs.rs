@@ -72,7 +72,7 @@ impl SimHost {
         let end = JobExit { oom_killed, ..end };
         let tasks: Vec<TaskId> =
             self.machine.threads_of(idx).map(|task| sampling::id_of(&task)).collect();
-        self.last_reported.remove_job(idx, &tasks);
+        self.last_reported.remove_job(idx);
         self.pending.exited.extend(tasks);
         self.pending.jobs.push(JobEvent::Ended(job, Box::new(end)));
         self.turn_causes.insert(Cause::Ended);

@@ -1,7 +1,5 @@
 //! Samples of counters, `/proc` and `numa_maps` of the simulated machine.
 
-use std::collections::BTreeMap;
-
 use base::{Bytes, JobId, LlcId, Nanos, TaskId};
 use sched::{
     CounterEvent, Counters, LlcSample, MonGroupSample, NodeMemory, NodeSample, NumaSettings,
@@ -38,12 +36,19 @@ const COUNTER_BITS: u8 = 64;
 /// Values in the last sample. A sample omits tasks and memory with unchanged values.
 #[derive(Clone, Debug, Default)]
 pub(super) struct LastReported {
-    tasks: BTreeMap<TaskId, ReportedCounts>,
-    memory: BTreeMap<usize, Vec<u64>>,
+    /// By number of the job.
+    jobs: Vec<ReportedJob>,
     nodes: Vec<Vec<f64>>,
     reported_nodes: Vec<f64>,
     /// Number of samples of each node with noise.
     n_node_samples: Vec<u64>,
+}
+
+/// Threads and memory of a job.
+#[derive(Clone, Debug, Default)]
+struct ReportedJob {
+    threads: Vec<ReportedCounts>,
+    memory: Vec<u64>,
 }
 
 /// Counters of a task, with and without measurement noise.
@@ -58,11 +63,15 @@ struct ReportedCounts {
 }
 
 impl LastReported {
-    pub fn remove_job(&mut self, job: usize, tasks: &[TaskId]) {
-        self.memory.remove(&job);
-        for task in tasks {
-            self.tasks.remove(task);
+    pub fn remove_job(&mut self, job: usize) {
+        *self.job(job) = ReportedJob::default();
+    }
+
+    fn job(&mut self, job: usize) -> &mut ReportedJob {
+        if self.jobs.len() <= job {
+            self.jobs.resize_with(job + 1, ReportedJob::default);
         }
+        &mut self.jobs[job]
     }
 }
 
@@ -132,10 +141,14 @@ impl SimHost {
         let SimJobState::Running(running) = &self.slots[idx].state else { return };
         let process = running.pid;
         let mut first = None;
-        for task in self.machine.threads_of(idx) {
+        let threads = &mut self.last_reported.job(idx).threads;
+        for (nth, task) in self.machine.threads_of(idx).enumerate() {
             let id = id_of(&task);
             first.get_or_insert(id);
-            let reported = self.last_reported.tasks.entry(id).or_default();
+            if threads.len() <= nth {
+                threads.push(ReportedCounts::default());
+            }
+            let reported = &mut threads[nth];
             let (cpu_time, wait) = (task.cpu_ns as u64, task.wait_ns as u64);
             if reported.cpu_time == cpu_time && reported.wait == wait && 0 < cpu_time {
                 continue;
@@ -169,7 +182,8 @@ impl SimHost {
 
     fn sample_memory(&mut self, idx: usize, job: JobId, process: TaskId, sample: &mut Sample) {
         let now = self.machine.memory_of(idx);
-        if self.last_reported.memory.get(&idx).is_some_and(|before| before == now) {
+        let reported = &mut self.last_reported.job(idx).memory;
+        if reported == now {
             return;
         }
         let nodes = now.iter().enumerate().filter(|(_, bytes)| 0 < **bytes);
@@ -183,7 +197,7 @@ impl SimHost {
             let memory = ProcessMemory { job, process, nodes, sampled_permille: 1000, at };
             sample.memory.push(memory);
         }
-        self.last_reported.memory.insert(idx, now.to_vec());
+        *reported = now.to_vec();
     }
 
     /// Samples the resctrl counters of all LLC domains, and those of the running jobs.

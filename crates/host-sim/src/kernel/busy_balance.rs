@@ -15,20 +15,10 @@
 //! Older kernels move one task unless the migration would reverse the imbalance (`fix_small_imbalance`). The result
 //! is the same without the delay.
 //!
-//! With NUMA balancing (Linux 6.18), most tasks stay on the node of their memory:
-//!
-//! - If a node has tasks whose preferred node is unknown, other nodes pull only from the CPUs of these tasks; else, if
-//!   it has displaced tasks, only from the CPUs of these (`fbq_classify_group`, `find_busiest_queue`; [`Locality`]).
-//! - Until three attempts have failed, two kinds of tasks do not migrate: a task on its preferred node that shares its
-//!   CPU with a task for which this is not the preferred node; and a task that has less memory on the new node
-//!   (`migrate_degrades_locality`). If all tasks of a CPU are on their preferred node, each may migrate.
-//!
-//! So a few displaced tasks migrate between the nodes, and the others stay.
-//!
 //! Out of scope: cache-hot tasks (`sched_migration_cost`), and overlapping groups on machines with several node
 //! distances.
 
-use super::{Allowed, KernelModel, KernelVersion, UnlikeCpus, ring_distance};
+use super::{Allowed, KernelModel, KernelVersion, RunQueues, TaskPull, UnlikeCpus, ring_distance};
 use crate::hardware::{CAPACITY_MAX, Hardware};
 
 /// A scheduling domain and its groups.
@@ -43,32 +33,6 @@ pub(super) struct BusyDomain {
     /// Whether the groups are nodes (`SD_NUMA`).
     is_numa: bool,
 }
-
-/// Where the tasks of a CPU run, relative to their memory. The variants are in the order in which the kernel selects
-/// a CPU (`fbq_type`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Locality {
-    /// A task has no preferred node.
-    Unknown,
-    /// A task runs on another node than its preferred node.
-    Displaced,
-    /// All tasks run on their preferred nodes.
-    Local,
-}
-
-/// The tasks in the run queues of busy CPUs.
-pub trait BusyTasks {
-    /// Returns the waiting task of a CPU that migrates to another CPU. With `keeps_local`, the migration
-    /// must not degrade the locality of the task.
-    fn movable(&self, between: (usize, usize), keeps_local: bool) -> Option<usize>;
-
-    /// Returns the locality of the tasks of a CPU.
-    fn locality(&self, cpu: usize) -> Locality;
-}
-
-/// The number of failed attempts after which a task migrates between nodes although its locality degrades
-/// (`cache_nice_tries`).
-const LOCAL_TRIES: u32 = 2;
 
 /// Milliseconds between two attempts of a busy CPU, per CPU of the domain. In the kernel, `get_sd_balance_interval`
 /// multiplies the number of CPUs of the domain by `busy_factor`.
@@ -163,36 +127,31 @@ impl KernelModel {
         self.domains[domain].groups.iter().flatten().any(|&cpu| 1 < self.load.n_runnable[cpu])
     }
 
-    /// Returns a task of the busiest other group of the domain, and the CPU of the group to which it migrates. Returns
-    /// `None` if the group has an idle CPU, or if the groups are balanced.
+    /// Returns a pull to a group from the busiest other group of the domain. Returns `None` if the group has an idle
+    /// CPU, or if the groups are balanced.
     pub fn balance_busy(
         &mut self,
         (domain, group_idx): (usize, usize),
         groups: &[BusyGroup],
-        tasks: &dyn BusyTasks,
-    ) -> Option<(usize, usize)> {
+        queues: &dyn RunQueues,
+    ) -> Option<TaskPull> {
+        let failed = self.domains[domain].failed[group_idx];
         let pull = self.busiest(groups, group_idx).and_then(|(busiest, imbalance)| {
-            Some((self.busiest_cpu(domain, (busiest, group_idx), tasks)?, imbalance))
+            Some((self.pull_from_busiest(domain, (busiest, group_idx), queues)?, imbalance))
         });
-        let Some(((from, to), imbalance)) = pull else {
+        let Some((pull, imbalance)) = pull else {
             self.domains[domain].failed[group_idx] = 0;
             return None;
         };
-        let failed = self.domains[domain].failed[group_idx];
         let weighs = match self.version {
             KernelVersion::V6_18 => TASK_LOAD.checked_shr(failed).unwrap_or(0),
             KernelVersion::V4_2 | KernelVersion::V2_6_27 => 0,
         };
-        let keeps_local = self.regards_memory(domain) && failed <= LOCAL_TRIES;
-        let task = tasks.movable((from, to), keeps_local).filter(|_| weighs <= imbalance);
-        self.domains[domain].failed[group_idx] = if task.is_some() { 0 } else { failed + 1 };
-        Some((task?, to))
-    }
-
-    /// Returns whether load balancing of a domain regards the locality of memory. In Linux 4.2, this is off
-    /// (`NUMA_RESIST_LOWER`).
-    fn regards_memory(&self, domain: usize) -> bool {
-        self.domains[domain].is_numa && self.version == KernelVersion::V6_18
+        let keeps_local = self.domains[domain].is_numa && self.keeps_local(failed);
+        let pull = TaskPull { keeps_local, ..pull };
+        let pull = Some(pull).filter(|&pull| weighs <= imbalance && queues.movable(pull).is_some());
+        self.domains[domain].failed[group_idx] = if pull.is_some() { 0 } else { failed + 1 };
+        pull
     }
 
     fn group(&self, cpus: &[usize]) -> BusyGroup {
@@ -247,31 +206,29 @@ impl KernelModel {
         }
     }
 
-    /// Returns the CPU with the highest load of a group that has a movable task, and the CPU with the lowest load of
-    /// the other group.
-    fn busiest_cpu(
+    /// Returns a pull from the CPU with the highest load of a group to the CPU with the lowest load of another group.
+    fn pull_from_busiest(
         &self,
         domain: usize,
         (busiest, group_idx): (usize, usize),
-        tasks: &dyn BusyTasks,
-    ) -> Option<(usize, usize)> {
-        let groups = &self.domains[domain].groups;
-        let online = |group: usize| {
-            groups[group].iter().copied().filter(|&cpu| self.may_run(Allowed::None, cpu))
-        };
+        queues: &dyn RunQueues,
+    ) -> Option<TaskPull> {
+        let BusyDomain { groups, is_numa, .. } = &self.domains[domain];
+        let candidates =
+            groups[group_idx].iter().copied().filter(|&cpu| self.may_run(Allowed::None, cpu));
         let load_of = |cpu: usize| self.group(&[cpu]).load();
-        let to = online(group_idx).min_by_key(|&cpu| (load_of(cpu), cpu))?;
-        let locality = match self.regards_memory(domain) {
-            true => online(busiest).map(|cpu| tasks.locality(cpu)).min()?,
-            false => Locality::Local,
+        let to = candidates.min_by_key(|&cpu| (load_of(cpu), cpu))?;
+        let pull_from = |from: usize| TaskPull { from, to, is_first: true, ..TaskPull::default() };
+        let sources = match is_numa {
+            true => self.numa_sources(&groups[busiest], queues),
+            false => groups[busiest].clone(),
         };
-        let shared_cpus = online(busiest).filter(|&cpu| {
+        let shared_cpus = sources.into_iter().filter(|&cpu| {
             load_of(to) < load_of(cpu)
                 && 1 < self.load.n_runnable[cpu]
-                && (locality == Locality::Local || tasks.locality(cpu) == locality)
-                && tasks.movable((cpu, to), false).is_some()
+                && queues.movable(pull_from(cpu)).is_some()
         });
         let from = shared_cpus.max_by_key(|&cpu| (load_of(cpu), std::cmp::Reverse(cpu)))?;
-        Some((from, to))
+        Some(pull_from(from))
     }
 }

@@ -10,18 +10,33 @@
 //! busy siblings do not share a core while another core of the LLC domain is idle. The versions reach this by
 //! different rules: Linux 6.18 by `SD_PREFER_SIBLING` and `group_smt_balance`, Linux 4.2 by `SD_PREFER_SIBLING`, which
 //! lowers the capacity of a group with several tasks, and Linux 2.6.27 by the power of one CPU that each core has.
+//! With NUMA balancing, load balancing between nodes prefers tasks that are not on the node of their memory:
+//!
+//! - If a node has tasks without a preferred node, other nodes pull only from the CPUs of these tasks; else, if it has
+//!   displaced tasks, only from the CPUs of these (`fbq_classify_group`, `find_busiest_queue`; [`super::Locality`]).
+//! - In Linux 6.18, two kinds of tasks do not migrate until three attempts have failed: a task on its preferred node
+//!   that shares its CPU with a task for which this is not the preferred node; and a task that has less memory on the
+//!   new node (`migrate_degrades_locality`; Linux 4.2 does so only with `NUMA_RESIST_LOWER`, which is off). If all tasks
+//!   of a CPU are on their preferred node, each may migrate.
+//!
+//! So a few displaced tasks migrate between the nodes, and the others stay.
+//!
 //! Not modelled: in Linux 4.2 (`fix_small_imbalance`), a running task may also move to a core with one task less, so
 //! that three tasks rotate on two cores.
 
 use super::cpu_selection::{numa_imbalance, numa_imbalance_limit};
 use super::{
-    Allowed, DomainCounts, KernelModel, KernelVersion, TaskPull, UnlikeCpus, ring_distance,
+    Allowed, DomainCounts, KernelModel, KernelVersion, RunQueues, TaskPull, UnlikeCpus,
+    ring_distance,
 };
 use crate::hardware::Hardware;
 
 /// Number of failed attempts of a domain after which a running task may be moved (`cache_nice_tries` + 2 in
 /// `need_active_balance`).
 const FAILED_MAX: u32 = 3;
+/// A task whose locality degrades migrates between nodes when more attempts than this have failed
+/// (`cache_nice_tries`).
+const LOCAL_TRIES: u32 = 2;
 /// Nodes are balanced if the load of the busiest node is above this percentage of the local load (`imbalance_pct`).
 const TOLERATED: u32 = 125;
 
@@ -81,63 +96,92 @@ pub(super) fn sibling_imbalance(busy: (DomainCounts, u32), own: (DomainCounts, u
 }
 
 impl KernelModel {
-    /// Returns a pull to the CPU `idle` from the nearest domain with waiting tasks. `takes(from)` returns whether a
-    /// waiting task of CPU `from` may run on `idle`.
-    pub fn pull_idle(&self, idle: usize, takes: &dyn Fn(usize) -> bool) -> Option<TaskPull> {
+    /// Returns a pull to the CPU `idle` from the nearest domain with waiting tasks.
+    pub fn pull_idle(&self, idle: usize, queues: &dyn RunQueues) -> Option<TaskPull> {
         let idle_cpu = &self.hardware.cpus[idle];
-        // The levels with waiting tasks, nearest first.
         let cache = &self.hardware.caches[idle_cpu.cache].cpus;
         let own_node = &self.hardware.nodes[idle_cpu.node].cpus;
-        let near_levels =
+        let near =
             [(cache, self.load.caches[idle_cpu.cache]), (own_node, self.load.nodes[idle_cpu.node])];
-        let node_levels =
-            self.hardware.nodes.iter().map(|node| &node.cpus).zip(self.load.nodes.iter().copied());
-        let levels = near_levels
-            .into_iter()
-            .chain(node_levels)
-            .filter(|(_, sum)| sum.n_cpus - sum.n_idle < sum.n_runnable);
-        levels.into_iter().find_map(|(cpus, _)| {
-            let candidates =
-                cpus.iter().copied().filter(|&cpu| cpu != idle && 2 <= self.load.n_runnable[cpu]);
-            let candidates = candidates.filter(|&cpu| takes(cpu));
-            let from = candidates
-                .max_by_key(|&cpu| (self.load.n_runnable[cpu], std::cmp::Reverse(cpu)))?;
-            Some(TaskPull { from, to: idle, running_too: false })
-        })
+        let near = near.into_iter().filter(|(_, sum)| sum.has_waiting());
+        let pull = TaskPull { to: idle, ..TaskPull::default() };
+        near.map(|(cpus, _)| cpus).find_map(|cpus| self.pull_waiting(cpus, pull, queues)).or_else(
+            || {
+                let failed = self.failed[self.failed_index((Level::Node, idle_cpu.node))];
+                let pull = TaskPull { keeps_local: self.keeps_local(failed), ..pull };
+                let nodes = (0..self.hardware.nodes.len())
+                    .filter(|&node| node != idle_cpu.node && self.load.nodes[node].has_waiting());
+                nodes.into_iter().find_map(|node| {
+                    let sources = self.numa_sources(&self.hardware.nodes[node].cpus, queues);
+                    self.pull_waiting(&sources, pull, queues)
+                })
+            },
+        )
+    }
+
+    /// Returns a pull of a waiting task from the busiest of these CPUs.
+    fn pull_waiting(
+        &self,
+        cpus: &[usize],
+        pull: TaskPull,
+        queues: &dyn RunQueues,
+    ) -> Option<TaskPull> {
+        let pulls = cpus.iter().map(|&from| TaskPull { from, ..pull });
+        let pulls = pulls.filter(|pull| {
+            pull.from != pull.to
+                && 2 <= self.load.n_runnable[pull.from]
+                && queues.movable(*pull).is_some()
+        });
+        pulls.max_by_key(|pull| (self.load.n_runnable[pull.from], std::cmp::Reverse(pull.from)))
+    }
+
+    /// Returns the CPUs of a node from which other nodes pull tasks.
+    pub(super) fn numa_sources(&self, node: &[usize], queues: &dyn RunQueues) -> Vec<usize> {
+        let online = node.iter().copied().filter(|&cpu| self.may_run(Allowed::None, cpu));
+        let localities: Vec<_> = online.map(|cpu| (cpu, queues.locality(cpu))).collect();
+        let first = localities.iter().map(|(_, locality)| *locality).min();
+        let sources = localities.into_iter().filter(|(_, locality)| Some(*locality) == first);
+        sources.map(|(cpu, _)| cpu).collect()
+    }
+
+    /// Returns whether tasks whose locality degrades stay on their node after this number of failed attempts.
+    pub(super) fn keeps_local(&self, failed: u32) -> bool {
+        self.version == KernelVersion::V6_18 && failed <= LOCAL_TRIES
     }
 
     /// Makes one balancing attempt for the whole machine. Returns the first possible pull.
-    pub fn balance(&mut self, takes: &dyn Fn(usize, usize, bool) -> bool) -> Option<TaskPull> {
+    pub fn balance(&mut self, queues: &dyn RunQueues) -> Option<TaskPull> {
         for node in 0..self.hardware.nodes.len() {
-            if let Some(pull) = self.pull_between_nodes(node, takes) {
+            if let Some(pull) = self.pull_between_nodes(node, queues) {
                 return Some(pull);
             }
         }
         for domain in 0..self.sibling_domains.len() {
-            if let Some(pull) = self.pull_between_siblings(domain, takes) {
+            if let Some(pull) = self.pull_between_siblings(domain, queues) {
                 return Some(pull);
             }
         }
         for cache in &self.hardware.caches {
-            if let Some(pull) = self.pull_busiest(&cache.cpus, &cache.cpus, takes, false) {
+            if let Some(pull) =
+                self.pull_busiest(&cache.cpus, &cache.cpus, TaskPull::default(), queues)
+            {
                 return Some(pull);
             }
         }
-        if let Some(pull) = self.pull_any_to_larger(takes) {
+        if let Some(pull) = self.pull_any_to_larger(queues) {
             return Some(pull);
+        }
+        if !self.load.nodes.iter().any(|node| node.has_waiting()) {
+            return None;
         }
         // The loads are balanced, but a task may wait because of its affinity (`sgc->imbalance`).
         let idle = (0..self.hardware.cpus.len())
             .filter(|&cpu| self.load.n_runnable[cpu] == 0 && self.may_run(Allowed::None, cpu));
-        idle.into_iter().find_map(|cpu| self.pull_idle(cpu, &|from| takes(from, cpu, false)))
+        idle.into_iter().find_map(|cpu| self.pull_idle(cpu, queues))
     }
 
     /// Returns a pull to a node from the busiest other node.
-    fn pull_between_nodes(
-        &mut self,
-        node: usize,
-        takes: &dyn Fn(usize, usize, bool) -> bool,
-    ) -> Option<TaskPull> {
+    fn pull_between_nodes(&mut self, node: usize, queues: &dyn RunQueues) -> Option<TaskPull> {
         let nodes = &self.load.nodes;
         if nodes[node].n_cpus == 0 {
             return None;
@@ -168,16 +212,12 @@ impl KernelModel {
             self.set_failed((Level::Node, node), 0);
             return None;
         }
-        let hardware = self.hardware.clone();
-        self.move_one((Level::Node, node), &[&hardware.nodes[busiest].cpus], takes)
+        let sources = self.numa_sources(&self.hardware.nodes[busiest].cpus, queues);
+        self.move_one((Level::Node, node), &[&sources], queues)
     }
 
     /// Returns a pull to a group of a domain from a sibling group with at least two more tasks.
-    fn pull_between_siblings(
-        &mut self,
-        domain: usize,
-        takes: &dyn Fn(usize, usize, bool) -> bool,
-    ) -> Option<TaskPull> {
+    fn pull_between_siblings(&mut self, domain: usize, queues: &dyn RunQueues) -> Option<TaskPull> {
         let domains = self.sibling_domains.clone();
         let SiblingDomain { level, groups } = &domains[domain];
         let counts = self.counts(*level);
@@ -205,7 +245,7 @@ impl KernelModel {
             }
             let sources: Vec<&[usize]> =
                 busier.iter().map(|&(_, idx)| cpus_of(&hardware, *level, idx)).collect();
-            self.move_one((*level, own), &sources, takes)
+            self.move_one((*level, own), &sources, queues)
         })
     }
 
@@ -223,18 +263,21 @@ impl KernelModel {
         &mut self,
         group: (Level, usize),
         sources: &[&[usize]],
-        takes: &dyn Fn(usize, usize, bool) -> bool,
+        queues: &dyn RunQueues,
     ) -> Option<TaskPull> {
         let hardware = self.hardware.clone();
         let to = cpus_of(&hardware, group.0, group.1);
+        let failed = self.failed[self.failed_index(group)];
+        let keeps_local = group.0 == Level::Node && self.keeps_local(failed);
         let pull_one = |kernel: &Self, running_too: bool| {
-            sources.iter().find_map(|from| kernel.pull_busiest(from, to, takes, running_too))
+            let pull = TaskPull { running_too, keeps_local, ..TaskPull::default() };
+            sources.iter().find_map(|from| kernel.pull_busiest(from, to, pull, queues))
         };
         if let Some(pull) = pull_one(self, false) {
             self.set_failed(group, 0);
             return Some(pull);
         }
-        let n_failed = self.failed[self.failed_index(group)] + 1;
+        let n_failed = failed + 1;
         if FAILED_MAX < n_failed || self.helps_at_once(group) {
             self.set_failed(group, 0);
             return pull_one(self, true);
@@ -271,16 +314,16 @@ impl KernelModel {
         self.n_failed_changes
     }
 
-    /// Returns a pull from the busiest CPU of `from` to the idlest CPU of `to`.
+    /// Returns a pull like `pull` from the busiest CPU of `from` to the idlest CPU of `to`.
     fn pull_busiest(
         &self,
         from: &[usize],
         to: &[usize],
-        takes: &dyn Fn(usize, usize, bool) -> bool,
-        running_too: bool,
+        pull: TaskPull,
+        queues: &dyn RunQueues,
     ) -> Option<TaskPull> {
         // A pull needs a difference of two tasks, or a running task and an idle CPU.
-        let more = if running_too { 1 } else { 2 };
+        let more = if pull.running_too { 1 } else { 2 };
         let n_tasks_max = from.iter().map(|&cpu| self.load.n_runnable[cpu]).max()?;
         if to.iter().all(|&cpu| n_tasks_max < self.load.n_runnable[cpu] + more) {
             return None; // In most calls, the loads are balanced.
@@ -297,15 +340,14 @@ impl KernelModel {
         // The least busy CPU is tried first, idle cores before idle siblings (`should_we_balance`). If no task may run on this CPU, the next CPU is tried.
         targets.into_iter().find_map(|target| {
             let n_tasks_min = self.load.n_runnable[target] + more;
-            let sources =
-                from.iter().copied().filter(|&cpu| n_tasks_min <= self.load.n_runnable[cpu]);
-            let sources = sources.filter(|&cpu| {
-                (1 < self.load.n_runnable[cpu] || self.may_move_running(cpu, target))
-                    && takes(cpu, target, running_too)
+            let pulls = from.iter().map(|&from| TaskPull { from, to: target, ..pull });
+            let pulls = pulls.filter(|pull| {
+                let n_tasks = self.load.n_runnable[pull.from];
+                n_tasks_min <= n_tasks
+                    && (1 < n_tasks || self.may_move_running(pull.from, target))
+                    && queues.movable(*pull).is_some()
             });
-            let from =
-                sources.max_by_key(|&cpu| (self.load.n_runnable[cpu], std::cmp::Reverse(cpu)))?;
-            Some(TaskPull { from, to: target, running_too })
+            pulls.max_by_key(|pull| (self.load.n_runnable[pull.from], std::cmp::Reverse(pull.from)))
         })
     }
 }

@@ -20,7 +20,7 @@
 //! | CPUs of unlike capacity | asymmetric packing or capacity ([`unlike_cpus`]) | all CPUs are equal | as `linux-4.2` |
 //! | balanced value | idle CPUs, with a tolerated imbalance between nodes | number of tasks | number of tasks |
 //! | NUMA balancing | yes | yes | no |
-//! | balancing between nodes | most tasks stay on the node of their memory | no regard to memory | as `linux-4.2` |
+//! | balancing between nodes | pulls from CPUs with displaced tasks ([`Locality`]); other tasks stay on the node of their memory | pulls from CPUs with displaced tasks | any task |
 //!
 //! The rules are those of `kernel/sched/fair.c` in these versions (`find_idlest_group`, `select_idle_sibling`,
 //! `find_busiest_group`, `sibling_imbalance`, `calculate_imbalance`, `adjust_numa_imbalance`). Out of scope: load tracking over time (all
@@ -40,7 +40,6 @@ use base::Rng;
 
 use crate::hardware::{Hardware, HardwareCpu};
 
-pub(crate) use busy_balance::{BusyTasks, Locality};
 pub(crate) use slices::TICK_NS;
 use unlike_cpus::UnlikeCpus;
 
@@ -103,6 +102,11 @@ impl DomainCounts {
     fn n_busy(self) -> u32 {
         self.n_cpus - self.n_idle
     }
+
+    /// Returns whether a task waits on any CPU.
+    fn has_waiting(self) -> bool {
+        self.n_busy() < self.n_runnable
+    }
 }
 
 impl RunnableCounts {
@@ -125,7 +129,7 @@ impl RunnableCounts {
 }
 
 /// A migration from one run queue to another.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TaskPull {
     /// The source CPU.
     pub from: usize,
@@ -133,6 +137,41 @@ pub struct TaskPull {
     pub to: usize,
     /// Whether a running task may be moved if the queue has no waiting task.
     pub running_too: bool,
+    /// Whether only tasks migrate whose locality does not degrade (`migrate_degrades_locality`).
+    pub keeps_local: bool,
+    /// Whether the first of the waiting tasks migrates, in order of arrival, instead of the last.
+    pub is_first: bool,
+}
+
+/// Where the tasks of a CPU run, relative to their memory (`enum fbq_type`). The kernel prefers CPUs with tasks of the
+/// first variant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Locality {
+    /// A task has no preferred node (`regular`).
+    Unknown,
+    /// A task runs on another node than its preferred node (`remote`).
+    Displaced,
+    /// All tasks run on their preferred nodes (`all`).
+    Local,
+}
+
+/// The run queues, as load balancing sees them.
+pub trait RunQueues {
+    /// Returns the task that a pull migrates.
+    fn movable(&self, pull: TaskPull) -> Option<usize>;
+
+    /// Returns the locality of the tasks of a CPU. Without NUMA balancing, it is unknown.
+    fn locality(&self, cpu: usize) -> Locality;
+}
+
+impl<F: Fn(TaskPull) -> bool> RunQueues for F {
+    fn movable(&self, pull: TaskPull) -> Option<usize> {
+        self(pull).then_some(pull.from)
+    }
+
+    fn locality(&self, _: usize) -> Locality {
+        Locality::Unknown
+    }
 }
 
 /// An affinity mask by CPU index; `None`: all online CPUs.

@@ -10,15 +10,15 @@ fn booted(version: KernelVersion, machine: &str) -> KernelModel {
     KernelModel::new(version, Arc::new(hardware))
 }
 
-/// Run queues whose movable tasks have the numbers of their CPUs. The value is the locality of the tasks.
+/// Each CPU has one movable task, whose index is the number of the CPU. CPUs with even numbers are local, the others have
+/// this locality.
 struct Queues(Locality);
 
-impl BusyTasks for Queues {
-    fn movable(&self, (from, _): (usize, usize), keeps_local: bool) -> Option<usize> {
-        (!keeps_local || self.0 != Locality::Displaced).then_some(from)
+impl RunQueues for Queues {
+    fn movable(&self, pull: TaskPull) -> Option<usize> {
+        (!pull.keeps_local || self.0 != Locality::Displaced).then_some(pull.from)
     }
 
-    /// Returns [`Locality::Local`] for CPUs with even numbers.
     fn locality(&self, cpu: usize) -> Locality {
         if cpu.is_multiple_of(2) { Locality::Local } else { self.0 }
     }
@@ -52,7 +52,7 @@ fn new_tasks_fill_an_eighth_of_the_node_before_they_leave_it() {
 #[test]
 fn a_difference_of_two_idle_cpus_between_nodes_is_tolerated_on_a_mostly_idle_node() {
     let mut kernel = booted(KernelVersion::V6_18, "nodes=2 cores=32");
-    let takes = |_: usize, _: usize, _: bool| true;
+    let takes = |_: TaskPull| true;
     let balance = |kernel: &mut KernelModel| (0..9).find_map(|_| kernel.balance(&takes));
     [0, 1].into_iter().for_each(|cpu| kernel.add_task(cpu));
     assert_eq!(balance(&mut kernel), None, "the imbalance of two tasks is tolerated");
@@ -94,13 +94,13 @@ fn a_busy_node_pulls_from_the_next_of_equally_busy_nodes() {
                 let groups = kernel.busy_groups(machine);
                 kernel.balance_busy((machine, light), &groups, &Queues(Locality::Local))
             };
-            (0..12).find_map(attempt).map(|(task, _)| task / 2)
+            (0..12).find_map(attempt).map(|pull| pull.from / 2)
         });
         assert_eq!(from, [Some(1), Some(2), Some(3), Some(0)], "{version:?}");
     }
 }
 
-/// Two nodes of two CPUs: one with four tasks, one with two tasks.
+/// Node 0 has two tasks, node 1 has three or four.
 #[test]
 fn nodes_pull_from_cpus_with_displaced_tasks() {
     let attempts = |version: KernelVersion, locality: Locality, n_on_last: usize| {
@@ -113,7 +113,7 @@ fn nodes_pull_from_cpus_with_displaced_tasks() {
             kernel.balance_busy((machine, 0), &groups, &Queues(locality))
         };
         let mut tasks = (0..12).map(attempt).enumerate();
-        tasks.find_map(|(n_failed, pull)| pull.map(|(task, _)| (n_failed, task)))
+        tasks.find_map(|(n_failed, pull)| pull.map(|pull| (n_failed, pull.from)))
     };
     let (v6_18, v4_2) = (KernelVersion::V6_18, KernelVersion::V4_2);
     assert_eq!(attempts(v6_18, Locality::Local, 2), Some((0, 2)), "the lower of two equal CPUs");
@@ -121,7 +121,25 @@ fn nodes_pull_from_cpus_with_displaced_tasks() {
     // The tasks beside the displaced task are on the node of their memory: they migrate after three failed attempts.
     assert_eq!(attempts(v6_18, Locality::Displaced, 2), Some((3, 3)));
     assert_eq!(attempts(v6_18, Locality::Displaced, 1), None, "the displaced task has its own CPU");
-    assert_eq!(attempts(v4_2, Locality::Displaced, 2), Some((0, 2)));
+    assert_eq!(attempts(v4_2, Locality::Displaced, 2), Some((0, 3)), "without failed attempts");
+}
+
+/// Node 0 is idle, and the CPUs of node 1 have two tasks each.
+#[test]
+fn idle_nodes_pull_from_cpus_with_displaced_tasks_too() {
+    let pulled = |version: KernelVersion, locality: Locality| {
+        let mut kernel = booted(version, "nodes=2 cores=2");
+        [2, 2, 3, 3].into_iter().for_each(|cpu| kernel.add_task(cpu));
+        let queues = Queues(locality);
+        let at_once = kernel.pull_idle(0, &queues);
+        let later = (0..9).find_map(|_| kernel.balance(&queues));
+        [at_once, later].map(|pull| pull.map(|pull| pull.from))
+    };
+    let (v6_18, v4_2) = (KernelVersion::V6_18, KernelVersion::V4_2);
+    assert_eq!(pulled(v6_18, Locality::Local), [Some(2), Some(2)]);
+    assert_eq!(pulled(v6_18, Locality::Unknown), [Some(3), Some(3)]);
+    assert_eq!(pulled(v6_18, Locality::Displaced), [None, Some(3)], "only local tasks wait");
+    assert_eq!(pulled(v4_2, Locality::Displaced), [Some(3), Some(3)]);
 }
 
 #[test]
@@ -180,14 +198,14 @@ fn a_task_wakes_up_on_its_previous_cpu_or_in_its_llc_domain() {
 #[test]
 fn without_waiting_tasks_no_task_is_pulled_and_a_waiting_task_is_pulled() {
     let mut kernel = booted(KernelVersion::V6_18, "nodes=2 cores=2");
-    let takes = |_: usize, _: usize, _: bool| true;
+    let takes = |_: TaskPull| true;
     [0, 1, 2].into_iter().for_each(|cpu| kernel.add_task(cpu));
     assert_eq!(kernel.balance(&takes), None);
     [0, 0].into_iter().for_each(|cpu| kernel.add_task(cpu));
     let pull = kernel.balance(&takes).expect("a task waits");
     assert_eq!((pull.from, pull.to, pull.running_too), (0, 3, false));
-    assert_eq!(kernel.pull_idle(3, &|_| true).map(|pull| pull.from), Some(0));
-    assert_eq!(kernel.pull_idle(3, &|_| false), None, "no task may run there");
+    assert_eq!(kernel.pull_idle(3, &|_: TaskPull| true).map(|pull| pull.from), Some(0));
+    assert_eq!(kernel.pull_idle(3, &|_: TaskPull| false), None, "no task may run there");
 }
 
 /// Returns the CPU on node 1 that NUMA balancing selects for a task on CPU 0, with these running tasks.
@@ -221,7 +239,7 @@ fn a_task_migrates_to_its_memory_if_the_imbalance_does_not_grow() {
 fn settled(kernel: &mut KernelModel) -> Vec<u32> {
     let mut n_quiet = 0;
     for _ in 0..200 {
-        match kernel.balance(&|_, _, _| true) {
+        match kernel.balance(&|_: TaskPull| true) {
             Some(pull) => {
                 n_quiet = 0;
                 kernel.remove_task(pull.from);
@@ -263,7 +281,7 @@ fn a_core_is_not_relieved_by_a_core_with_one_task_less() {
 fn a_running_task_is_moved_to_an_idle_core_only_after_failed_attempts() {
     let mut kernel = booted(KernelVersion::V6_18, "cores=2 smt=2");
     [0, 1].into_iter().for_each(|cpu| kernel.add_task(cpu));
-    let pulls: Vec<bool> = (0..4).map(|_| kernel.balance(&|_, _, _| true).is_some()).collect();
+    let pulls: Vec<bool> = (0..4).map(|_| kernel.balance(&|_: TaskPull| true).is_some()).collect();
     assert_eq!(pulls, [false, false, false, true]);
 }
 
@@ -331,8 +349,11 @@ fn a_newly_idle_large_cpu_pulls_the_task_of_the_smallest_cpu() {
     let hardware = Arc::new(unlike(three.0, three.1));
     let mut kernel = KernelModel::new(KernelVersion::V6_18, hardware);
     [1, 2].into_iter().for_each(|cpu| kernel.add_task(cpu));
-    assert_eq!(kernel.pull_to_larger(0, &|_| true).map(|pull| pull.from), Some(2));
-    assert_eq!(kernel.pull_to_larger(0, &|from| from != 2).map(|pull| pull.from), Some(1));
+    assert_eq!(kernel.pull_to_larger(0, &|_: TaskPull| true).map(|pull| pull.from), Some(2));
+    assert_eq!(
+        kernel.pull_to_larger(0, &|pull: TaskPull| pull.from != 2).map(|pull| pull.from),
+        Some(1)
+    );
 }
 
 #[test]
@@ -358,7 +379,7 @@ fn busy_cpus_balance_in_proportion_to_their_capacity() {
             .find_map(|_| {
                 kernel.balance_busy((0, 0), &kernel.busy_groups(0), &Queues(Locality::Local))
             })
-            .map(|(task, _)| task)
+            .map(|pull| pull.from)
     };
     assert_eq!(load(&[0, 0, 1]), None, "two tasks on the large CPU, one on the small CPU");
     assert_eq!(load(&[0, 0, 1, 1]), Some(1));
@@ -379,7 +400,7 @@ fn with_asymmetric_packing_an_idle_core_helps_a_core_with_two_tasks_at_once() {
     let hardware = Arc::new(unlike(HYBRID.0, HYBRID.1));
     let mut kernel = KernelModel::new(KernelVersion::V6_18, hardware);
     [0, 1, 2, 4].into_iter().for_each(|cpu| kernel.add_task(cpu));
-    let pull = kernel.balance(&|_, _, _| true).expect("core 3 is idle");
+    let pull = kernel.balance(&|_: TaskPull| true).expect("core 3 is idle");
     assert_eq!((pull.from, pull.to, pull.running_too), (0, 6, true));
 }
 
@@ -387,7 +408,7 @@ fn with_asymmetric_packing_an_idle_core_helps_a_core_with_two_tasks_at_once() {
 fn a_task_that_leaves_its_llc_domain_gets_an_idle_core() {
     let mut kernel = booted(KernelVersion::V6_18, "llcs=2 cores=2 smt=2");
     [0, 4, 5, 6, 7].into_iter().for_each(|cpu| kernel.add_task(cpu));
-    let pull = (0..4).find_map(|_| kernel.balance(&|_, _, _| true)).expect("three tasks more");
+    let pull = (0..4).find_map(|_| kernel.balance(&|_: TaskPull| true)).expect("three tasks more");
     assert_eq!(pull.to, 2);
 }
 

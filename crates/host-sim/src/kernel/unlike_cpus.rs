@@ -19,7 +19,7 @@
 //! `select_idle_capacity` in `kernel/sched/fair.c`. Assumed: a task uses more than four fifths of each CPU but the
 //! fastest, so that it is a misfit on all others. Out of scope: energy-aware scheduling, utilization clamping.
 
-use super::{KernelModel, KernelVersion, TaskPull};
+use super::{KernelModel, KernelVersion, RunQueues, TaskPull};
 use crate::hardware::{Hardware, HardwareCpu};
 
 /// The rule for CPUs of unlike capacity.
@@ -75,8 +75,7 @@ impl KernelModel {
     }
 
     /// Returns a pull of a running task to the idle CPU `idle` from the busy CPU of the lowest capacity.
-    /// `takes(from)` returns whether the task of CPU `from` may run on `idle`.
-    pub fn pull_to_larger(&self, idle: usize, takes: &dyn Fn(usize) -> bool) -> Option<TaskPull> {
+    pub fn pull_to_larger(&self, idle: usize, queues: &dyn RunQueues) -> Option<TaskPull> {
         let is_candidate = match self.unlike {
             UnlikeCpus::Equal => false,
             UnlikeCpus::Packing => self.is_core_idle(idle),
@@ -87,9 +86,14 @@ impl KernelModel {
         }
         let sources = self.unlike_span(idle).iter().copied();
         let sources = sources.filter(|&from| 0 < self.load.n_runnable[from]);
-        let sources = sources.filter(|&from| self.is_better(idle, from) && takes(from));
-        let from = sources.min_by_key(|&from| (self.hardware.cpus[from].capacity, from))?;
-        Some(TaskPull { from, to: idle, running_too: true })
+        let pulls = sources.filter(|&from| self.is_better(idle, from)).map(|from| TaskPull {
+            from,
+            to: idle,
+            running_too: true,
+            ..TaskPull::default()
+        });
+        let pulls = pulls.filter(|&pull| queues.movable(pull).is_some());
+        pulls.min_by_key(|pull| (self.hardware.cpus[pull.from].capacity, pull.from))
     }
 
     /// Returns whether the idle CPU `to` is better for the running task of CPU `from` because of its capacity. For
@@ -120,16 +124,13 @@ impl KernelModel {
     }
 
     /// Returns the first pull of a running task to a CPU of higher capacity.
-    pub(super) fn pull_any_to_larger(
-        &self,
-        takes: &dyn Fn(usize, usize, bool) -> bool,
-    ) -> Option<TaskPull> {
+    pub(super) fn pull_any_to_larger(&self, queues: &dyn RunQueues) -> Option<TaskPull> {
         if self.unlike == UnlikeCpus::Equal {
             return None;
         }
         let is_idle = |cpu: &usize| self.online[*cpu] && self.load.n_runnable[*cpu] == 0;
         let mut idle: Vec<usize> = (0..self.hardware.cpus.len()).filter(is_idle).collect();
         idle.sort_by_key(|&cpu| (std::cmp::Reverse(self.hardware.cpus[cpu].capacity), cpu));
-        idle.into_iter().find_map(|cpu| self.pull_to_larger(cpu, &|from| takes(from, cpu, true)))
+        idle.into_iter().find_map(|cpu| self.pull_to_larger(cpu, queues))
     }
 }

@@ -427,7 +427,10 @@ impl<Q: TaskQueue> Grain for Quantum<Q> {
     fn handle(&mut self, event: Self::Event) {
         match event {
             QuantumEvent::Fluid(event) => self.fluid.handle(event),
-            QuantumEvent::Timer(cpu) => self.timer(cpu),
+            QuantumEvent::Timer(cpu) => {
+                self.fluid.count_event();
+                self.timer(cpu);
+            }
         }
     }
 

@@ -6,7 +6,7 @@ use base::Rng;
 
 use super::*;
 use crate::fluid::tests::{hardware, mask_of, script};
-use crate::frame::{GrainSettings, HostNotice, JobStart, SimMachine};
+use crate::frame::{GrainSettings, HostNotice, JobStart, SimMachine, SimThread};
 use crate::script::Script;
 use crate::variation::Variation;
 
@@ -29,6 +29,10 @@ fn quantum(text: &str, settings: QuantumSettings) -> Quantum<FairQueue> {
 
 fn fluid(text: &str) -> Fluid {
     Fluid::new(hardware(text), MachineSettings::default(), Variation::OFF.streams(0))
+}
+
+fn threads_of(machine: &dyn SimMachine, job: usize) -> impl Iterator<Item = SimThread> {
+    machine.threads_of(job)
 }
 
 /// A start of a job: time, CPU, weight and script.
@@ -68,12 +72,12 @@ fn run<M: FluidGrain>(machine: &mut M, jobs: &[Job]) -> Vec<Ended> {
         let due = jobs.get(started).map(|job| job.at);
         let at = SimMachine::next_event(machine).into_iter().chain(due).min().expect("jobs end");
         SimMachine::advance(machine, at, u64::MAX);
-        machine.check().unwrap_or_else(|error| panic!("{error}"));
+        machine.check(true).unwrap_or_else(|error| panic!("{error}"));
         for (_, notice) in SimMachine::take_notices(machine) {
             let HostNotice::JobEnded { job, .. } = notice else { continue };
             machine.check_instructions(job).unwrap_or_else(|error| panic!("{error}"));
             let mut end = Ended { at: SimMachine::now(machine) as f64, ..Ended::default() };
-            for thread in machine.threads_of(job) {
+            for thread in threads_of(&*machine, job) {
                 end.wait_ns += thread.wait_ns;
                 end.cpu_ns += thread.cpu_ns;
             }
@@ -130,7 +134,7 @@ fn cpu_time_is_proportional_to_weight() {
     SimMachine::advance(&mut machine, 1000 * MS, u64::MAX);
     machine.update_all();
     for job in 0..4 {
-        let cpu_ns = machine.threads_of(job).map(|thread| thread.cpu_ns).sum::<f64>();
+        let cpu_ns = threads_of(&machine, job).map(|thread| thread.cpu_ns).sum::<f64>();
         let expected = (job + 1) as f64 * 100e6;
         assert!((cpu_ns - expected).abs() <= 2.0 * 4e6, "job {job}: {cpu_ns}");
     }
@@ -244,7 +248,7 @@ fn no_task_starves() {
             machine.update_all();
             let n_started = if 50 < step { 6 } else { 4 };
             for (job, before) in before.iter_mut().enumerate().take(n_started) {
-                let cpu_ns = machine.threads_of(job).map(|thread| thread.cpu_ns).sum::<f64>();
+                let cpu_ns = threads_of(&machine, job).map(|thread| thread.cpu_ns).sum::<f64>();
                 assert!(*before < cpu_ns, "{queue:?}: job {job} did not run in step {step}");
                 *before = cpu_ns;
             }
@@ -322,9 +326,9 @@ fn violation(queue: QueueScope, change: impl FnOnce(&mut Quantum<FairQueue>)) ->
     });
     SimMachine::advance(&mut machine, MS, u64::MAX);
     SimMachine::next_event(&mut machine);
-    machine.check().expect("the machine is not yet broken");
+    machine.check(true).expect("the machine is not yet broken");
     change(&mut machine);
-    machine.check().map_or_else(|error| error.problem, |()| "none".to_owned())
+    machine.check(true).map_or_else(|error| error.problem, |()| "none".to_owned())
 }
 
 #[test]

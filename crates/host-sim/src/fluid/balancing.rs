@@ -14,7 +14,7 @@ use super::pages::MemoryState;
 use super::time_slices::CpuSharing;
 use super::{Fluid, Task};
 use crate::hardware::Hardware;
-use crate::kernel::{KernelModel, Locality, RunQueues, TaskPull};
+use crate::kernel::{KeptTasks, KernelModel, Locality, RunQueues, TaskPull};
 
 /// Balancing state of the busy CPUs of a domain.
 #[derive(Clone, Copy, Debug, Default)]
@@ -174,22 +174,33 @@ impl QueueViews<'_> {
     /// from which the thread used its memory before the last scan.
     fn preferred_node(&self, idx: usize) -> Option<usize> {
         let task = &self.tasks[idx];
-        let state = self.jobs.get(task.job).filter(|state| state.scan.is_scanned())?;
+        let state = self.jobs.get(task.job).filter(|_| self.has_preferred_nodes)?;
+        if !state.scan.is_scanned() {
+            return None;
+        }
         match state.tasks.len() {
             1 => self.pages.home(task.job, self.hardware),
             _ => task.used_from,
         }
     }
 
-    /// Returns whether a migration between two CPUs degrades the locality of a task (`migrate_degrades_locality`).
-    /// `is_local`: whether all tasks of the source CPU run on their preferred node.
-    fn degrades_locality(&self, idx: usize, (from, to): (usize, usize), is_local: bool) -> bool {
-        let [from, to] = [from, to].map(|cpu| self.hardware.cpus[cpu].node);
-        let part_on = |node: usize| self.pages.part_on(self.tasks[idx].job, node);
-        match self.preferred_node(idx) {
-            None => false,
-            Some(node) if node == from => !is_local,
-            Some(node) => node != to && part_on(to) < part_on(from),
+    /// Returns whether a task stays because its locality would degrade (`migrate_degrades_locality`). `is_local`: whether
+    /// all tasks of the source CPU run on their preferred node.
+    fn stays(&self, idx: usize, pull: TaskPull, is_local: bool) -> bool {
+        let [from, to] = [pull.from, pull.to].map(|cpu| self.hardware.cpus[cpu].node);
+        let Some(preferred) = self.preferred_node(idx).filter(|_| from != to) else { return false };
+        let job = self.tasks[idx].job;
+        let has_one_thread = self.jobs.get(job).is_some_and(|state| state.tasks.len() == 1);
+        let has_less = || {
+            has_one_thread
+                && preferred != to
+                && self.pages.part_on(job, to) < self.pages.part_on(job, from)
+        };
+        match pull.keeps {
+            KeptTasks::None => false,
+            _ if preferred == from => !is_local,
+            KeptTasks::Local => false,
+            KeptTasks::WithMemory => has_less(),
         }
     }
 }
@@ -200,9 +211,9 @@ impl RunQueues for QueueViews<'_> {
         if !running_too && self.sharing.is_one_queue(self.hardware, from, to) {
             return None;
         }
-        let is_local = pull.keeps_local && self.locality(from) == Locality::Local;
-        let stays =
-            |idx: usize| pull.keeps_local && self.degrades_locality(idx, (from, to), is_local);
+        let keeps = pull.keeps != KeptTasks::None;
+        let is_local = keeps && self.locality(from) == Locality::Local;
+        let stays = |idx: usize| keeps && self.stays(idx, pull, is_local);
         let mut tasks = movable((&self.cpus[from], self.tasks), to, running_too);
         match pull.is_first {
             true => tasks.find(|&idx| !stays(idx)),
@@ -211,9 +222,6 @@ impl RunQueues for QueueViews<'_> {
     }
 
     fn locality(&self, cpu: usize) -> Locality {
-        if !self.has_preferred_nodes {
-            return Locality::Unknown;
-        }
         let own = self.hardware.cpus[cpu].node;
         let of_task = |&idx: &usize| match self.preferred_node(idx) {
             None => Locality::Unknown,
@@ -266,7 +274,7 @@ mod tests {
         fluid.advance(3_000_000_000);
         let locality = |fluid: &mut Fluid, cpu| fluid.kernel_and_queues().1.locality(cpu);
         let moves = |fluid: &mut Fluid, from, to| {
-            let pull = TaskPull { from, to, keeps_local: true, ..TaskPull::default() };
+            let pull = TaskPull { from, to, keeps: KeptTasks::WithMemory, ..TaskPull::default() };
             fluid.kernel_and_queues().1.movable(pull)
         };
         assert_eq!((0..4).map(|cpu| locality(&mut fluid, cpu)).min(), Some(Locality::Local));
@@ -283,5 +291,29 @@ mod tests {
         assert_eq!(moves(&mut fluid, 2, 0), None, "the local task stays");
         fluid.settings.numa_balancing = false;
         assert_eq!(locality(&mut fluid, 2), Locality::Unknown);
+    }
+
+    /// A job of 300 MiB on nodes of 256 MiB, beside a running job on the node with the smaller part of its memory.
+    #[test]
+    fn a_displaced_task_goes_only_to_an_idle_node_with_less_memory() {
+        let mut fluid = machine("nodes=3 cores=1 mem=256M");
+        fluid.settings.numa_balancing = true;
+        let work = script(&fluid, 1e12, 0.0, 300);
+        start(&mut fluid, 0, &work, Some(0));
+        fluid.advance(6_000_000_000);
+        let second = (1..3).find(|&node| 0.0 < fluid.pages.part_on(0, node)).expect("it spills");
+        bind(&mut fluid, 0, second);
+        fluid.bind(0, None);
+        let small = script(&fluid, 1e12, 0.0, 1);
+        start(&mut fluid, 1, &small, Some(second));
+        fluid.cpus[second].running = fluid.jobs.get(1).map(|job| job.tasks[0]);
+        let displaced = fluid.jobs.get(0).map(|job| job.tasks[0]);
+        let mut moves = |to: usize, keeps: KeptTasks| {
+            let pull = TaskPull { from: second, to, keeps, ..TaskPull::default() };
+            fluid.kernel_and_queues().1.movable(pull)
+        };
+        assert_eq!(moves(0, KeptTasks::WithMemory), displaced, "to most of its memory");
+        assert_eq!(moves(3 - second, KeptTasks::WithMemory), None);
+        assert_eq!(moves(3 - second, KeptTasks::Local), displaced);
     }
 }

@@ -162,7 +162,8 @@ impl Fluid {
 
     /// Returns the threads of a job that was started and not yet freed.
     pub fn tasks_of(&self, job: usize) -> impl Iterator<Item = &Task> {
-        (0..).map_while(move |nth| self.task_of(job, nth))
+        let tasks = self.jobs.get(job).map_or(&[][..], |state| &state.tasks);
+        tasks.iter().map(|&idx| &self.tasks[idx])
     }
 
     /// Returns the n-th task of a job.
@@ -219,8 +220,12 @@ impl Fluid {
         self.n_changes += 1;
         let cpu = self.tasks[idx].cpu;
         let may_stay = allowed.as_ref().is_none_or(|allowed| allowed[cpu]);
-        if may_stay || self.tasks[idx].state != TaskState::Runnable {
+        let is_runnable = self.tasks[idx].state == TaskState::Runnable;
+        if may_stay || !is_runnable {
             self.note_opened(cpu);
+            if is_runnable && 1 < self.kernel.load.n_runnable[cpu] {
+                self.schedule_balance(); // A waiting task may now be allowed on an idle CPU.
+            }
             return 1;
         }
         // The kernel selects any CPU of the new mask. The model selects the idlest CPU near the previous CPU.

@@ -156,3 +156,37 @@ fn threads_of_a_job_migrate_as_rarely_as_other_rotating_tasks() {
     let [threads, others] = [&n_changes[..3], &n_changes[3..]].map(|n| n.iter().sum::<u32>());
     assert!(0 < others && threads * 8 < 2 * 3 * others, "{n_changes:?}");
 }
+
+/// A job with a memory policy has no preferred node, so its CPU comes first. It is bound.
+#[test]
+fn a_bound_task_without_a_preferred_node_keeps_no_task_of_its_node_from_an_idle_cpu() {
+    for kernel in [KernelVersion::V6_18, KernelVersion::V4_2] {
+        for with in [2, 3] {
+            let mut fluid = machine("nodes=2 cores=2 mem=1G");
+            (fluid.settings.numa_balancing, fluid.settings.kernel) = (true, kernel);
+            let work = script(&fluid, 1e12, 0.0, 64);
+            (0..2).for_each(|job| start(&mut fluid, job, &work, Some(2)));
+            let memory = MemoryPlacement::Preferred(vec![1]);
+            let allowed = Some(mask_of(&fluid, &[with]));
+            fluid.start(JobStart { allowed, memory, ..JobStart::new(2, work.clone()) });
+            start(&mut fluid, 3, &work, Some(0));
+            fluid.advance(5_000_000_000);
+            // Job 1 may leave for CPU 1, which is idle. Job 3 and the others stay.
+            let wider = mask_of(&fluid, &[1, 2]);
+            fluid.bind(1, Some(wider));
+            fluid.advance(7_000_000_000);
+            assert_eq!(fluid.tasks_of(1).next().expect("it runs").cpu, 1, "{kernel:?} {with}");
+            fluid.check_invariants().expect("no task waits");
+        }
+    }
+}
+
+#[test]
+fn the_home_of_memory_on_a_node_without_cpus_is_the_nearest_node_with_cpus() {
+    let mut fluid = balanced(MemoryPlacement::FirstTouch);
+    fluid.advance(1_000_000_000);
+    assert_eq!(fluid.pages.home(0, &fluid.hardware), Some(0));
+    let mut hardware = (*fluid.hardware).clone();
+    hardware.nodes[0].cpus.clear();
+    assert_eq!(fluid.pages.home(0, &hardware), Some(1));
+}

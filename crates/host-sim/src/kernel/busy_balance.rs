@@ -18,7 +18,9 @@
 //! Out of scope: cache-hot tasks (`sched_migration_cost`), and overlapping groups on machines with several node
 //! distances.
 
-use super::{Allowed, KernelModel, KernelVersion, RunQueues, TaskPull, UnlikeCpus, ring_distance};
+use super::{
+    Allowed, KeptTasks, KernelModel, KernelVersion, RunQueues, TaskPull, UnlikeCpus, ring_distance,
+};
 use crate::hardware::{CAPACITY_MAX, Hardware};
 
 /// A scheduling domain and its groups.
@@ -147,8 +149,11 @@ impl KernelModel {
             KernelVersion::V6_18 => TASK_LOAD.checked_shr(failed).unwrap_or(0),
             KernelVersion::V4_2 | KernelVersion::V2_6_27 => 0,
         };
-        let keeps_local = self.domains[domain].is_numa && self.keeps_local(failed);
-        let pull = TaskPull { keeps_local, ..pull };
+        let keeps = match self.domains[domain].is_numa {
+            true => self.kept(KeptTasks::WithMemory, failed),
+            false => KeptTasks::None,
+        };
+        let pull = TaskPull { keeps, ..pull };
         let pull = Some(pull).filter(|&pull| weighs <= imbalance && queues.movable(pull).is_some());
         self.domains[domain].failed[group_idx] = if pull.is_some() { 0 } else { failed + 1 };
         pull

@@ -15,9 +15,9 @@
 //! - If a node has tasks without a preferred node, other nodes pull only from the CPUs of these tasks; else, if it has
 //!   displaced tasks, only from the CPUs of these (`fbq_classify_group`, `find_busiest_queue`; [`super::Locality`]).
 //! - In Linux 6.18, two kinds of tasks do not migrate until three attempts have failed: a task on its preferred node
-//!   that shares its CPU with a task for which this is not the preferred node; and a task that has less memory on the
-//!   new node (`migrate_degrades_locality`; Linux 4.2 does so only with `NUMA_RESIST_LOWER`, which is off). If all tasks
-//!   of a CPU are on their preferred node, each may migrate.
+//!   that shares its CPU with a task for which this is not the preferred node; and, if the new CPU is busy or newly idle,
+//!   a task that has less memory on the new node (`migrate_degrades_locality`; Linux 4.2 does so only with
+//!   `NUMA_RESIST_LOWER`, which is off). If all tasks of a CPU are on their preferred node, each may migrate.
 //!
 //! So a few displaced tasks migrate between the nodes, and the others stay.
 //!
@@ -26,7 +26,7 @@
 
 use super::cpu_selection::{numa_imbalance, numa_imbalance_limit};
 use super::{
-    Allowed, DomainCounts, KernelModel, KernelVersion, RunQueues, TaskPull, UnlikeCpus,
+    Allowed, DomainCounts, KeptTasks, KernelModel, KernelVersion, RunQueues, TaskPull, UnlikeCpus,
     ring_distance,
 };
 use crate::hardware::Hardware;
@@ -96,27 +96,66 @@ pub(super) fn sibling_imbalance(busy: (DomainCounts, u32), own: (DomainCounts, u
 }
 
 impl KernelModel {
-    /// Returns a pull to the CPU `idle` from the nearest domain with waiting tasks.
+    /// Returns a pull to the newly idle CPU `idle` from the nearest domain with waiting tasks.
     pub fn pull_idle(&self, idle: usize, queues: &dyn RunQueues) -> Option<TaskPull> {
+        let keeps = self.kept(KeptTasks::WithMemory, 0);
+        self.pull_near(idle, queues).or_else(|| {
+            let sources = |cpus: &[usize]| self.numa_sources(cpus, queues);
+            self.pull_far(TaskPull { to: idle, keeps, ..TaskPull::default() }, queues, sources)
+        })
+    }
+
+    /// Returns a pull to an idle CPU from its cache, or from its node.
+    fn pull_near(&self, idle: usize, queues: &dyn RunQueues) -> Option<TaskPull> {
         let idle_cpu = &self.hardware.cpus[idle];
-        let cache = &self.hardware.caches[idle_cpu.cache].cpus;
-        let own_node = &self.hardware.nodes[idle_cpu.node].cpus;
-        let near =
-            [(cache, self.load.caches[idle_cpu.cache]), (own_node, self.load.nodes[idle_cpu.node])];
-        let near = near.into_iter().filter(|(_, sum)| sum.has_waiting());
+        let (cache, node) = (idle_cpu.cache, idle_cpu.node);
+        let near = [
+            (&self.hardware.caches[cache].cpus, self.load.caches[cache]),
+            (&self.hardware.nodes[node].cpus, self.load.nodes[node]),
+        ];
         let pull = TaskPull { to: idle, ..TaskPull::default() };
-        near.map(|(cpus, _)| cpus).find_map(|cpus| self.pull_waiting(cpus, pull, queues)).or_else(
-            || {
-                let failed = self.failed[self.failed_index((Level::Node, idle_cpu.node))];
-                let pull = TaskPull { keeps_local: self.keeps_local(failed), ..pull };
-                let nodes = (0..self.hardware.nodes.len())
-                    .filter(|&node| node != idle_cpu.node && self.load.nodes[node].has_waiting());
-                nodes.into_iter().find_map(|node| {
-                    let sources = self.numa_sources(&self.hardware.nodes[node].cpus, queues);
-                    self.pull_waiting(&sources, pull, queues)
-                })
-            },
-        )
+        let waiting = near.into_iter().filter(|(_, sum)| sum.has_waiting());
+        waiting.map(|(cpus, _)| cpus).find_map(|cpus| self.pull_waiting(cpus, pull, queues))
+    }
+
+    /// Returns a pull to an idle CPU from the CPUs of another node that `sources` selects.
+    fn pull_far(
+        &self,
+        pull: TaskPull,
+        queues: &dyn RunQueues,
+        sources: impl Fn(&[usize]) -> Vec<usize>,
+    ) -> Option<TaskPull> {
+        let own = self.hardware.cpus[pull.to].node;
+        let others = (0..self.hardware.nodes.len())
+            .filter(|&node| node != own && self.load.nodes[node].has_waiting());
+        let mut others = others.map(|node| sources(&self.hardware.nodes[node].cpus));
+        others.find_map(|cpus| self.pull_waiting(&cpus, pull, queues))
+    }
+
+    /// Returns a pull of a waiting task to an idle CPU. Other attempts have found none, but a task may wait because of
+    /// its affinity (`sgc->imbalance`), or because of its memory. The latter migrates after several attempts, also from
+    /// a CPU that is not preferred: in the kernel, such a task waits until another task on its node is preferred.
+    fn pull_any_to_idle(&mut self, queues: &dyn RunQueues) -> Option<TaskPull> {
+        let idle = (0..self.hardware.cpus.len())
+            .filter(|&cpu| self.load.n_runnable[cpu] == 0 && self.may_run(Allowed::None, cpu));
+        let idle: Vec<usize> = idle.collect();
+        let keeps = self.kept(KeptTasks::Local, 0);
+        let of_first = |&cpu: &usize| {
+            let sources = |cpus: &[usize]| self.numa_sources(cpus, queues);
+            let pull = TaskPull { to: cpu, keeps, ..TaskPull::default() };
+            self.pull_near(cpu, queues).or_else(|| self.pull_far(pull, queues, sources))
+        };
+        let of_all = |&cpu: &usize| {
+            let pull = TaskPull { to: cpu, ..TaskPull::default() };
+            self.pull_far(pull, queues, <[usize]>::to_vec)
+        };
+        let first = idle.iter().find_map(of_first);
+        let kept = if first.is_none() { idle.iter().find_map(of_all) } else { None };
+        let is_tried = LOCAL_TRIES < self.n_kept;
+        let n_kept = if kept.is_some() && !is_tried { self.n_kept + 1 } else { 0 };
+        self.n_failed_changes += u64::from(self.n_kept != n_kept);
+        self.n_kept = n_kept;
+        first.or(kept.filter(|_| is_tried))
     }
 
     /// Returns a pull of a waiting task from the busiest of these CPUs.
@@ -144,9 +183,10 @@ impl KernelModel {
         sources.map(|(cpu, _)| cpu).collect()
     }
 
-    /// Returns whether tasks whose locality degrades stay on their node after this number of failed attempts.
-    pub(super) fn keeps_local(&self, failed: u32) -> bool {
-        self.version == KernelVersion::V6_18 && failed <= LOCAL_TRIES
+    /// Returns the tasks that stay on their node after this number of failed attempts.
+    pub(super) fn kept(&self, keeps: KeptTasks, failed: u32) -> KeptTasks {
+        let stays = self.version == KernelVersion::V6_18 && failed <= LOCAL_TRIES;
+        if stays { keeps } else { KeptTasks::None }
     }
 
     /// Makes one balancing attempt for the whole machine. Returns the first possible pull.
@@ -174,10 +214,7 @@ impl KernelModel {
         if !self.load.nodes.iter().any(|node| node.has_waiting()) {
             return None;
         }
-        // The loads are balanced, but a task may wait because of its affinity (`sgc->imbalance`).
-        let idle = (0..self.hardware.cpus.len())
-            .filter(|&cpu| self.load.n_runnable[cpu] == 0 && self.may_run(Allowed::None, cpu));
-        idle.into_iter().find_map(|cpu| self.pull_idle(cpu, queues))
+        self.pull_any_to_idle(queues)
     }
 
     /// Returns a pull to a node from the busiest other node.
@@ -268,9 +305,12 @@ impl KernelModel {
         let hardware = self.hardware.clone();
         let to = cpus_of(&hardware, group.0, group.1);
         let failed = self.failed[self.failed_index(group)];
-        let keeps_local = group.0 == Level::Node && self.keeps_local(failed);
+        let keeps = match group.0 {
+            Level::Node => self.kept(KeptTasks::Local, failed),
+            Level::Cache | Level::Core => KeptTasks::None,
+        };
         let pull_one = |kernel: &Self, running_too: bool| {
-            let pull = TaskPull { running_too, keeps_local, ..TaskPull::default() };
+            let pull = TaskPull { running_too, keeps, ..TaskPull::default() };
             sources.iter().find_map(|from| kernel.pull_busiest(from, to, pull, queues))
         };
         if let Some(pull) = pull_one(self, false) {
@@ -309,7 +349,7 @@ impl KernelModel {
     }
 
     /// Returns the number of changes of the failure counters. If neither these counters nor the run queues have
-    /// changed since an attempt without a migration, the next attempt has the same result.
+    /// changed since an attempt without a migration, the next attempt has the same result, unless memory has migrated.
     pub fn n_failed_changes(&self) -> u64 {
         self.n_failed_changes
     }

@@ -20,7 +20,7 @@
 //! | CPUs of unlike capacity | asymmetric packing or capacity ([`unlike_cpus`]) | all CPUs are equal | as `linux-4.2` |
 //! | balanced value | idle CPUs, with a tolerated imbalance between nodes | number of tasks | number of tasks |
 //! | NUMA balancing | yes | yes | no |
-//! | balancing between nodes | pulls from CPUs with displaced tasks ([`Locality`]); other tasks stay on the node of their memory | pulls from CPUs with displaced tasks | any task |
+//! | NUMA balancing: load balancing between nodes | pulls from CPUs with tasks without a preferred node, then with displaced tasks ([`Locality`]); until three attempts have failed, other tasks stay | the same, but no task stays | |
 //!
 //! The rules are those of `kernel/sched/fair.c` in these versions (`find_idlest_group`, `select_idle_sibling`,
 //! `find_busiest_group`, `sibling_imbalance`, `calculate_imbalance`, `adjust_numa_imbalance`). Out of scope: load tracking over time (all
@@ -137,10 +137,22 @@ pub struct TaskPull {
     pub to: usize,
     /// Whether a running task may be moved if the queue has no waiting task.
     pub running_too: bool,
-    /// Whether only tasks migrate whose locality does not degrade (`migrate_degrades_locality`).
-    pub keeps_local: bool,
+    /// Tasks that stay because of their memory.
+    pub keeps: KeptTasks,
     /// Whether the first of the waiting tasks migrates, in order of arrival, instead of the last.
     pub is_first: bool,
+}
+
+/// Tasks that do not migrate to another node because of their memory (`migrate_degrades_locality`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum KeptTasks {
+    /// No task.
+    #[default]
+    None,
+    /// Tasks on their preferred node that share their CPU with tasks for which this is not the preferred node.
+    Local,
+    /// These, and tasks that have less memory on the new node.
+    WithMemory,
 }
 
 /// Where the tasks of a CPU run, relative to their memory (`enum fbq_type`). The kernel prefers CPUs with tasks of the
@@ -164,16 +176,6 @@ pub trait RunQueues {
     fn locality(&self, cpu: usize) -> Locality;
 }
 
-impl<F: Fn(TaskPull) -> bool> RunQueues for F {
-    fn movable(&self, pull: TaskPull) -> Option<usize> {
-        self(pull).then_some(pull.from)
-    }
-
-    fn locality(&self, _: usize) -> Locality {
-        Locality::Unknown
-    }
-}
-
 /// An affinity mask by CPU index; `None`: all online CPUs.
 pub type Allowed<'a> = Option<&'a [bool]>;
 
@@ -195,7 +197,9 @@ pub struct KernelModel {
     /// Number of consecutive failed balancing attempts of each node, LLC domain and core. Such an attempt finds only
     /// running tasks.
     failed: Vec<u32>,
-    /// Number of changes of `failed`.
+    /// Number of consecutive attempts after which only its memory kept a waiting task from an idle CPU.
+    n_kept: u32,
+    /// Number of changes of `failed` and `n_kept`.
     n_failed_changes: u64,
     unlike: UnlikeCpus,
     /// Whether each node has CPUs of all capacities.
@@ -229,6 +233,7 @@ impl KernelModel {
             has_all_capacities: unlike_cpus::nodes_with_all_capacities(&hardware),
             all_cpus: (0..hardware.cpus.len()).collect(),
             sibling_domains: load_balance::sibling_domains(&hardware).into(),
+            n_kept: 0,
             n_failed_changes: 0,
             domains_of_cpu: busy_balance::domains_by_cpu(&domains, hardware.cpus.len()),
             domains,

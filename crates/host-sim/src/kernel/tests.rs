@@ -10,13 +10,23 @@ fn booted(version: KernelVersion, machine: &str) -> KernelModel {
     KernelModel::new(version, Arc::new(hardware))
 }
 
+impl<F: Fn(TaskPull) -> bool> RunQueues for F {
+    fn movable(&self, pull: TaskPull) -> Option<usize> {
+        self(pull).then_some(pull.from)
+    }
+
+    fn locality(&self, _: usize) -> Locality {
+        Locality::Unknown
+    }
+}
+
 /// Each CPU has one movable task, whose index is the number of the CPU. CPUs with even numbers are local, the others have
 /// this locality.
 struct Queues(Locality);
 
 impl RunQueues for Queues {
     fn movable(&self, pull: TaskPull) -> Option<usize> {
-        (!pull.keeps_local || self.0 != Locality::Displaced).then_some(pull.from)
+        (pull.keeps == KeptTasks::None || self.0 != Locality::Displaced).then_some(pull.from)
     }
 
     fn locality(&self, cpu: usize) -> Locality {

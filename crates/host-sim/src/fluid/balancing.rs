@@ -221,6 +221,10 @@ impl RunQueues for QueueViews<'_> {
         }
     }
 
+    fn has_preferred_nodes(&self) -> bool {
+        self.has_preferred_nodes
+    }
+
     fn locality(&self, cpu: usize) -> Locality {
         let own = self.hardware.cpus[cpu].node;
         let of_task = |&idx: &usize| match self.preferred_node(idx) {

@@ -18,6 +18,8 @@
 //! Out of scope: cache-hot tasks (`sched_migration_cost`), and overlapping groups on machines with several node
 //! distances.
 
+use std::borrow::Cow;
+
 use super::{
     Allowed, KeptTasks, KernelModel, KernelVersion, RunQueues, TaskPull, UnlikeCpus, ring_distance,
 };
@@ -226,9 +228,9 @@ impl KernelModel {
         let pull_from = |from: usize| TaskPull { from, to, is_first: true, ..TaskPull::default() };
         let sources = match is_numa {
             true => self.numa_sources(&groups[busiest], queues),
-            false => groups[busiest].clone(),
+            false => Cow::Borrowed(&groups[busiest][..]),
         };
-        let shared_cpus = sources.into_iter().filter(|&cpu| {
+        let shared_cpus = sources.iter().copied().filter(|&cpu| {
             load_of(to) < load_of(cpu)
                 && 1 < self.load.n_runnable[cpu]
                 && queues.movable(pull_from(cpu)).is_some()

@@ -24,6 +24,8 @@
 //! Not modelled: in Linux 4.2 (`fix_small_imbalance`), a running task may also move to a core with one task less, so
 //! that three tasks rotate on two cores.
 
+use std::borrow::Cow;
+
 use super::cpu_selection::{numa_imbalance, numa_imbalance_limit};
 use super::{
     Allowed, DomainCounts, KeptTasks, KernelModel, KernelVersion, RunQueues, TaskPull, UnlikeCpus,
@@ -100,8 +102,8 @@ impl KernelModel {
     pub fn pull_idle(&self, idle: usize, queues: &dyn RunQueues) -> Option<TaskPull> {
         let keeps = self.kept(KeptTasks::WithMemory, 0);
         self.pull_near(idle, queues).or_else(|| {
-            let sources = |cpus: &[usize]| self.numa_sources(cpus, queues);
-            self.pull_far(TaskPull { to: idle, keeps, ..TaskPull::default() }, queues, sources)
+            let pull = TaskPull { to: idle, keeps, ..TaskPull::default() };
+            self.pull_far(pull, queues, |cpus| self.numa_sources(cpus, queues))
         })
     }
 
@@ -123,7 +125,7 @@ impl KernelModel {
         &self,
         pull: TaskPull,
         queues: &dyn RunQueues,
-        sources: impl Fn(&[usize]) -> Vec<usize>,
+        sources: impl for<'a> Fn(&'a [usize]) -> Cow<'a, [usize]>,
     ) -> Option<TaskPull> {
         let own = self.hardware.cpus[pull.to].node;
         let others = (0..self.hardware.nodes.len())
@@ -141,13 +143,13 @@ impl KernelModel {
         let idle: Vec<usize> = idle.collect();
         let keeps = self.kept(KeptTasks::Local, 0);
         let of_first = |&cpu: &usize| {
-            let sources = |cpus: &[usize]| self.numa_sources(cpus, queues);
             let pull = TaskPull { to: cpu, keeps, ..TaskPull::default() };
-            self.pull_near(cpu, queues).or_else(|| self.pull_far(pull, queues, sources))
+            let far = || self.pull_far(pull, queues, |cpus| self.numa_sources(cpus, queues));
+            self.pull_near(cpu, queues).or_else(far)
         };
         let of_all = |&cpu: &usize| {
             let pull = TaskPull { to: cpu, ..TaskPull::default() };
-            self.pull_far(pull, queues, <[usize]>::to_vec)
+            self.pull_far(pull, queues, |cpus| Cow::Borrowed(cpus))
         };
         let first = idle.iter().find_map(of_first);
         let kept = if first.is_none() { idle.iter().find_map(of_all) } else { None };
@@ -175,12 +177,19 @@ impl KernelModel {
     }
 
     /// Returns the CPUs of a node from which other nodes pull tasks.
-    pub(super) fn numa_sources(&self, node: &[usize], queues: &dyn RunQueues) -> Vec<usize> {
+    pub(super) fn numa_sources<'a>(
+        &self,
+        node: &'a [usize],
+        queues: &dyn RunQueues,
+    ) -> Cow<'a, [usize]> {
+        if !queues.has_preferred_nodes() {
+            return Cow::Borrowed(node);
+        }
         let online = node.iter().copied().filter(|&cpu| self.may_run(Allowed::None, cpu));
         let localities: Vec<_> = online.map(|cpu| (cpu, queues.locality(cpu))).collect();
         let first = localities.iter().map(|(_, locality)| *locality).min();
         let sources = localities.into_iter().filter(|(_, locality)| Some(*locality) == first);
-        sources.map(|(cpu, _)| cpu).collect()
+        Cow::Owned(sources.map(|(cpu, _)| cpu).collect())
     }
 
     /// Returns the tasks that stay on their node after this number of failed attempts.
@@ -249,7 +258,8 @@ impl KernelModel {
             self.set_failed((Level::Node, node), 0);
             return None;
         }
-        let sources = self.numa_sources(&self.hardware.nodes[busiest].cpus, queues);
+        let hardware = self.hardware.clone();
+        let sources = self.numa_sources(&hardware.nodes[busiest].cpus, queues);
         self.move_one((Level::Node, node), &[&sources], queues)
     }
 

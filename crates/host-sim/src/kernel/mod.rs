@@ -172,7 +172,10 @@ pub trait RunQueues {
     /// Returns the task that a pull migrates.
     fn movable(&self, pull: TaskPull) -> Option<usize>;
 
-    /// Returns the locality of the tasks of a CPU. Without NUMA balancing, it is unknown.
+    /// Returns whether tasks have preferred nodes, which they do not without NUMA balancing.
+    fn has_preferred_nodes(&self) -> bool;
+
+    /// Returns the locality of the tasks of a CPU.
     fn locality(&self, cpu: usize) -> Locality;
 }
 

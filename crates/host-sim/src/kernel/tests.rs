@@ -15,6 +15,10 @@ impl<F: Fn(TaskPull) -> bool> RunQueues for F {
         self(pull).then_some(pull.from)
     }
 
+    fn has_preferred_nodes(&self) -> bool {
+        false
+    }
+
     fn locality(&self, _: usize) -> Locality {
         Locality::Unknown
     }
@@ -27,6 +31,10 @@ struct Queues(Locality);
 impl RunQueues for Queues {
     fn movable(&self, pull: TaskPull) -> Option<usize> {
         (pull.keeps == KeptTasks::None || self.0 != Locality::Displaced).then_some(pull.from)
+    }
+
+    fn has_preferred_nodes(&self) -> bool {
+        true
     }
 
     fn locality(&self, cpu: usize) -> Locality {

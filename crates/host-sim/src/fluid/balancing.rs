@@ -184,24 +184,17 @@ impl QueueViews<'_> {
         }
     }
 
-    /// Returns whether a task stays because its locality would degrade (`migrate_degrades_locality`). `is_local`: whether
-    /// all tasks of the source CPU run on their preferred node.
+    /// Returns whether a pull that keeps tasks keeps this one (`migrate_degrades_locality`). `is_local`: whether all tasks
+    /// of the source CPU run on their preferred node.
     fn stays(&self, idx: usize, pull: TaskPull, is_local: bool) -> bool {
         let [from, to] = [pull.from, pull.to].map(|cpu| self.hardware.cpus[cpu].node);
         let Some(preferred) = self.preferred_node(idx).filter(|_| from != to) else { return false };
         let job = self.tasks[idx].job;
-        let has_one_thread = self.jobs.get(job).is_some_and(|state| state.tasks.len() == 1);
-        let has_less = || {
-            has_one_thread
-                && preferred != to
-                && self.pages.part_on(job, to) < self.pages.part_on(job, from)
-        };
-        match pull.keeps {
-            KeptTasks::None => false,
-            _ if preferred == from => !is_local,
-            KeptTasks::Local => false,
-            KeptTasks::WithMemory => has_less(),
+        if preferred == from || preferred == to || pull.keeps == KeptTasks::Local {
+            return preferred == from && !is_local;
         }
+        let has_one_thread = self.jobs.get(job).is_some_and(|state| state.tasks.len() == 1);
+        has_one_thread && self.pages.part_on(job, to) < self.pages.part_on(job, from)
     }
 }
 

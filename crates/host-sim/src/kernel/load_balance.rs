@@ -221,6 +221,7 @@ impl KernelModel {
             return Some(pull);
         }
         if !self.load.nodes.iter().any(|node| node.has_waiting()) {
+            self.n_kept = 0;
             return None;
         }
         self.pull_any_to_idle(queues)

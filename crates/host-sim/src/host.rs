@@ -125,7 +125,7 @@ pub enum SimError {
 /// The simulated host.
 #[derive(Debug)]
 pub struct SimHost {
-    machine: Box<dyn SimMachine>,
+    pub(crate) machine: Box<dyn SimMachine>,
     hardware: Arc<Hardware>,
     slots: Vec<SimJob>,
     options: SimOptions,

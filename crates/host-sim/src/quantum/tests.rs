@@ -133,6 +133,7 @@ fn cpu_time_is_proportional_to_weight() {
     }
     SimMachine::advance(&mut machine, 1000 * MS, u64::MAX);
     machine.update_all();
+    assert!(200 < SimMachine::work(&machine).events, "each end of a slice is an event");
     for job in 0..4 {
         let cpu_ns = threads_of(&machine, job).map(|thread| thread.cpu_ns).sum::<f64>();
         let expected = (job + 1) as f64 * 100e6;

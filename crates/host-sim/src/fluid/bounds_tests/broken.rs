@@ -110,3 +110,17 @@ fn a_page_migration_whose_bytes_do_not_add_up_or_exceed_the_limit_is_reported() 
         assert!(problem.contains("a page migration moved"), "{problem}");
     }
 }
+
+#[test]
+fn a_run_on_a_broken_machine_ends_with_the_violation() {
+    let mut fluid = PLAIN.fluid(PRECISION);
+    STREAM.start(&mut fluid, 0, 0, 1.0);
+    fluid.next_event();
+    fluid.kernel.online[0] = false;
+    let machine = topology::Machine::synthetic("cores=1").expect("a machine");
+    let options = crate::SimOptions::default();
+    let mut host = crate::SimHost::new(&machine, &[], options).expect("a host");
+    host.machine = Box::new(fluid);
+    let violation = engine::Host::wait(&mut host).expect_err("it is broken");
+    assert!(violation.problem.contains("which is offline"), "{violation}");
+}

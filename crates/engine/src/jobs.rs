@@ -12,7 +12,7 @@
 
 use base::{Bytes, CpuSet, JobId, Nanos, NodeId};
 use program::Job;
-use sched::{Action, CounterEvent, JobMemory, JobState, JobView};
+use sched::{Action, EventSet, JobMemory, JobState, JobView};
 use topology::{Domains, Machine};
 
 use crate::page_migrations::{ActivePageMigrations, PageMigrationHistory};
@@ -132,9 +132,9 @@ impl Jobs {
         self.declared.iter().any(|declared| declared.ops_per_ms.is_some())
     }
 
-    /// Returns whether any job, started or not, declares the rate of an event.
-    pub fn any_declares(&self, event: CounterEvent) -> bool {
-        self.declared.iter().any(|declared| declared.has(event))
+    /// Returns the events whose rate any job, started or not, declares.
+    pub fn declared_events(&self) -> EventSet {
+        self.declared.iter().fold(EventSet::NONE, |events, declared| events.or(declared.events))
     }
 
     /// Returns the declared rates of a job; `None` for an unknown id.

@@ -46,6 +46,10 @@ pub(crate) fn raw_delta(now: RawCounter, before: Option<RawCounter>) -> Measured
 /// Returns the deltas of all counters of a task between two samples. The delta of an event without a sample in
 /// `before` is unknown and therefore absent.
 pub fn deltas_between(now: &Counters, before: &Counters) -> CounterDeltas {
+    now.unscaled_deltas_since(before).unwrap_or_else(|| scaled_deltas_between(now, before))
+}
+
+fn scaled_deltas_between(now: &Counters, before: &Counters) -> CounterDeltas {
     let mut deltas = CounterDeltas::default();
     for (event, base) in before.iter().filter(|(_, base)| !base.never_ran()) {
         let delta = now.get(event).map_or(Measured::Absent, |now| raw_delta(now, Some(base)));
@@ -199,6 +203,29 @@ mod tests {
         assert!(deltas_between(&before, &now).uncounted().contains(Instructions));
         let never_ran = before.with(Instructions, raw(0, 9, 0));
         assert_eq!(deltas(deltas_between(&now, &never_ran)), [(Cycles, 0)]);
+    }
+
+    #[test]
+    fn counters_without_times_have_the_deltas_of_the_general_computation() {
+        let values = [None, Some(0), Some(7), Some(40), Some(u64::MAX - 2)];
+        let counters = |cycles: Option<u64>, misses: Option<u64>| {
+            let mut counters = Counters::NONE;
+            for (event, value) in [(Cycles, cycles), (CounterEvent::LlcMisses, misses)] {
+                if let Some(value) = value {
+                    counters.set(event, raw(value, 0, 0));
+                }
+            }
+            counters
+        };
+        for (now, before) in values.iter().flat_map(|now| values.iter().map(move |b| (*now, *b))) {
+            let (now, before) = (counters(now, Some(9)), counters(before, now));
+            let unscaled = now.unscaled_deltas_since(&before);
+            assert_eq!(unscaled, Some(scaled_deltas_between(&now, &before)), "{now:?} {before:?}");
+            let timed = now.with(Instructions, raw(1, 2, 1));
+            assert_eq!(timed.unscaled_deltas_since(&before), None);
+            assert_eq!(now.unscaled_deltas_since(&timed), None);
+            assert!(now.with(Instructions, raw(1, 0, 0)).unscaled_deltas_since(&before).is_some());
+        }
     }
 
     #[test]

@@ -53,14 +53,23 @@ impl TierSelector {
     ) {
         let (of_all, of_some) = self.counted_events(rows);
         let traffic = JobTraffic::of(rows, groups);
+        let declared = jobs.declared_events();
+        let mut absent = EventSet::NONE;
+        let mut computed = Vec::new();
         for &event in CounterEvent::ALL {
             let is_counted = (of_all.contains(event), of_some.contains(event));
-            self.tiers.set(event, self.choose(event, is_counted, &traffic, jobs));
+            let is_declared = event.source() == EventKind::Hardware && declared.contains(event);
+            let tier = self.choose(event, is_counted, &traffic, is_declared);
+            self.tiers.set(event, tier);
+            match tier {
+                SignalTier::Counters => {}
+                SignalTier::None => absent = absent.with(event),
+                SignalTier::Bandwidth | SignalTier::Declared => computed.push((event, tier)),
+            }
         }
-        let tiers = CounterEvent::ALL.iter().map(|&event| (event, self.tiers.get(event)));
-        let others: Vec<_> = tiers.filter(|(_, tier)| *tier != SignalTier::Counters).collect();
         for (view, _) in rows {
-            others.iter().for_each(|&(event, tier)| fill(view, event, tier, &traffic, jobs));
+            view.counters.remove(absent);
+            computed.iter().for_each(|&(event, tier)| fill(view, event, tier, &traffic, jobs));
         }
     }
 
@@ -88,15 +97,13 @@ impl TierSelector {
         event: CounterEvent,
         (is_counted, is_counted_of_some): (bool, bool),
         traffic: &JobTraffic,
-        jobs: &Jobs,
+        is_declared: bool,
     ) -> SignalTier {
         let by_traffic = event == CounterEvent::LlcMisses && traffic.is_known;
         let is_available = |tier: &SignalTier| match tier {
             SignalTier::Counters => is_counted,
             SignalTier::Bandwidth => by_traffic,
-            SignalTier::Declared => {
-                event.source() == EventKind::Hardware && jobs.any_declares(event)
-            }
+            SignalTier::Declared => is_declared,
             SignalTier::None => true,
         };
         match self.overrides.get(event) {
@@ -121,6 +128,7 @@ fn presence(counted: &CounterDeltas) -> EventSet {
     }
 }
 
+/// Sets the value of an event with the tier `bandwidth` or `declared`.
 fn fill(
     view: &mut TaskView,
     event: CounterEvent,
@@ -129,16 +137,12 @@ fn fill(
     jobs: &Jobs,
 ) {
     let value = match tier {
-        SignalTier::Counters => return,
         SignalTier::Bandwidth => traffic.misses_of(view),
-        SignalTier::Declared => {
-            jobs.declared(view.job).and_then(|d| d.in_time(event, view.cpu_time))
-        }
-        SignalTier::None => None,
+        _ => jobs.declared(view.job).and_then(|d| d.in_time(event, view.cpu_time)),
     };
     match value {
         Some(value) => view.counters.set(event, Measured::Exact(value)),
-        None => view.counters.remove(event),
+        None => view.counters.remove(EventSet::NONE.with(event)),
     }
 }
 

@@ -6,7 +6,7 @@
 
 use base::{Bytes, Nanos};
 use program::{Job, Profile};
-use sched::CounterEvent;
+use sched::{CounterEvent, EventSet};
 use topology::Machine;
 
 const NANOS_PER_SECOND: u128 = 1_000_000_000;
@@ -16,7 +16,9 @@ const NANOS_PER_SECOND: u128 = 1_000_000_000;
 pub(crate) struct Declared {
     /// Memory controller operations per millisecond of CPU time. `None` if they are not declared.
     pub ops_per_ms: Option<u64>,
-    per_second: [Option<u64>; CounterEvent::N],
+    per_second: [u64; CounterEvent::N],
+    /// Events with a rate.
+    pub events: EventSet,
 }
 
 impl Declared {
@@ -32,19 +34,20 @@ impl Declared {
 
     fn from_ops(per_ms: u64) -> Self {
         let mut declared = Declared { ops_per_ms: Some(per_ms), ..Declared::default() };
-        declared.per_second[CounterEvent::LlcMisses as usize] = Some(per_ms.saturating_mul(1000));
+        declared.set(CounterEvent::LlcMisses, per_ms.saturating_mul(1000));
         declared
+    }
+
+    fn set(&mut self, event: CounterEvent, per_second: u64) {
+        self.per_second[event as usize] = per_second;
+        self.events = self.events.with(event);
     }
 
     /// Returns the declared number of events in an amount of CPU time.
     pub fn in_time(&self, event: CounterEvent, cpu_time: Nanos) -> Option<u64> {
-        let per_second = self.per_second[event as usize]?;
+        let per_second = self.events.contains(event).then(|| self.per_second[event as usize])?;
         let exact = u128::from(per_second) * u128::from(cpu_time.0) / NANOS_PER_SECOND;
         Some(u64::try_from(exact).unwrap_or(u64::MAX))
-    }
-
-    pub fn has(&self, event: CounterEvent) -> bool {
-        self.per_second[event as usize].is_some()
     }
 }
 
@@ -59,7 +62,9 @@ fn from_profile(profile: &Profile, machine: &Machine) -> Option<Declared> {
         (CounterEvent::LlcReferences, rates.llc_references),
         (CounterEvent::LlcMisses, rates.llc_misses),
     ] {
-        declared.per_second[event as usize] = rate.and_then(whole_rate);
+        if let Some(rate) = rate.and_then(whole_rate) {
+            declared.set(event, rate);
+        }
     }
     let per_second = rates.controller_ops().and_then(whole_rate);
     declared.ops_per_ms = per_second.map(|per_second| per_second / 1000);

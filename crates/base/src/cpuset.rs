@@ -229,6 +229,11 @@ impl<T: SetId> IdSet<T> {
 
     /// Returns whether every member is in `other`.
     pub fn is_subset(&self, other: &Self) -> bool {
+        if let (BitmapWords::One(own), BitmapWords::One(others)) = (&self.words, &other.words)
+            && self.first_word == other.first_word
+        {
+            return own & !others == 0; // The general case takes several times as long.
+        }
         self.span().all(|at| self.word(at) & !other.word(at) == 0)
     }
 

@@ -115,11 +115,8 @@ impl Domains {
         match choice {
             DomainChoice::At(level) => domains_at(level),
             DomainChoice::Auto => {
-                let coarse = [Level::Node, Level::Llc].map(domains_at);
-                coarse
-                    .into_iter()
-                    .find(|domains| 2 <= domains.len())
-                    .unwrap_or(domains_at(Level::Core))
+                let mut coarse = [Level::Node, Level::Llc].into_iter().map(domains_at);
+                coarse.find(|domains| 2 <= domains.len()).unwrap_or_else(|| domains_at(Level::Core))
             }
             DomainChoice::Caches => {
                 let caches = Some(domains_at(Level::Llc)).filter(|domains| 2 <= domains.len());

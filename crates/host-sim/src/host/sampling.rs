@@ -38,6 +38,8 @@ const COUNTER_BITS: u8 = 64;
 pub(super) struct LastReported {
     /// By number of the job.
     jobs: Vec<ReportedJob>,
+    /// Number of sampled tasks.
+    n_tasks: usize,
     nodes: Vec<Vec<f64>>,
     reported_nodes: Vec<f64>,
     /// Number of samples of each node with noise.
@@ -88,18 +90,19 @@ pub(super) fn counters_of(task: &SimThread) -> Counters {
 }
 
 fn as_counters(counts: &TaskCounts, task: &SimThread) -> Counters {
-    let count = |value: f64| RawCounter::unmultiplexed(value as u64);
-    Counters::NONE
-        .with(CounterEvent::Cycles, count(counts.cycles))
-        .with(CounterEvent::Instructions, count(counts.instructions))
-        .with(CounterEvent::LlcReferences, count(counts.references))
-        .with(CounterEvent::LlcMisses, count(counts.misses))
-        .with(CounterEvent::LlcPrefetchMisses, count(counts.prefetches))
-        .with(CounterEvent::L1dMisses, count(counts.l1_misses))
-        .with(CounterEvent::MemoryStalls, count(counts.stalls))
-        .with(CounterEvent::QueueFull, count(counts.queue_full))
-        .with(CounterEvent::TaskClock, count(task.cpu_ns))
-        .with(CounterEvent::CpuMigrations, RawCounter::unmultiplexed(task.n_migrations))
+    let mut counters = Counters::NONE;
+    let mut set = |event, value| counters.set(event, RawCounter::unmultiplexed(value));
+    set(CounterEvent::Cycles, counts.cycles as u64);
+    set(CounterEvent::Instructions, counts.instructions as u64);
+    set(CounterEvent::LlcReferences, counts.references as u64);
+    set(CounterEvent::LlcMisses, counts.misses as u64);
+    set(CounterEvent::LlcPrefetchMisses, counts.prefetches as u64);
+    set(CounterEvent::L1dMisses, counts.l1_misses as u64);
+    set(CounterEvent::MemoryStalls, counts.stalls as u64);
+    set(CounterEvent::QueueFull, counts.queue_full as u64);
+    set(CounterEvent::TaskClock, task.cpu_ns as u64);
+    set(CounterEvent::CpuMigrations, task.n_migrations);
+    counters
 }
 
 impl SimHost {
@@ -120,11 +123,13 @@ impl SimHost {
         let is_lost = self
             .fault_injector
             .occurs(FaultKind::SamplesLost, self.fault_injector.faults.samples_lost);
+        sample.tasks.reserve(self.last_reported.n_tasks);
         for idx in 0..self.slots.len() {
             if matches!(self.slots[idx].state, SimJobState::Running(_)) && !is_lost {
                 self.sample_job(idx, sample);
             }
         }
+        self.last_reported.n_tasks = sample.tasks.len();
         self.sample_nodes(sample);
         self.sample_llcs(sample);
     }

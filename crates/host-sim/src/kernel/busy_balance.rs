@@ -223,16 +223,21 @@ impl KernelModel {
         let BusyDomain { groups, is_numa, .. } = &self.domains[domain];
         let candidates =
             groups[group_idx].iter().copied().filter(|&cpu| self.may_run(Allowed::None, cpu));
-        let load_of = |cpu: usize| self.group(&[cpu]).load();
+        let load_of = |cpu: usize| {
+            let n_runnable = u64::from(self.load.n_runnable[cpu]);
+            BusyGroup { n_runnable, capacity: self.capacity(cpu), ..BusyGroup::default() }.load()
+        };
         let to = candidates.min_by_key(|&cpu| (load_of(cpu), cpu))?;
         let pull_from = |from: usize| TaskPull { from, to, is_first: true, ..TaskPull::default() };
         let sources = match is_numa {
             true => self.numa_sources(&groups[busiest], queues),
             false => Cow::Borrowed(&groups[busiest][..]),
         };
+        let load_to = load_of(to);
         let shared_cpus = sources.iter().copied().filter(|&cpu| {
-            load_of(to) < load_of(cpu)
-                && 1 < self.load.n_runnable[cpu]
+            1 < self.load.n_runnable[cpu]
+                && load_to < load_of(cpu)
+                && self.may_run(Allowed::None, cpu)
                 && queues.movable(pull_from(cpu)).is_some()
         });
         let from = shared_cpus.max_by_key(|&cpu| (load_of(cpu), std::cmp::Reverse(cpu)))?;

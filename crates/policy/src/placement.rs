@@ -31,9 +31,13 @@ impl JobsPerCpu {
     }
 
     pub fn add(&mut self, cpus: &CpuSet) {
-        let Some(last) = cpus.last() else { return };
+        let (Some(first), Some(last)) = (cpus.first(), cpus.last()) else { return };
         if self.n_jobs.len() <= last.index() {
             self.n_jobs.resize(last.index() + 1, 0);
+        }
+        if first == last {
+            self.n_jobs[last.index()] += 1; // Called for every job in every turn; most jobs have one CPU.
+            return;
         }
         cpus.iter().for_each(|cpu| self.n_jobs[cpu.index()] += 1);
     }

@@ -40,7 +40,7 @@ pub(super) struct LastReported {
     jobs: Vec<ReportedJob>,
     /// Number of sampled tasks.
     n_tasks: usize,
-    nodes: Vec<Vec<f64>>,
+    nodes: Vec<[f64; 2]>,
     reported_nodes: Vec<f64>,
     /// Number of samples of each node with noise.
     n_node_samples: Vec<u64>,
@@ -239,7 +239,7 @@ impl SimHost {
 
     fn sample_nodes(&mut self, sample: &mut Sample) {
         let n_nodes = self.hardware.nodes.len();
-        self.last_reported.nodes.resize(n_nodes, vec![0.0; 2]);
+        self.last_reported.nodes.resize(n_nodes, [0.0; 2]);
         self.last_reported.reported_nodes.resize(n_nodes, 0.0);
         self.last_reported.n_node_samples.resize(n_nodes, 0);
         for node in 0..n_nodes {
@@ -247,7 +247,7 @@ impl SimHost {
             let lines = self.machine.lines(node);
             let before = &mut self.last_reported.nodes[node];
             let delta = lines[0] - before[0] + lines[1] - before[1];
-            before.copy_from_slice(&lines);
+            *before = lines;
             // A sample without accesses is not counted, so that the noise does not depend on when the node was idle.
             self.last_reported.n_node_samples[node] += u64::from(0.0 < delta);
             let mut noise = self.variation_streams.counter_noise(

@@ -161,6 +161,19 @@ fn idle_nodes_pull_from_cpus_with_displaced_tasks_too() {
 }
 
 #[test]
+fn failed_attempts_for_local_tasks_count_until_no_task_waits() {
+    let mut kernel = booted(KernelVersion::V6_18, "nodes=2 cores=2");
+    let queues = Queues(Locality::Displaced);
+    [2, 2, 3, 3].into_iter().for_each(|cpu| kernel.add_task(cpu));
+    assert_eq!([(); 3].map(|()| kernel.balance(&queues)), [None; 3]);
+    [2, 3].into_iter().for_each(|cpu| kernel.remove_task(cpu));
+    assert_eq!(kernel.balance(&queues), None);
+    [2, 3].into_iter().for_each(|cpu| kernel.add_task(cpu));
+    let n_failed = (0..9).position(|_| kernel.balance(&queues).is_some());
+    assert_eq!(n_failed, Some(3), "as for tasks that have not waited before");
+}
+
+#[test]
 fn old_kernels_spread_new_tasks_over_nodes_from_the_first_task() {
     for version in [KernelVersion::V4_2, KernelVersion::V2_6_27] {
         let nodes: Vec<usize> =

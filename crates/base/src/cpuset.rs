@@ -195,6 +195,14 @@ impl<T: SetId> IdSet<T> {
         Some(T::from(self.first_word as u32 * 64 + word.trailing_zeros()))
     }
 
+    /// Returns the member of a set with one member; `None` for other sets.
+    pub fn only(&self) -> Option<T> {
+        match self.words {
+            BitmapWords::One(word) if word.is_power_of_two() => self.first(),
+            _ => None,
+        }
+    }
+
     /// Returns the highest member, or `None` if the set is empty.
     pub fn last(&self) -> Option<T> {
         let word = self.stored().last().filter(|word| **word != 0)?;
@@ -232,7 +240,7 @@ impl<T: SetId> IdSet<T> {
         if let (BitmapWords::One(own), BitmapWords::One(others)) = (&self.words, &other.words)
             && self.first_word == other.first_word
         {
-            return own & !others == 0; // The general case takes several times as long.
+            return own & !others == 0; // Fast path: policies compare sets of each job in each turn.
         }
         self.span().all(|at| self.word(at) & !other.word(at) == 0)
     }

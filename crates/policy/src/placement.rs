@@ -31,15 +31,15 @@ impl JobsPerCpu {
     }
 
     pub fn add(&mut self, cpus: &CpuSet) {
-        let (Some(first), Some(last)) = (cpus.first(), cpus.last()) else { return };
+        let Some(last) = cpus.last() else { return };
         if self.n_jobs.len() <= last.index() {
             self.n_jobs.resize(last.index() + 1, 0);
         }
-        if first == last {
-            self.n_jobs[last.index()] += 1; // Called for every job in every turn; most jobs have one CPU.
-            return;
+        match cpus.only() {
+            // Fast path: called for every job in every turn, and with `bind=cpu` most jobs have one CPU.
+            Some(only) => self.n_jobs[only.index()] += 1,
+            None => cpus.iter().for_each(|cpu| self.n_jobs[cpu.index()] += 1),
         }
-        cpus.iter().for_each(|cpu| self.n_jobs[cpu.index()] += 1);
     }
 
     pub fn remove(&mut self, cpus: &CpuSet) {
@@ -127,7 +127,7 @@ pub(crate) fn permille_text(permille: u64) -> String {
 
 /// Returns the label of a set of CPUs: `cpu 3`, `cpus 0-3`.
 pub(crate) fn cpus_label(cpus: &CpuSet) -> String {
-    match cpus.first().filter(|first| cpus.last() == Some(*first)) {
+    match cpus.only() {
         Some(only) => format!("cpu {}", only.0),
         None => format!("cpus {cpus}"),
     }
@@ -144,5 +144,5 @@ pub(crate) fn declared_node(job: &JobView<'_>) -> Option<NodeId> {
         MemoryPolicy::Bind(nodes) | MemoryPolicy::Preferred(nodes) => nodes,
         MemoryPolicy::Interleave(_) | MemoryPolicy::WeightedInterleave(_) => return None,
     };
-    nodes.first().filter(|_| nodes.len() == 1)
+    nodes.only()
 }

@@ -7,8 +7,8 @@
 //! ```
 //!
 //! A [`RawCounter`] contains the values of one counter in a `read()` of a perf event: value, time
-//! enabled, time running. Hosts and journals hold raw counters only. The engine scales multiplexed
-//! counters and subtracts the counters of children; its result is a [`CounterDeltas`].
+//! enabled, time running. Hosts and journals hold raw counters only. The engine computes the
+//! [`CounterDeltas`]: it scales multiplexed counters and subtracts the counters of children.
 //!
 //! [`Counters`] and [`CounterDeltas`] have an entry for every event and are `Copy`. An event without a counter is
 //! absent, never zero. Out of scope: the PMU event that counts a [`CounterEvent`] on a processor.
@@ -126,6 +126,12 @@ impl EventSet {
     #[must_use]
     pub fn or(self, other: EventSet) -> EventSet {
         EventSet(self.0 | other.0)
+    }
+
+    /// Returns the difference: the events of this set that are not in `other`.
+    #[must_use]
+    pub fn minus(self, other: EventSet) -> EventSet {
+        EventSet(self.0 & !other.0)
     }
 
     /// Returns the intersection of two sets.
@@ -260,22 +266,21 @@ impl Counters {
         }
     }
 
-    /// Returns the deltas of all events since an earlier sample, as `engine::deltas_between` does, but faster. `None` if
-    /// a counter has times, because the delta of a multiplexed counter is scaled.
+    /// Returns the deltas of all events since an earlier sample. `None` if a counter has times, as all perf counters
+    /// have: it may be multiplexed, so that its delta must be scaled.
     pub fn unscaled_deltas_since(&self, before: &Counters) -> Option<CounterDeltas> {
         if !self.timed.or(before.timed).is_empty() {
             return None;
         }
-        let present = before.present.and(self.present);
         let mut deltas = CounterDeltas {
-            present,
-            uncounted: EventSet(before.present.0 & !self.present.0),
+            present: before.present.and(self.present),
+            uncounted: before.present.minus(self.present),
             ..CounterDeltas::default()
         };
-        for (idx, delta) in deltas.values.iter_mut().enumerate() {
-            let signed = self.values[idx].wrapping_sub(before.values[idx]).cast_signed();
-            let is_counted = present.0 >> idx & 1 != 0;
-            *delta = if is_counted { signed.max(0).cast_unsigned() } else { 0 };
+        for &event in CounterEvent::ALL {
+            let idx = event as usize;
+            let delta = value_delta(self.values[idx], before.values[idx]);
+            deltas.values[idx] = if deltas.present.contains(event) { delta } else { 0 };
         }
         Some(deltas)
     }
@@ -289,6 +294,12 @@ impl Counters {
     pub fn iter(&self) -> impl Iterator<Item = (CounterEvent, RawCounter)> + '_ {
         self.present.iter().map(|event| (event, self.raw(event)))
     }
+}
+
+/// Returns the delta of a counter's value since an earlier sample. A 64-bit value may wrap; any other value that
+/// decreases has a delta of zero.
+pub fn value_delta(now: u64, before: u64) -> u64 {
+    now.wrapping_sub(before).cast_signed().max(0).cast_unsigned()
 }
 
 /// Delta of a counter. The delta of a counter that was not running is absent, never zero.

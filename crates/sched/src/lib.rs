@@ -39,7 +39,7 @@ mod system_signals;
 mod tiers;
 
 pub use counters::{
-    CounterDeltas, CounterEvent, Counters, EventKind, EventSet, Measured, RawCounter,
+    CounterDeltas, CounterEvent, Counters, EventKind, EventSet, Measured, RawCounter, value_delta,
 };
 pub use job_exit::{ExitStatus, JobEnd, JobExit, StopCause, signal_name};
 pub use memory::{

@@ -19,15 +19,13 @@
 //! delta of the main task without its descendants is the inherited delta minus the deltas of all other tasks of the
 //! job ([`InheritedCounters`]), so no event counts twice.
 
-use sched::{CounterDeltas, CounterEvent, Counters, Measured, RawCounter};
+use sched::{CounterDeltas, CounterEvent, Counters, Measured, RawCounter, value_delta};
 
 /// Returns the delta of a counter since an earlier sample, scaled if the counter was multiplexed. Absent if the
-/// counter was enabled and never ran between the two samples. A 64-bit value may wrap; any other value that decreases
-/// has a delta of zero.
+/// counter was enabled and never ran between the two samples.
 pub(crate) fn raw_delta(now: RawCounter, before: Option<RawCounter>) -> Measured {
     let base = before.unwrap_or_default();
-    let delta = now.value.wrapping_sub(base.value);
-    let delta = if before.is_some() && delta.cast_signed() < 0 { 0 } else { delta };
+    let delta = before.map_or(now.value, |before| value_delta(now.value, before.value));
     let enabled_ns = now.enabled_ns.saturating_sub(base.enabled_ns);
     let running_ns = now.running_ns.saturating_sub(base.running_ns);
     if enabled_ns <= running_ns {
@@ -224,7 +222,9 @@ mod tests {
             let timed = now.with(Instructions, raw(1, 2, 1));
             assert_eq!(timed.unscaled_deltas_since(&before), None);
             assert_eq!(now.unscaled_deltas_since(&timed), None);
-            assert!(now.with(Instructions, raw(1, 0, 0)).unscaled_deltas_since(&before).is_some());
+            let untimed = timed.with(Instructions, raw(1, 0, 0));
+            assert_eq!(untimed, now.with(Instructions, raw(1, 0, 0)));
+            assert!(untimed.unscaled_deltas_since(&before).is_some());
         }
     }
 

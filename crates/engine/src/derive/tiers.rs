@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use base::{JobId, LINE_BYTES, Nanos};
 use sched::{
-    CounterDeltas, CounterEvent, EventKind, EventSet, Measured, MonGroupView, SignalTier, TaskView,
+    CounterDeltas, CounterEvent, EventSet, Measured, MonGroupView, SignalTier, TaskView,
     TierOverride, Tiers,
 };
 
@@ -58,8 +58,7 @@ impl TierSelector {
         let mut computed = Vec::new();
         for &event in CounterEvent::ALL {
             let is_counted = (of_all.contains(event), of_some.contains(event));
-            let is_declared = event.source() == EventKind::Hardware && declared.contains(event);
-            let tier = self.choose(event, is_counted, &traffic, is_declared);
+            let tier = self.choose(event, is_counted, &traffic, declared.contains(event));
             self.tiers.set(event, tier);
             match tier {
                 SignalTier::Counters => {}
@@ -137,8 +136,11 @@ fn fill(
     jobs: &Jobs,
 ) {
     let value = match tier {
+        SignalTier::Counters | SignalTier::None => return,
         SignalTier::Bandwidth => traffic.misses_of(view),
-        _ => jobs.declared(view.job).and_then(|d| d.in_time(event, view.cpu_time)),
+        SignalTier::Declared => {
+            jobs.declared(view.job).and_then(|d| d.in_time(event, view.cpu_time))
+        }
     };
     match value {
         Some(value) => view.counters.set(event, Measured::Exact(value)),

@@ -38,7 +38,7 @@ const COUNTER_BITS: u8 = 64;
 pub(super) struct LastReported {
     /// By number of the job.
     jobs: Vec<ReportedJob>,
-    /// Number of sampled tasks.
+    /// Number of tasks in the last interval sample, an estimate for the next one.
     n_tasks: usize,
     nodes: Vec<[f64; 2]>,
     reported_nodes: Vec<f64>,

@@ -97,12 +97,17 @@ pub struct BusyGroup {
 impl BusyGroup {
     /// Returns the load per capacity of a CPU.
     fn load(self) -> u64 {
-        TASK_LOAD * CAPACITY * self.n_runnable / self.capacity.max(1)
+        load(self.n_runnable, self.capacity)
     }
 
     fn is_overloaded(self) -> bool {
         self.n_cpus < self.n_runnable
     }
+}
+
+/// Returns the load per capacity of a CPU.
+fn load(n_runnable: u64, capacity: u64) -> u64 {
+    TASK_LOAD * CAPACITY * n_runnable / capacity.max(1)
 }
 
 impl KernelModel {
@@ -223,10 +228,7 @@ impl KernelModel {
         let BusyDomain { groups, is_numa, .. } = &self.domains[domain];
         let candidates =
             groups[group_idx].iter().copied().filter(|&cpu| self.may_run(Allowed::None, cpu));
-        let load_of = |cpu: usize| {
-            let n_runnable = u64::from(self.load.n_runnable[cpu]);
-            BusyGroup { n_runnable, capacity: self.capacity(cpu), ..BusyGroup::default() }.load()
-        };
+        let load_of = |cpu: usize| load(u64::from(self.load.n_runnable[cpu]), self.capacity(cpu));
         let to = candidates.min_by_key(|&cpu| (load_of(cpu), cpu))?;
         let pull_from = |from: usize| TaskPull { from, to, is_first: true, ..TaskPull::default() };
         let sources = match is_numa {
@@ -235,9 +237,9 @@ impl KernelModel {
         };
         let load_to = load_of(to);
         let shared_cpus = sources.iter().copied().filter(|&cpu| {
-            1 < self.load.n_runnable[cpu]
+            self.may_run(Allowed::None, cpu)
+                && 1 < self.load.n_runnable[cpu]
                 && load_to < load_of(cpu)
-                && self.may_run(Allowed::None, cpu)
                 && queues.movable(pull_from(cpu)).is_some()
         });
         let from = shared_cpus.max_by_key(|&cpu| (load_of(cpu), std::cmp::Reverse(cpu)))?;

@@ -118,6 +118,23 @@ fn a_busy_node_pulls_from_the_next_of_equally_busy_nodes() {
     }
 }
 
+#[test]
+fn no_task_of_an_offline_cpu_is_pulled_to_a_busy_cpu() {
+    let mut kernel = booted(KernelVersion::V6_18, "llcs=2 cores=2");
+    [0, 1, 2, 2, 3, 3, 3].into_iter().for_each(|cpu| kernel.add_task(cpu));
+    let node = kernel.n_domains() - 1;
+    let source = |kernel: &mut KernelModel| {
+        let attempt = |_| {
+            let groups = kernel.busy_groups(node);
+            kernel.balance_busy((node, 0), &groups, &Queues(Locality::Local))
+        };
+        (0..12).find_map(attempt).map(|pull| pull.from)
+    };
+    assert_eq!(source(&mut kernel), Some(3));
+    kernel.set_online(3, false);
+    assert_eq!(source(&mut kernel), Some(2));
+}
+
 /// Node 0 has two tasks, node 1 has three or four.
 #[test]
 fn nodes_pull_from_cpus_with_displaced_tasks() {

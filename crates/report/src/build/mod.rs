@@ -202,7 +202,7 @@ impl ReportBuilder {
 
     fn observe_sample(&mut self, sample: &sched::Sample) {
         for task in &sample.tasks {
-            let is_single = |cpus: &CpuSet| cpus.len() == 1;
+            let is_single = |cpus: &CpuSet| cpus.only().is_some();
             let job = self.jobs.job(task.job).filter(|job| job.phase == JobPhase::Running);
             if job.is_some_and(|job| !job.placed.as_ref().is_some_and(is_single)) {
                 self.unbound.observe(task.job, task.task, task.last_cpu);
@@ -331,7 +331,7 @@ impl ReportBuilder {
             track.timeline.set_cpus(&mut self.cpu_sets, self.at, cpus, cpus.is_some());
         }
         match cpus {
-            Some(cpus) if cpus.len() == 1 => self.unbound.remove(id),
+            Some(cpus) if cpus.only().is_some() => self.unbound.remove(id),
             _ => self.unbound.mark_changed(id),
         }
     }

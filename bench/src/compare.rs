@@ -1,11 +1,11 @@
 //! Duration of a comparison in the simulator, and its parts.
 //!
 //! 12 policies × 10 workloads of ten simulated minutes × 20 seeds on a machine with two sockets of 14 cores, without
-//! journals. On average about twenty programs run concurrently. The six kinds of programs range from cache-resident to
+//! journals. On average about fifteen programs run concurrently. The six kinds of programs range from cache-resident to
 //! streaming.
 //!
 //! The target of 12 seconds is checked in release builds with two threads, against CPU time divided by the number of
-//! threads, because wall time depends on other load.
+//! threads, because wall time depends on other load. CPU time depends on the machine: a slower machine misses the target.
 
 use std::path::Path;
 use std::sync::Arc;

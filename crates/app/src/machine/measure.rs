@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use base::{Bytes, Nanos};
+use linux::memory::NodeMeminfo;
 use linux::node_memory::has_huge_pages;
 use profiler::measure::memory_speed::{MeasuredAccess, MeasuredNode, measure};
 use report::format::bandwidth;
@@ -20,7 +21,7 @@ pub(super) fn measured(machine: &Machine, time: Nanos) -> anyhow::Result<Machine
     );
     let nodes: Vec<MeasuredNode> =
         machine.nodes().iter().map(|node| measured_node(machine, node)).collect();
-    for node in nodes.iter().filter(|node| node.cpus.is_empty() || node.free.is_none()) {
+    for node in nodes.iter().filter(|node| node.cpus.is_empty() || node.available.is_none()) {
         crate::print::note(format_args!("{}", partly_excluded(node)));
     }
     if !has_huge_pages(Path::new("/")) {
@@ -37,7 +38,7 @@ pub(super) fn measured(machine: &Machine, time: Nanos) -> anyhow::Result<Machine
 }
 
 fn partly_excluded(node: &MeasuredNode) -> String {
-    match (node.cpus.is_empty(), node.free.is_none()) {
+    match (node.cpus.is_empty(), node.available.is_none()) {
         (true, true) => format!(
             "{} is not measured: this process may use neither its CPUs nor its memory",
             node.id
@@ -59,13 +60,22 @@ fn measured_node(machine: &Machine, node: &Node) -> MeasuredNode {
     let llc = machine.llcs().iter().find(|llc| llc.cpus.intersects(&cpus));
     let size = llc.and_then(|llc| llc.size).unwrap_or_default();
     let n_cpus = llc.map_or(1, |llc| llc.cpus.len().max(1));
+    let meminfo = linux::system::open_node_meminfo("/".as_ref(), node.id).ok();
+    let now = meminfo.and_then(linux::memory::node_meminfo);
     MeasuredNode {
         id: node.id,
         cpus,
-        free: has_memory.then(|| node.memory_free.or(node.memory).unwrap_or_default()),
+        available: has_memory.then(|| available(node, now)),
         cache_per_cpu: Bytes(size.0 / n_cpus as u64),
         cache: size,
     }
+}
+
+/// Returns the memory that is free or reclaimable at low cost: after a build, most memory has pages of files. `now` is
+/// the current memory of the node, if the kernel reports it.
+fn available(node: &Node, now: Option<NodeMeminfo>) -> Bytes {
+    let known = node.memory_free.or(node.memory).unwrap_or_default();
+    now.map_or(known, |now| Bytes(now.free.saturating_add(now.reclaimable)))
 }
 
 fn access(measured: &MeasuredAccess) -> MemoryAccess {
@@ -96,4 +106,18 @@ pub(super) fn draw_accesses(machine: &Machine) -> String {
         "access from the CPUs of a node to the memory of a node:\n{}",
         table.to_text(draw::WIDTH)
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn reclaimable_memory_is_available_for_a_measurement() {
+        let machine = Machine::synthetic("nodes=1 cores=2 mem=8G").expect("a machine");
+        let node = &machine.nodes()[0];
+        let now = NodeMeminfo { free: 1 << 30, reclaimable: 2 << 30, ..NodeMeminfo::default() };
+        assert_eq!(available(node, Some(now)), Bytes(3 << 30));
+        assert_eq!(Some(available(node, None)), node.memory_free, "without meminfo in /sys");
+    }
 }

@@ -32,8 +32,9 @@ pub struct MeasuredNode {
     pub id: NodeId,
     /// CPUs of the node that this process may use.
     pub cpus: CpuSet,
-    /// Free memory of the node that this process may allocate; `None` if it may not allocate there.
-    pub free: Option<Bytes>,
+    /// Memory of the node that this process may allocate: free, or reclaimable at low cost. `None` if it may not allocate
+    /// there.
+    pub available: Option<Bytes>,
     /// Share of the last-level cache for each CPU: its size divided by the number of its CPUs.
     pub cache_per_cpu: Bytes,
     /// Size of the last-level cache of a CPU.
@@ -71,13 +72,14 @@ const N_REPETITIONS_MIN: usize = 3;
 /// A node has too little free memory, no node can be measured, or the kernel rejects a call.
 pub fn measure(nodes: &[MeasuredNode], time: Duration) -> anyhow::Result<Vec<MeasuredAccess>> {
     let sources: Vec<&MeasuredNode> = nodes.iter().filter(|node| !node.cpus.is_empty()).collect();
-    let targets: Vec<&MeasuredNode> = nodes.iter().filter(|node| node.free.is_some()).collect();
+    let targets: Vec<&MeasuredNode> =
+        nodes.iter().filter(|node| node.available.is_some()).collect();
     if sources.is_empty() || targets.is_empty() {
         return Err(anyhow!(
             "no node can be measured: this process may use no node with CPUs and memory"
         ));
     }
-    targets.iter().try_for_each(|target| check_free(target, &sources))?;
+    targets.iter().try_for_each(|target| check_available(target, &sources))?;
     let n_values = u32::try_from(2 * sources.len() * targets.len()).unwrap_or(u32::MAX);
     let each = time / n_values;
     let mut accesses = Vec::new();
@@ -113,16 +115,17 @@ fn array_bytes(source: &MeasuredNode) -> Bytes {
     Bytes(CACHES * source.cache_per_cpu.0).max(ARRAY_BYTES_MIN)
 }
 
-/// Checks that a node has twice the memory of the largest buffers, because other programs allocate memory too.
-fn check_free(target: &MeasuredNode, sources: &[&MeasuredNode]) -> anyhow::Result<()> {
+/// Checks that a node has a quarter more memory than the largest buffers, because other programs allocate memory too.
+fn check_available(target: &MeasuredNode, sources: &[&MeasuredNode]) -> anyhow::Result<()> {
     let arrays =
         sources.iter().map(|source| 3 * array_bytes(source).0 * source.cpus.len() as u64).max();
     let chain = chain_bytes(&sources.iter().map(|&node| node.clone()).collect::<Vec<_>>());
-    let needed = Bytes(2 * arrays.unwrap_or_default().max(chain.0));
-    let free = target.free.unwrap_or_default();
-    match free < needed {
+    let largest = arrays.unwrap_or_default().max(chain.0);
+    let needed = Bytes(largest + largest / 4);
+    let available = target.available.unwrap_or_default();
+    match available < needed {
         true => Err(anyhow!(
-            "{} has {free} of free memory, and the measurement needs {needed}: free memory first",
+            "{} has {available} of available memory, and the measurement needs {needed}: free memory first",
             target.id
         )),
         false => Ok(()),
@@ -165,11 +168,11 @@ fn median(mut values: Vec<u64>) -> u64 {
 mod tests {
     use super::*;
 
-    fn this_node(free: u64) -> MeasuredNode {
+    fn this_node(available: u64) -> MeasuredNode {
         MeasuredNode {
             id: NodeId(0),
             cpus: affinity::get(0).expect("own mask").first().into_iter().collect(),
-            free: Some(Bytes::from_mib(free)),
+            available: Some(Bytes::from_mib(available)),
             cache_per_cpu: Bytes::from_mib(1),
             cache: Bytes::from_mib(1),
         }
@@ -187,8 +190,8 @@ mod tests {
     fn a_node_with_too_little_memory_is_rejected_before_anything_is_allocated() {
         let error = measure(&[this_node(64)], Duration::ZERO).expect_err("it is too small");
         let text = error.to_string();
-        assert!(text.contains("node0 has 64.0 MiB of free memory"), "{text}");
-        let none = MeasuredNode { free: None, ..this_node(0) };
+        assert!(text.contains("node0 has 64.0 MiB of available memory"), "{text}");
+        let none = MeasuredNode { available: None, ..this_node(0) };
         let text = measure(&[none], Duration::ZERO).expect_err("no memory").to_string();
         assert!(text.contains("no node can be measured"), "{text}");
     }

@@ -455,6 +455,15 @@ mod tests {
         assert!(sets.is_sorted_by_key(by_words) && sets.is_sorted(), "{sets:?}");
     }
 
+    #[test]
+    fn a_set_with_one_member_has_an_only_member() {
+        let only = |text: &str| set(text).only().map(|id| id.0);
+        assert_eq!(
+            ["", "7", "64", "7,9", "7,64", "0-200"].map(only),
+            [None, Some(7), Some(64), None, None, None]
+        );
+    }
+
     proptest! {
         #[test]
         fn a_set_has_the_inserted_members_without_the_removed_members(
@@ -481,6 +490,7 @@ mod tests {
             let made: CpuSet = ids.iter().map(|&id| CpuId(id)).collect();
             prop_assert_eq!(&set(&made.to_string()), &made);
             prop_assert_eq!(made.len(), ids.len());
+            prop_assert_eq!(made.only(), made.first().filter(|_| ids.len() == 1));
             prop_assert!(made.iter().map(|id| id.0).eq(ids.iter().copied()));
         }
 

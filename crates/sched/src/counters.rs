@@ -375,9 +375,7 @@ impl CounterDeltas {
 
     /// Removes the deltas of these events.
     pub fn remove(&mut self, events: EventSet) {
-        let uncounted = self.uncounted;
         self.present.and(events).iter().for_each(|event| self.set(event, Measured::Absent));
-        self.uncounted = uncounted;
     }
 
     /// Returns the delta of one event.
@@ -490,6 +488,10 @@ mod tests {
         let whole = CounterDeltas::default().with(LlcMisses, 0).with(LlcLoadMisses, 0);
         assert_eq!(uncounted(whole, LlcMisses).misses(), None, "loads are not all misses");
         assert_eq!(uncounted(whole, LlcLoadMisses).misses(), Some(0));
+        let mut removed = uncounted(whole, LlcMisses);
+        removed.remove(EventSet::NONE.with(LlcMisses).with(LlcLoadMisses));
+        assert_eq!(removed.present(), EventSet::NONE);
+        assert!(removed.has_uncounted_misses(), "the event was uncounted before");
         let replaced = uncounted(whole, LlcMisses).with(LlcMisses, 3);
         assert_eq!(
             replaced.misses(),

@@ -69,7 +69,7 @@ const N_REPETITIONS_MIN: usize = 3;
 /// buffers and the first repetitions of each pair are not limited.
 ///
 /// # Errors
-/// A node has too little free memory, no node can be measured, or the kernel rejects a call.
+/// A node has too little available memory, no node can be measured, or the kernel rejects a call.
 pub fn measure(nodes: &[MeasuredNode], time: Duration) -> anyhow::Result<Vec<MeasuredAccess>> {
     let sources: Vec<&MeasuredNode> = nodes.iter().filter(|node| !node.cpus.is_empty()).collect();
     let targets: Vec<&MeasuredNode> =

@@ -12,8 +12,11 @@
 //! `llcs` is the number of LLC domains per node, `cores` the number of cores per LLC domain, and `smt` the number of
 //! CPUs per core. The default of each number is 1. CPUs are numbered node by node, cache by cache and core by core, so
 //! SMT siblings have adjacent numbers. `mem` is the memory of each node, `llc` the size of each last-level cache (`0`:
-//! the machine reports no caches), and `distance` the SLIT distance between two different nodes. Every CPU is online
-//! and allowed. Half of the memory is free.
+//! the machine reports no caches), and `distance` the SLIT distance between two different nodes. `kinds=1024x2+512x2`
+//! gives the capacities of the first four cores: two of 1024, two of 512. The list repeats until every core has a
+//! capacity. Without it, all cores are of one kind. Every CPU is online and allowed. Half of the memory is free.
+
+use std::str::FromStr;
 
 use base::{
     Bytes, CoreId, CpuId, CpuSet, KeyValue, KeyValueError, LlcId, NodeId, SIZE_EXAMPLE, key_values,
@@ -27,6 +30,10 @@ const CPUS_MAX: u64 = 8192;
 const NODES_MAX: u64 = 1024;
 /// The largest distance in a SLIT; 255 means unreachable.
 const DISTANCE_MAX: u64 = 254;
+const KINDS_EXAMPLE: &str =
+    "capacities with numbers of cores such as 1024x2+512x2; the largest is 1024";
+/// Capacity of the fastest cores of a machine.
+const CAPACITY_MAX: u32 = 1024;
 
 /// Error in the text of a synthetic machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -38,11 +45,13 @@ pub enum SyntheticError {
     DuplicateKey(&'static str),
     #[error("nodes × llcs × cores × smt is {0} CPUs; the maximum is {CPUS_MAX}")]
     TooManyCpus(u64),
+    #[error("kinds lists {listed} cores, and the machine has {cores}: a multiple of the list")]
+    Kinds { listed: usize, cores: u64 },
     #[error(transparent)]
     Machine(#[from] MachineError),
 }
 
-const KEYS: [&str; 7] = ["nodes", "llcs", "cores", "smt", "mem", "llc", "distance"];
+const KEYS: [&str; 8] = ["nodes", "llcs", "cores", "smt", "mem", "llc", "distance", "kinds"];
 
 /// The parsed parameters.
 struct Shape {
@@ -53,6 +62,8 @@ struct Shape {
     node_memory: Bytes,
     llc_size: Bytes,
     distance: u32,
+    /// Capacities of the first cores; repeated for all other cores.
+    capacities: Vec<u32>,
 }
 
 impl Machine {
@@ -62,6 +73,10 @@ impl Machine {
         let n_cpus = shape.n_cpus();
         if CPUS_MAX < n_cpus {
             return Err(SyntheticError::TooManyCpus(n_cpus));
+        }
+        let (listed, cores) = (shape.capacities.len(), n_cpus / shape.cpus_per_core);
+        if !cores.is_multiple_of(listed as u64) {
+            return Err(SyntheticError::Kinds { listed, cores });
         }
         Ok(Machine::new(shape.parts(text))?)
     }
@@ -77,6 +92,7 @@ impl Shape {
             node_memory: Bytes::from_mib(16 << 10),
             llc_size: Bytes::from_mib(32),
             distance: 21,
+            capacities: vec![CAPACITY_MAX],
         };
         let list = text.replace([' ', '\t', '\n'], ",");
         let mut defined = Vec::new();
@@ -94,6 +110,7 @@ impl Shape {
                 "smt" => shape.cpus_per_core = number(&pair, 1, 8)?,
                 "mem" => shape.node_memory = pair.parse(SIZE_EXAMPLE, |_| true)?,
                 "llc" => shape.llc_size = pair.parse(SIZE_EXAMPLE, |_| true)?,
+                "kinds" => shape.capacities = pair.parse(KINDS_EXAMPLE, has_fastest)?.0,
                 _ => {
                     let local = u64::from(DISTANCE_LOCAL);
                     shape.distance = number(&pair, local + 1, DISTANCE_MAX)? as u32;
@@ -149,9 +166,49 @@ impl Shape {
         Core {
             id: CoreId(number as u32),
             cpus: cpus_of_part(number, self.cpus_per_core),
-            kind: "uniform".to_owned(),
-            capacity: 1024,
+            kind: self.kind(self.capacity(number)),
+            capacity: self.capacity(number),
         }
+    }
+
+    fn capacity(&self, core: u64) -> u32 {
+        self.capacities[core as usize % self.capacities.len()]
+    }
+
+    fn kind(&self, capacity: u32) -> String {
+        match self.capacities.iter().all(|&other| other == capacity) {
+            true => "uniform".to_owned(),
+            false => format!("capacity-{capacity}"),
+        }
+    }
+}
+
+fn has_fastest(list: &Capacities) -> bool {
+    list.0.contains(&CAPACITY_MAX)
+}
+
+/// Capacities of cores: `1024x2+512x2`.
+struct Capacities(Vec<u32>);
+
+impl FromStr for Capacities {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let mut list = Vec::new();
+        for part in text.split('+') {
+            let (capacity, n_cores) = part.split_once('x').ok_or(())?;
+            let capacity: u32 = capacity.parse().map_err(drop)?;
+            let n_cores: usize = n_cores.parse().map_err(drop)?;
+            if !(1..=CAPACITY_MAX).contains(&capacity) || CPUS_MAX < n_cores as u64 || n_cores == 0
+            {
+                return Err(());
+            }
+            list.resize(list.len() + n_cores, capacity);
+            if CPUS_MAX < list.len() as u64 {
+                return Err(());
+            }
+        }
+        Ok(Capacities(list))
     }
 }
 
@@ -190,7 +247,12 @@ mod tests {
                 let nodes = nodes.map(|n| format!("{} {} {:?}\n", n.id, n.cpus, n.distances));
                 let llcs = machine.llcs().iter();
                 let llcs = llcs.map(|l| format!("{} {} {:?}\n", l.id, l.cpus, l.node));
-                let cores = machine.cores().iter().map(|c| format!("{} {}\n", c.id, c.cpus));
+                let kind = |c: &Core| match c.kind.as_str() {
+                    "uniform" => String::new(),
+                    kind => format!(" {kind} {}", c.capacity),
+                };
+                let cores = machine.cores().iter();
+                let cores = cores.map(|c| format!("{} {}{}\n", c.id, c.cpus, kind(c)));
                 nodes.chain(llcs).chain(cores).collect()
             }
             Err(error) => error.to_string(),

@@ -3,15 +3,21 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
-use base::JobId;
+use base::{JobId, Nanos};
 use proptest::prelude::*;
 use proptest::sample::select;
 
 use crate::registry;
-use crate::testing::{WatchedRequest, first_idle_domain, plans, play_watched, requests};
+use crate::testing::{
+    WatchedRequest, first_idle_domain, idle_domain_from, plans, play_watched, requests,
+};
 
-/// On the second to last machine, no job is placed with `domains=llc`. On the last machine, no job is placed.
-const MACHINES: [&str; 8] = [
+/// On the second to last machine, no job is placed with `domains=llc`. On the last machine, no job is placed. The first
+/// machines have several core kinds.
+const MACHINES: [&str; 11] = [
+    "nodes=1 cores=4 kinds=1024x2+512x2",
+    "nodes=4 cores=1 kinds=1024x2+700x2",
+    "nodes=2 cores=3 kinds=1024x1+700x1+400x1",
     "nodes=2 cores=2",
     "nodes=4 cores=1",
     "nodes=3 llcs=2 cores=2",
@@ -23,7 +29,7 @@ const MACHINES: [&str; 8] = [
 ];
 
 /// Parameters of the registered policies that change their rules, in addition to the defaults.
-const VARIANTS: [&str; 27] = [
+const VARIANTS: [&str; 37] = [
     "spread[memory=bind]",
     "random[every=2s,domains=core]",
     "dfs[reading=paper]",
@@ -51,6 +57,16 @@ const VARIANTS: [&str; 27] = [
     "divided[domains=node,keep=no,repeat=1]",
     "linux[interval=1s]",
     "spread[domains=llc]",
+    "ib[reading=paper]",
+    "ib[metric=miss-ratio,interval=1s]",
+    "ib[beta=0.5,margin=0]",
+    "ib[reading=paper,beta=0.3,interval=1s]",
+    "hass-s[reading=paper]",
+    "hass-s[later=refresh]",
+    "hass-d[reading=paper,interval=1s]",
+    "sample-run[run=2s,interval=1s]",
+    "sample-run[reading=paper,rounds=2]",
+    "ff[rss_limit=none,interval=1s]",
 ];
 
 /// Number of turns with constant values after which averages and groups no longer change. N-MASS needs the most turns:
@@ -71,6 +87,11 @@ fn machine_and_policy(
     let policies: Vec<&str> =
         all.filter(|text| includes(text.split('[').next().unwrap_or(text))).collect();
     (select(&MACHINES[..]), select(policies))
+}
+
+/// Returns whether a policy selects core kinds.
+fn selects_kinds(policy: &str) -> bool {
+    ["ib", "hass-s", "hass-d", "sample-run", "ff"].contains(&policy)
 }
 
 fn is_dfs(policy: &str) -> bool {
@@ -231,8 +252,13 @@ fn every_policy_that_is_not_work_conserving_leaves_a_domain_idle() {
         "0ms due a b c d; unmanaged c on 2; unmanaged d on 3\n1s..14s/1s rates {counted}; poll\n\
          15s ended c d\n16s poll\n"
     ));
+    // A sleeping job does not count.
+    let sleeps = "0ms due a b\n1s..9s/1s rates a=1@0 b=1; poll\n";
     let leaves_idle = |policy: &str| {
-        scripts.iter().any(|script| first_idle_domain("nodes=2 cores=2", policy, script).is_some())
+        let on_kinds = first_idle_domain("nodes=1 cores=2 kinds=1024x1+512x1", policy, sleeps);
+        let is_idle =
+            |script: &String| first_idle_domain("nodes=2 cores=2", policy, script).is_some();
+        on_kinds.filter(|_| selects_kinds(policy)).is_some() || scripts.iter().any(is_idle)
     };
     for info in registry().iter().filter(|info| !info.work_conserving) {
         assert!(leaves_idle(info.name), "{}: no script leaves a domain idle", info.name);
@@ -283,6 +309,8 @@ proptest! {
         script in script(), (machine, policy) in machine_and_policy(|policy| !["linux", "auto"].contains(&policy)),
     ) {
         prop_assume!(!MACHINES[MACHINES.len() - 2..].contains(&machine));
+        let name = policy.split('[').next().unwrap_or(policy);
+        prop_assume!(machine.contains("kinds=") || !selects_kinds(name));
         let output = plans(machine, policy, &format!("job free\n0ms due free\n{script}"));
         prop_assert!(output.contains("0ms free on "), "{}", output);
     }
@@ -294,6 +322,30 @@ proptest! {
     #[test]
     fn with_constant_values_no_job_migrates_after_some_time(script in script(), subject in machine_and_policy(converges)) {
         check_no_late_migration(subject, &script)?;
+    }
+
+    #[test]
+    fn a_job_that_is_placed_on_a_core_kind_gets_all_its_cpus_or_whole_cores_of_it(
+        script in script(), machine in select(&MACHINES[..3]),
+        policy in select(&["ib", "ib[reading=paper]", "hass-s", "hass-d", "sample-run"][..]),
+    ) {
+        let kinds = testkit::machine(machine);
+        watch((machine, policy), &script, move |watched| {
+            let kind = |cpu| kinds.core(kinds.cpu(cpu)?.core?).map(|core| core.kind.clone());
+            let of: BTreeSet<_> = watched.cpus.iter().map(kind).collect();
+            assert_eq!(of.len(), 1, "{}", watched.cpus);
+        });
+    }
+
+    #[test]
+    fn no_core_kind_stays_idle_while_another_has_several_runnable_jobs(
+        script in script(), policy in select(&["ib", "ib[beta=0.5]", "hass-d", "sample-run", "ff"][..]),
+    ) {
+        let rates: String = (0..9).map(|job| format!(" j{job}={job}")).collect();
+        let script = format!("{script}100s..200s/2s rates{rates}; poll");
+        let machine = "nodes=1 cores=2 kinds=1024x1+512x1";
+        let from = Nanos::from_secs(120);
+        prop_assert_eq!(idle_domain_from(machine, policy, &script, from), None, "{}", script);
     }
 
     #[test]

@@ -12,12 +12,16 @@
 
 mod animal;
 mod auto;
+mod core_kinds;
 mod declaration;
 mod dfs;
 mod di;
 mod dino;
 mod divided;
+mod ff;
+mod hass;
 mod home_cluster;
+mod ib;
 #[cfg(test)]
 mod invariants;
 mod linux;
@@ -26,6 +30,7 @@ mod nmass;
 mod notes;
 mod placement;
 mod random;
+mod sample_run;
 mod slots;
 mod spread;
 #[cfg(test)]
@@ -60,6 +65,11 @@ pub fn registry() -> &'static [&'static PolicyInfo] {
         &nmass::INFO,
         &home_cluster::INFO,
         &divided::INFO,
+        &ib::INFO,
+        &hass::HASS_S,
+        &hass::HASS_D,
+        &sample_run::INFO,
+        &ff::INFO,
     ]
 }
 

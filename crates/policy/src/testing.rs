@@ -67,8 +67,18 @@ pub(crate) fn play_watched(
 /// Plays a script. Returns the first time at the end of an interval at which a domain is idle while another domain has
 /// two tasks that may run there. Every task is runnable, and a task without affinity runs on an idle domain.
 pub(crate) fn first_idle_domain(machine: &str, policy: &str, script: &str) -> Option<Nanos> {
+    idle_domain_from(machine, policy, script, Nanos::ZERO)
+}
+
+/// As [`first_idle_domain`], from a time on.
+pub(crate) fn idle_domain_from(
+    machine: &str,
+    policy: &str,
+    script: &str,
+    from: Nanos,
+) -> Option<Nanos> {
     let mut world = PolicyWorld::new(machine, policy);
-    world.idle_domain_at = Some(None);
+    (world.idle_domain_at, world.idle_domain_from) = (Some(None), from);
     testkit::play(&mut world, script);
     world.idle_domain_at.flatten()
 }
@@ -113,6 +123,8 @@ struct PolicyWorld {
     watch: Option<Watch>,
     /// With `Some`: the first time at which the placement was not work-conserving.
     idle_domain_at: Option<Option<Nanos>>,
+    /// Earlier turns are not checked for an idle domain.
+    idle_domain_from: Nanos,
 }
 
 struct JobInWorld {
@@ -218,6 +230,7 @@ impl World for PolicyWorld {
         self.act(turn.at, &plan);
         if turn.causes.contains(&Cause::Interval)
             && self.idle_domain_at == Some(None)
+            && self.idle_domain_from <= turn.at
             && self.has_idle_domain()
         {
             self.idle_domain_at = Some(Some(turn.at));
@@ -253,6 +266,7 @@ impl PolicyWorld {
             jobs: Vec::new(),
             watch: None,
             idle_domain_at: None,
+            idle_domain_from: Nanos::ZERO,
             machine,
         }
     }

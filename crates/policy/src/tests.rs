@@ -23,9 +23,13 @@ testkit::case_files! {
         di
         dino
         divided
+        ff
+        hass
         home_cluster
+        ib
         nmass
         random
+        sample_run
         spread
         trial;
     policy_text: parameters;

@@ -7,7 +7,7 @@
 //! ```text
 //!   nodes=2 cores=2
 //!   job a b class=5 threads=2          settings of jobs: also cpus=0-3 nodes=0 memory=0 (bind) mpki=20
-//!                                      curve=1M:20,16M:5 sens=4:50,remote:200; `due` declares other jobs
+//!                                      curve=1M:20,16M:5/30 sens=4:50,remote:200; `due` declares other jobs
 //!   0ms due a b                        a turn: its time, then its events, separated by `;`
 //!   500ms..1s/250ms poll 900 10        one turn each at 500, 750 and 1000 ms
 //!   1100ms memory a 0=64 1=8; poll
@@ -45,7 +45,7 @@ use std::fmt::Write;
 use std::str::FromStr;
 
 use base::{Bytes, CpuSet, JobId, Nanos, NodeId};
-use program::profile::{CurvePoint, MissRatioCurve, Phase, ValueSource};
+use program::profile::{CurvePoint, MissRatioCurve, Phase, ProfileValue, ValueSource};
 use program::{Class, Command, Job, MemoryPolicy, Profile, Sensitivity};
 use sched::{
     Action, Cause, CompletedPageMigration, CounterEvent, FailedPages, NodeMemory, PageMigrationEnd,
@@ -227,8 +227,10 @@ fn sensitivity(text: &str) -> Sensitivity {
     Sensitivity::new(by_class, remote)
 }
 
-/// Parses a profile that has only a miss-ratio curve: `20`, or `1M:20,16M:5`, in misses per 1000 instructions.
+/// Parses a profile that has only a miss-ratio curve: `20`, or `1M:20,16M:5`, in misses per 1000 instructions; `/30` after
+/// the curve adds accesses per 1000 instructions.
 fn profile(text: &str) -> Profile {
+    let (text, accesses) = text.split_once('/').map_or((text, None), |(text, n)| (text, Some(n)));
     let point = |part: &str| {
         let (size, misses) = part.split_once(':').unwrap_or(("1M", part));
         let mib = size.strip_suffix('M').expect("a size such as 4M");
@@ -237,7 +239,8 @@ fn profile(text: &str) -> Profile {
     };
     let points = text.split(',').map(point).collect();
     let curve = MissRatioCurve::new(ValueSource::Declared, points).expect("sizes rise");
-    let phases = vec![Phase { curve, ..Phase::default() }];
+    let llc_accesses = accesses.and_then(|n| ProfileValue::new(parse(n), ValueSource::Declared));
+    let phases = vec![Phase { curve, llc_accesses, ..Phase::default() }];
     Profile { name: "p".to_owned(), phases, ..Profile::default() }
 }
 

@@ -1,0 +1,256 @@
+//! Core kinds: the sets of CPUs among which the policies for asymmetric machines place jobs.
+//!
+//! ```text
+//!   kind 0   performance   capacity 1024   cpus 0-15      fastest first
+//!   kind 1   efficiency    capacity  600   cpus 16-31
+//! ```
+//!
+//! A job that is placed on a kind is bound to all usable CPUs of the kind that it may use. The kernel selects the CPU
+//! inside this set. A job counts as one task per thread.
+//!
+//! A job with more threads than CPUs of every kind is not placed: if it were bound to one kind, the other kinds would be
+//! idle. On a machine with one kind, or while only one kind is usable, these policies place no job.
+
+pub(crate) mod quotas;
+pub(crate) mod speed;
+
+use base::{CpuSet, Nanos, NodeId};
+use sched::{Action, Cause, JobState, JobView, Plan, Reason, Snapshot, reasons};
+
+use crate::placement::cpus_label;
+
+reasons! {
+    /// All usable cores are of one kind.
+    ONE_CORE_KIND = "one-core-kind":
+        "all usable cores are {kind} cores, so the policy places no job: it selects between core kinds";
+    /// The usable CPUs of a kind changed.
+    KIND_CPUS_CHANGED = "kind-cpus-changed":
+        "the usable CPUs of the {kind} cores changed: the job gets {cpus}";
+}
+
+/// The usable cores of one kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct CoreKind {
+    /// Name of the kind, such as `efficiency`.
+    pub name: String,
+    /// Relative throughput; 1024 for the fastest core of the machine.
+    pub capacity: u32,
+    /// The usable CPUs.
+    pub cpus: CpuSet,
+    /// Number of cores with a usable CPU.
+    pub n_cores: u64,
+}
+
+/// All core kinds with usable CPUs, by decreasing capacity, then by name.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct CoreKinds {
+    kinds: Vec<CoreKind>,
+    /// The usable CPUs for which `kinds` was computed.
+    usable: CpuSet,
+    has_noted_one_kind: bool,
+}
+
+/// A job that can be placed on a core kind.
+#[derive(Clone, Debug)]
+pub(crate) struct KindJob<'s> {
+    pub view: &'s JobView<'s>,
+    /// Indexes of the kinds with enough CPUs that the job may use; at least one.
+    pub possible: Vec<usize>,
+    /// The kind that the job is placed on. `None`: the job starts, or is not placed on a kind.
+    pub kind: Option<usize>,
+}
+
+impl KindJob<'_> {
+    /// Returns the number of tasks of the job.
+    pub fn n_tasks(&self) -> u64 {
+        u64::from(self.view.job.threads)
+    }
+
+    /// Returns whether a task of the job was runnable in the last interval. A job that started after this interval is
+    /// runnable.
+    pub fn is_runnable(&self, snapshot: &Snapshot<'_>) -> bool {
+        let JobView { state, started, cpu_time, wait, .. } = *self.view;
+        let age = started.map(|started| snapshot.turn.at.saturating_sub(started));
+        let is_younger = age.is_some_and(|age| age < snapshot.interval);
+        let has_run = cpu_time != Nanos::ZERO || wait.is_some_and(|wait| wait != Nanos::ZERO);
+        state == JobState::Due || snapshot.interval == Nanos::ZERO || is_younger || has_run
+    }
+}
+
+impl CoreKinds {
+    /// Reads the usable core kinds. Returns whether there are several. If there is only one, the first call adds a note,
+    /// and the policy is quiescent.
+    pub fn update(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) -> bool {
+        if self.usable != *snapshot.usable_cpus {
+            self.kinds = kinds(snapshot);
+            self.usable = snapshot.usable_cpus.clone();
+        }
+        if 1 < self.kinds.len() {
+            self.has_noted_one_kind = false;
+            return true;
+        }
+        plan.quiescent = true;
+        if let Some(only) = self.kinds.first().filter(|_| !self.has_noted_one_kind) {
+            plan.note(Reason::new(ONE_CORE_KIND).with("kind", only.name.clone()));
+            self.has_noted_one_kind = true;
+        }
+        false
+    }
+
+    pub fn len(&self) -> usize {
+        self.kinds.len()
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &CoreKind> {
+        self.kinds.iter()
+    }
+
+    pub fn get(&self, kind: usize) -> &CoreKind {
+        &self.kinds[kind]
+    }
+
+    /// Returns the number of usable cores of all kinds.
+    pub fn n_cores(&self) -> u64 {
+        self.iter().map(|kind| kind.n_cores).sum()
+    }
+
+    /// Returns the capacity of the fastest kind divided by that of the slowest kind, in millionths; at least a million.
+    pub fn capacity_ratio(&self) -> u64 {
+        let capacity = |kind: Option<&CoreKind>| kind.map_or(1, |kind| u64::from(kind.capacity));
+        capacity(self.kinds.first()) * 1_000_000 / capacity(self.kinds.last()).max(1)
+    }
+
+    /// Returns the jobs that can be placed, by id.
+    pub fn jobs<'s>(&self, snapshot: &'s Snapshot<'_>) -> Vec<KindJob<'s>> {
+        snapshot.jobs.iter().filter_map(|view| self.job(view)).collect()
+    }
+
+    fn job<'s>(&self, view: &'s JobView<'s>) -> Option<KindJob<'s>> {
+        let n_allowed = |kind: &CoreKind| kind.cpus.and(view.allowed).len();
+        let has_enough = |kind: &CoreKind| view.job.threads as usize <= n_allowed(kind);
+        let possible: Vec<usize> =
+            (0..self.len()).filter(|&kind| has_enough(self.get(kind))).collect();
+        if !view.movable || possible.is_empty() {
+            return None;
+        }
+        let placed = view.placed.filter(|_| view.state == JobState::Running);
+        let kind = placed.and_then(|placed| self.of_cpus(placed));
+        Some(KindJob { view, possible, kind })
+    }
+
+    /// Returns the kind to which all usable CPUs of a set belong.
+    pub fn of_cpus(&self, cpus: &CpuSet) -> Option<usize> {
+        let usable = cpus.and(&self.usable);
+        let holds = |kind: &CoreKind| !usable.is_empty() && usable.is_subset(&kind.cpus);
+        self.kinds.iter().position(holds)
+    }
+
+    /// Returns the CPUs of a kind that a job may use.
+    pub fn cpus_for(&self, kind: usize, job: &KindJob<'_>) -> CpuSet {
+        self.get(kind).cpus.and(job.view.allowed)
+    }
+
+    /// Requests the placement of a job on a kind, with the kinds and CPUs added to the reason.
+    pub fn place(&self, kind: usize, job: &KindJob<'_>, reason: Reason, plan: &mut Plan) {
+        let cpus = self.cpus_for(kind, job);
+        let from = job.kind.map(|from| self.get(from).name.clone());
+        let reason = reason
+            .with("kind", self.get(kind).name.clone())
+            .with_some("from", from)
+            .with("cpus", cpus_label(&cpus));
+        plan.request(job.view.job.id, Action::Place(cpus), reason);
+    }
+
+    /// Binds a job again if the usable CPUs of its kind changed in this turn. Returns whether it did.
+    pub fn rebind(&self, snapshot: &Snapshot<'_>, job: &KindJob<'_>, plan: &mut Plan) -> bool {
+        let (Some(kind), Some(placed)) = (job.kind, job.view.placed) else { return false };
+        let has_changed = snapshot.turn.causes.contains(&Cause::CpusChanged);
+        if !has_changed || *placed == self.cpus_for(kind, job) {
+            return false;
+        }
+        self.place(kind, job, Reason::new(KIND_CPUS_CHANGED), plan);
+        true
+    }
+
+    /// Returns the number of tasks on each kind: `performance 2, efficiency 1`.
+    pub fn counts_label(&self, n_tasks: &[u64]) -> String {
+        let each = self.iter().zip(n_tasks).map(|(kind, n)| format!("{} {n}", kind.name));
+        each.collect::<Vec<_>>().join(", ")
+    }
+}
+
+fn kinds(snapshot: &Snapshot<'_>) -> Vec<CoreKind> {
+    let mut kinds: Vec<CoreKind> = Vec::new();
+    for core in snapshot.machine.cores() {
+        let cpus = core.cpus.and(snapshot.usable_cpus);
+        if cpus.is_empty() {
+            continue;
+        }
+        match kinds.iter_mut().find(|kind| kind.name == core.kind) {
+            Some(kind) => {
+                kind.cpus = kind.cpus.or(&cpus);
+                kind.capacity = kind.capacity.max(core.capacity);
+                kind.n_cores += 1;
+            }
+            None => {
+                let (name, capacity) = (core.kind.clone(), core.capacity);
+                kinds.push(CoreKind { name, capacity, cpus, n_cores: 1 });
+            }
+        }
+    }
+    kinds.sort_by(|a, b| b.capacity.cmp(&a.capacity).then_with(|| a.name.cmp(&b.name)));
+    kinds
+}
+
+/// Returns whether the snapshot ends an interval.
+pub(crate) fn is_interval(snapshot: &Snapshot<'_>) -> bool {
+    snapshot.turn.causes.contains(&Cause::Interval)
+}
+
+/// Returns whether a job is placed in this turn: it starts, or it runs unplaced at the end of an interval, for example
+/// because it was attached.
+pub(crate) fn is_new(snapshot: &Snapshot<'_>, job: &KindJob<'_>) -> bool {
+    job.kind.is_none()
+        && (job.view.state == JobState::Due
+            || is_interval(snapshot)
+            || snapshot.turn.causes.contains(&Cause::CpusChanged))
+}
+
+/// A usable core.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct KindCore {
+    /// The usable CPUs of the core.
+    pub cpus: CpuSet,
+    /// Index of the kind.
+    pub kind: usize,
+    pub node: Option<NodeId>,
+}
+
+impl CoreKinds {
+    /// Returns the usable cores: the fastest kind first, then by id.
+    pub fn cores(&self, snapshot: &Snapshot<'_>) -> Vec<KindCore> {
+        let core = |core: &topology::Core| {
+            let cpus = core.cpus.and(snapshot.usable_cpus);
+            let kind = self.of_cpus(&cpus)?;
+            let node = cpus.first().and_then(|cpu| snapshot.machine.cpu(cpu)?.node);
+            Some(KindCore { cpus, kind, node })
+        };
+        let mut cores: Vec<KindCore> = snapshot.machine.cores().iter().filter_map(core).collect();
+        cores.sort_by_key(|core| core.kind);
+        cores
+    }
+}
+
+/// Returns the core to which all usable CPUs of a set belong.
+pub(crate) fn core_of(cores: &[KindCore], cpus: &CpuSet) -> Option<usize> {
+    cores.iter().position(|core| !cpus.is_empty() && cpus.is_subset(&core.cpus))
+}
+
+/// Returns millionths as a percentage with at most one decimal place: `12`, `5.3`.
+pub(crate) fn percent_text(millionths: u64) -> String {
+    let tenths = (millionths + 500) / 1000;
+    match tenths % 10 {
+        0 => (tenths / 10).to_string(),
+        tenth => format!("{}.{tenth}", tenths / 10),
+    }
+}

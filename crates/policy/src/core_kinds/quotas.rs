@@ -1,0 +1,68 @@
+//! The number of tasks for each core kind, and the assignment of sorted jobs to kinds with few migrations.
+//!
+//! ```text
+//!   5 tasks, cores 2 + 2      published   F × ⌈n/m⌉ = 4 on the fast kind, 1 on the slow kind: a slow core is idle
+//!                             corrected   one task per core, the rest fastest first: 3 and 2
+//! ```
+
+use super::{CoreKinds, KindJob};
+use crate::declaration::names;
+
+names! {
+    /// Number of tasks per core kind.
+    pub(crate) enum QuotaRule {
+        /// One task per core, then further tasks per core, each time from the fastest kind on.
+        Level = "level",
+        /// Cores times the tasks per core, rounded up; the slowest kind gets the rest.
+        Ceiling = "ceiling",
+    }
+}
+
+/// Returns the number of tasks for each kind.
+pub(crate) fn quotas(kinds: &CoreKinds, n_tasks: u64, rule: QuotaRule) -> Vec<u64> {
+    let n_cores = kinds.n_cores().max(1);
+    let (whole, mut rest) = match rule {
+        QuotaRule::Level => (n_tasks / n_cores, n_tasks % n_cores),
+        QuotaRule::Ceiling => (0, n_tasks),
+    };
+    let per_core = n_tasks.div_ceil(n_cores) - whole;
+    let quota = |kind: &super::CoreKind| {
+        let more = rest.min(kind.n_cores * per_core);
+        rest -= more;
+        kind.n_cores * whole + more
+    };
+    kinds.iter().map(quota).collect()
+}
+
+/// Assigns jobs to kinds: the jobs with the largest keys to the fastest kind, up to the quotas. Jobs with equal keys keep
+/// their kinds if possible. Returns the kind of each job. If the quotas of all kinds that a job may use are reached, the
+/// job gets the last of these kinds.
+pub(crate) fn assign(jobs: &[(KindJob<'_>, u64)], quotas: &[u64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..jobs.len()).collect();
+    // Jobs that may use few kinds come first: otherwise other jobs get the places on these kinds.
+    order.sort_by_key(|&idx| {
+        let (job, key) = &jobs[idx];
+        let is_tied = job.possible.len() < quotas.len();
+        (!is_tied, std::cmp::Reverse(*key), job.kind.unwrap_or(usize::MAX), job.view.job.id)
+    });
+    let mut left = quotas.to_vec();
+    let mut kinds = vec![0; jobs.len()];
+    for idx in order {
+        let job = &jobs[idx].0;
+        let free = job.possible.iter().copied().find(|&kind| job.n_tasks() <= left[kind]);
+        let kind = free.or_else(|| job.possible.last().copied()).unwrap_or(0);
+        left[kind] = left[kind].saturating_sub(job.n_tasks());
+        kinds[idx] = kind;
+    }
+    kinds
+}
+
+/// Returns the kind with the fewest tasks per core after the placement of a job; ties: the fastest kind.
+pub(crate) fn least_loaded(kinds: &CoreKinds, n_tasks: &[u64], job: &KindJob<'_>) -> usize {
+    let load = |&kind: &usize| {
+        let after = n_tasks[kind] + job.n_tasks();
+        // A kind with an idle core for the task has the load of one task per core.
+        (after.max(kinds.get(kind).n_cores) * 1_000_000 / kinds.get(kind).n_cores, kind)
+    };
+    job.possible.iter().copied().min_by_key(load).unwrap_or(0)
+}

@@ -1,0 +1,181 @@
+//! HASS-D: jobs are sorted by their counted speedup whenever the behaviour of one changed.
+//!
+//! ```text
+//!   each interval   miss ratio of a job differs by more than 12 % from that of its last decision?
+//!                     └─► sort all jobs by speedup: the first on the fast cores, up to their number of tasks
+//! ```
+//!
+//! There is no filter for short phases, so that alternating phases cause many migrations. The formula of the speedup is
+//! evenkeel's choice: the article uses a fitted estimate.
+
+use base::Nanos;
+use sched::{PerJob, Plan, Reason, Snapshot, reasons};
+
+use crate::core_kinds::quotas::{self, QuotaRule};
+use crate::core_kinds::speed::{self, SpeedModel, unknown_speedup};
+use crate::core_kinds::{self, CoreKinds, KindJob, is_interval, is_new, percent_text};
+use crate::declaration::{INTERVAL_TIMES, MILLION, Millionths, READING, params};
+use crate::memory_intensity::remove_old_state;
+use crate::{IfMissing, PolicyInfo, RequiredSignal, Rules, Signal};
+
+pub(crate) const INFO: PolicyInfo = PolicyInfo {
+    name: "hass-d",
+    summary: "Sorts jobs by the speedup that their counters predict, whenever the miss ratio of one changed, and places the \
+              first on the fast cores.",
+    source: "J. C. Saez et al., Leveraging Core Specialization via OS Scheduling to Improve Performance on Asymmetric \
+             Multicore Systems, and the dynamic version of HASS as described by R. Chen et al. (Journal of Software 24(2), \
+             2013); the formula of the speedup is evenkeel's choice",
+    signals: &[
+        RequiredSignal {
+            signal: Signal::LlcMisses,
+            if_missing: IfMissing::Degrades("a job keeps its kind, and counts as half memory time"),
+        },
+        RequiredSignal {
+            signal: Signal::LlcReferences,
+            if_missing: IfMissing::Degrades(
+                "misses per instruction are compared instead of misses per access",
+            ),
+        },
+    ],
+    params: &[&[READING], PARAMS],
+    reasons: &[core_kinds::REASONS, REASONS],
+    work_conserving: false,
+    rules: Some(|params, _seed| Box::new(Dynamic::new(Config::new(params)))),
+};
+
+params! {
+    /// Configuration of the policy.
+    struct Config from PARAMS {
+        change: Millionths = "12%", "relative change of the miss ratio since the last decision that causes a new decision"
+            .published();
+        quota: QuotaRule = "level", "tasks per kind: level, one per core, then further tasks from the fastest kind on; \
+            ceiling, as printed, the tasks per core rounded up, so that slow cores can be idle".paper("ceiling");
+        interval: Nanos [INTERVAL_TIMES] = "200ms", "time between two samples".published();
+    }
+}
+
+reasons! {
+    /// A job gets its first kind.
+    HASS_D_STARTED = "hass-d-started":
+        "the speedup of the job is not known yet, and the {kind} cores have the fewest tasks per core ({tasks}): it gets {cpus}";
+    /// A job changes its kind.
+    HASS_D_SORTED = "hass-d-sorted":
+        "the miss ratios of jobs ({n_changed}) changed by more than {limit} %: sorted by speedup ([speedup=counted: counted: ][speedup=unknown: not counted: ]{factor}) the job is number {place} of {n_jobs}, and the {kind} cores get the tasks {quota} (tasks by kind): it migrates from the {from} cores to {cpus}";
+}
+
+/// The miss ratio counts as at least this value in a relative change, in millionths. Chosen.
+const RATIO_MIN: u64 = MILLION / 100;
+
+/// State of the policy.
+#[derive(Debug)]
+struct Dynamic {
+    config: Config,
+    kinds: CoreKinds,
+    jobs: PerJob<JobSpeed>,
+}
+
+/// State of a job, in millionths.
+#[derive(Clone, Debug, Default)]
+struct JobSpeed {
+    /// Miss ratio in the last interval.
+    ratio: Option<u64>,
+    /// Miss ratio at the last decision.
+    decided: Option<u64>,
+    speedup: Option<u64>,
+}
+
+impl Rules for Dynamic {
+    fn decide(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
+        remove_old_state(&mut self.jobs, snapshot);
+        if !self.kinds.update(snapshot, plan) {
+            return;
+        }
+        let mut jobs = self.kinds.jobs(snapshot);
+        let mut n_tasks = vec![0; self.kinds.len()];
+        for job in jobs.iter().filter(|job| job.is_runnable(snapshot)) {
+            job.kind.into_iter().for_each(|kind| n_tasks[kind] += job.n_tasks());
+        }
+        for job in &jobs {
+            if is_new(snapshot, job) {
+                let kind = quotas::least_loaded(&self.kinds, &n_tasks, job);
+                let tasks = self.kinds.counts_label(&n_tasks);
+                let reason = Reason::new(HASS_D_STARTED).with("tasks", tasks);
+                self.kinds.place(kind, job, reason, plan);
+                n_tasks[kind] += job.n_tasks();
+            } else {
+                self.kinds.rebind(snapshot, job, plan);
+            }
+        }
+        if !is_interval(snapshot) || !plan.requests.is_empty() {
+            return;
+        }
+        jobs.retain(|job| job.kind.is_some() && job.is_runnable(snapshot));
+        let n_changed = self.sample(snapshot, &jobs);
+        if n_changed != 0 {
+            self.sort(jobs, n_changed, plan);
+        }
+    }
+}
+
+impl Dynamic {
+    fn new(config: Config) -> Self {
+        let (kinds, jobs) = Default::default();
+        Dynamic { config, kinds, jobs }
+    }
+
+    /// Updates the miss ratios and speedups. Returns the number of jobs whose miss ratio changed.
+    fn sample(&mut self, snapshot: &Snapshot<'_>, jobs: &[KindJob<'_>]) -> u64 {
+        let model = SpeedModel::new(snapshot, &self.kinds);
+        let mut n_changed = 0;
+        for job in jobs {
+            let Some(counts) = speed::counts(snapshot, job.view) else { continue };
+            let state = self.jobs.get_or_default(job.view.job.id);
+            state.speedup = model.counted_speedup(snapshot, &self.kinds, job.view);
+            let Some(whole) = counts.accesses.or(counts.instructions) else { continue };
+            let ratio = u128::from(counts.misses) * u128::from(MILLION) / u128::from(whole.max(1));
+            let ratio = u64::try_from(ratio).unwrap_or(u64::MAX);
+            state.ratio = Some(ratio);
+            let limit = u128::from(self.config.change.0);
+            let has_changed = state.decided.is_none_or(|decided| {
+                let change = u128::from(ratio.abs_diff(decided)) * u128::from(MILLION);
+                limit * u128::from(decided.max(RATIO_MIN)) < change
+            });
+            n_changed += u64::from(has_changed);
+        }
+        n_changed
+    }
+
+    /// Assigns the jobs with the largest speedups to the fastest kinds.
+    fn sort(&mut self, jobs: Vec<KindJob<'_>>, n_changed: u64, plan: &mut Plan) {
+        let unknown = unknown_speedup(&self.kinds);
+        let speedup =
+            |job: &KindJob<'_>| self.jobs.get(job.view.job.id).and_then(|state| state.speedup);
+        let keyed: Vec<(KindJob<'_>, u64)> = jobs
+            .into_iter()
+            .map(|job| {
+                let key = speedup(&job).unwrap_or(unknown);
+                (job, key)
+            })
+            .collect();
+        let n_tasks = keyed.iter().map(|(job, _)| job.n_tasks()).sum();
+        let quotas = quotas::quotas(&self.kinds, n_tasks, self.config.quota);
+        let kinds = quotas::assign(&keyed, &quotas);
+        for ((job, key), kind) in keyed.iter().zip(kinds) {
+            let state = self.jobs.get_or_default(job.view.job.id);
+            state.decided = state.ratio;
+            if job.kind == Some(kind) {
+                continue;
+            }
+            let place = keyed.iter().filter(|(_, other)| key < other).count() as u64 + 1;
+            let reason = Reason::new(HASS_D_SORTED)
+                .with("n_changed", n_changed)
+                .with("limit", percent_text(self.config.change.0))
+                .with("speedup", if state.speedup.is_some() { "counted" } else { "unknown" })
+                .with("factor", *key as f64 / MILLION as f64)
+                .with("place", place)
+                .with("n_jobs", keyed.len() as u64)
+                .with("quota", self.kinds.counts_label(&quotas));
+            self.kinds.place(kind, job, reason, plan);
+        }
+    }
+}

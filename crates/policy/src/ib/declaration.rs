@@ -1,0 +1,113 @@
+//! Declaration of the integrated-behaviour policy: parameters, reasons and source.
+
+use base::Nanos;
+use sched::reasons;
+
+use super::IntegratedBehaviour;
+use crate::declaration::{INTERVAL_TIMES, MILLION, Millionths, READING, Values, names, params};
+use crate::{IfMissing, PolicyInfo, RequiredSignal, Signal, core_kinds};
+
+pub(crate) const INFO: PolicyInfo = PolicyInfo {
+    name: "ib",
+    summary: "Places jobs with much memory time on slow cores and computing jobs on fast cores, and migrates them only at \
+              the start of a stable phase.",
+    source: "R. Chen, D. Qi, W. Lin, J. Li, Comprehensive Scheduling Algorithm for Asymmetric Multi-core Processors \
+             (in Chinese), Journal of Software 24(2), 2013",
+    signals: &[
+        RequiredSignal {
+            signal: Signal::LlcMisses,
+            if_missing: IfMissing::Degrades("a job keeps the integrated behaviour of its profile"),
+        },
+        RequiredSignal {
+            signal: Signal::MissCurve,
+            if_missing: IfMissing::Degrades(
+                "the global behaviour of a job is the mean of its intervals, used after 20 intervals",
+            ),
+        },
+    ],
+    params: &[&[READING], PARAMS],
+    reasons: &[core_kinds::REASONS, REASONS],
+    work_conserving: false,
+    rules: Some(|params, _seed| Box::new(IntegratedBehaviour::new(Config::new(params)))),
+};
+
+/// Beta is below 1: with 1, every imbalance would be permitted.
+const BETAS: Values = Values::Decimal { unit: "", min: 0, max: 999_999 };
+
+params! {
+    /// Configuration of the policy.
+    pub(super) struct Config from PARAMS {
+        metric: Metric = "mpki", "behaviour of an interval: mpki, LLC misses per 1000 instructions divided by 30, at most \
+            1; miss-ratio, LLC misses per access, which ranks programs with few accesses too high".paper("miss-ratio");
+        alpha: Millionths [Values::decimal("", 1)] = "0.3", "share of the global behaviour (whole run) in the integrated \
+            behaviour; the rest is the local behaviour (last intervals). Published: 0.3 with one node, 0.8 and 0.6 with \
+            four. The more a migration costs, the nearer to 1".published();
+        beta: Millionths [BETAS] = "0", "permitted imbalance of tasks per core between two kinds: 0, none. Published: 0 \
+            with one node, 0.3 with four".published();
+        change: Millionths = "12%", "relative change of the local behaviour that begins a new phase".published();
+        stable: Millionths = "5%", "relative change of the local behaviour below which a phase is stable".published();
+        window: u64 [Values::integer("intervals", 1, 100)] = "3", "intervals in the local behaviour".published();
+        check: Check = "repeated", "repeated: from the second interval after a change on, until the phase is stable; once: \
+            only in the second interval, so that most large changes are missed".paper("once");
+        first_window_is_change: bool = "yes", "whether the first phase of a job is handled as a change".paper("no");
+        unknown_start: StartValue = "global", "integrated behaviour of a job that starts: global, its global behaviour; \
+            zero-local, as if its local behaviour were 0".paper("zero-local");
+        balance: Balance = "improving", "improving: a job migrates for balance only if that lowers the imbalance, does not \
+            leave a fast core idle, and the job did not arrive in this step; and when jobs end; always: as printed"
+            .paper("always");
+        margin: Millionths [Values::decimal("", 1)] = "0.1", "difference of integrated behaviour above which a job changes \
+            its kind (guessed)".paper("0");
+        interval: Nanos [INTERVAL_TIMES] = "200ms", "time between two samples".published();
+    }
+}
+
+names! {
+    /// Behaviour of an interval.
+    pub(super) enum Metric { Mpki = "mpki", MissRatio = "miss-ratio" }
+}
+
+names! {
+    /// When a new phase is checked for stability.
+    pub(super) enum Check { Repeated = "repeated", Once = "once" }
+}
+
+names! {
+    /// Integrated behaviour of a job that starts.
+    pub(super) enum StartValue { Global = "global", ZeroLocal = "zero-local" }
+}
+
+names! {
+    /// Conditions of a migration for balance.
+    pub(super) enum Balance { Improving = "improving", Always = "always" }
+}
+
+/// Largest value of a behaviour, in millionths.
+pub(super) const ONE: u64 = MILLION;
+
+/// The rule that selected a kind, as text of a reason.
+macro_rules! rule {
+    () => {
+        concat!(
+            "[rule=below: below {bound}, the highest on the {beside} cores]",
+            "[rule=above: above {bound}, the lowest on the {beside} cores]",
+            "[rule=between: between those on the other cores, so the kind with fewer tasks per core]",
+            "[rule=idle: a faster core is idle]",
+            "[rule=only: the only kind with enough CPUs for the job]",
+        )
+    };
+}
+
+reasons! {
+    /// A job gets its first kind.
+    IB_STARTED = "ib-started":
+        concat!("the job starts with integrated behaviour {ib} ([global=known: from its profile][global=unknown: it has no profile]): ", rule!(), "; tasks {before} before and {after} after: it gets the {kind} cores ({cpus})");
+    /// A job changes its kind because of a new phase.
+    IB_PHASE = "ib-phase":
+        concat!("a new phase is [phase=stable: stable][phase=unstable: not stable after {n_intervals} intervals]: local behaviour {local}, global {global}, integrated {ib}: ", rule!(), "; tasks {before} before and {after} after: it migrates from the {from} to the {kind} cores ({cpus})");
+    /// A job changes its kind for balance.
+    IB_BALANCED = "ib-balanced":
+        "the {from} cores had more tasks per core than beta {beta} permits ({before}), and integrated behaviour {ib} was the [end=highest: highest][end=lowest: lowest] there: the job migrates to the {kind} cores ({cpus}), tasks {after}";
+    /// A job leaves a kind that it may no longer use.
+    IB_IDLE = "ib-idle-core":
+        "a {kind} core was idle (tasks {before}), and integrated behaviour {ib} was the lowest on the {from} cores: the job migrates to the {kind} cores ({cpus}), tasks {after}";
+}

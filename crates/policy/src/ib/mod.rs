@@ -1,0 +1,315 @@
+//! Integrated behaviour: jobs with much memory time run on slow cores, computing jobs on fast cores.
+//!
+//! ```text
+//!   global behaviour (whole run, from the profile) ──┐ alpha
+//!                                                    ├─► integrated behaviour ─► queue of a core kind
+//!   local behaviour (last intervals, counted) ───────┘ 1 - alpha
+//! ```
+//!
+//! [`monitor`] detects stable phases; only these reschedule a job, so that short phases cause no migration. [`queues`]
+//! selects the kind: principles are matching behaviour and kind, few migrations, and equal numbers of tasks per core, which
+//! the parameter beta relaxes.
+
+mod declaration;
+mod monitor;
+mod queues;
+
+use base::JobId;
+use sched::{Cause, JobState, PerJob, Plan, Reason, Snapshot};
+
+use crate::Rules;
+use crate::core_kinds::speed::{self, cache_share};
+use crate::core_kinds::{CoreKinds, KindJob, is_interval, is_new};
+use crate::memory_intensity::remove_old_state;
+pub(crate) use declaration::INFO;
+use declaration::{Config, IB_BALANCED, IB_IDLE, IB_PHASE, IB_STARTED, Metric, ONE, StartValue};
+use monitor::{Monitor, Phase};
+use queues::{Balanced, Member, Queues, Rule};
+
+/// Misses per 1000 instructions that count as behaviour 1. Chosen: the largest of the measured programs are near 30.
+const MPKI_FULL: u64 = 30;
+/// Accesses in an interval below which the miss ratio counts as 0. Chosen.
+const ACCESSES_MIN: u64 = 1000;
+/// Intervals in a row with an idle core after which jobs migrate for balance. Chosen: a job that sleeps in one interval only
+/// causes no migration.
+const IDLE_INTERVALS: u64 = 2;
+
+/// State of the policy.
+#[derive(Debug)]
+struct IntegratedBehaviour {
+    config: Config,
+    kinds: CoreKinds,
+    jobs: PerJob<JobBehaviour>,
+    n_arrivals: u64,
+    /// Intervals in a row in which a core was idle.
+    n_idle: u64,
+}
+
+/// State of a job.
+#[derive(Clone, Debug, Default)]
+struct JobBehaviour {
+    monitor: Monitor,
+    /// Global behaviour from the profile, in millionths.
+    profiled: Option<u64>,
+    /// Integrated behaviour, in millionths.
+    ib: u64,
+    /// Order of arrival in its queue.
+    arrived: u64,
+}
+
+/// The last decision about a job in this turn.
+struct Decision {
+    job: JobId,
+    to: usize,
+    reason: Reason,
+}
+
+impl Rules for IntegratedBehaviour {
+    fn decide(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
+        remove_old_state(&mut self.jobs, snapshot);
+        if !self.kinds.update(snapshot, plan) {
+            return;
+        }
+        let jobs = self.kinds.jobs(snapshot);
+        let mut queues = self.queues(snapshot, &jobs);
+        let mut decisions: Vec<Decision> = Vec::new();
+        for job in &jobs {
+            if is_new(snapshot, job) {
+                self.start(snapshot, job, &mut queues, &mut decisions);
+            } else if is_interval(snapshot) {
+                self.sample(snapshot, job, &mut queues, &mut decisions);
+            }
+        }
+        if self.rebalances(snapshot, &queues) {
+            let moves = queues.rebalance();
+            self.balanced(moves, &mut decisions);
+        }
+        self.request(snapshot, &jobs, &decisions, plan);
+    }
+}
+
+impl IntegratedBehaviour {
+    fn new(config: Config) -> Self {
+        let (kinds, jobs) = Default::default();
+        IntegratedBehaviour { config, kinds, jobs, n_arrivals: 0, n_idle: 0 }
+    }
+
+    /// Returns whether jobs ended, CPUs changed, or a core was idle in two intervals in a row because other jobs sleep.
+    fn rebalances(&mut self, snapshot: &Snapshot<'_>, queues: &Queues) -> bool {
+        if is_interval(snapshot) {
+            self.n_idle = if queues.leaves_core_idle() { self.n_idle + 1 } else { 0 };
+        }
+        let has_changed = |cause| snapshot.turn.causes.contains(&cause);
+        let rebalances = has_changed(Cause::Ended)
+            || has_changed(Cause::CpusChanged)
+            || IDLE_INTERVALS <= self.n_idle;
+        if rebalances {
+            self.n_idle = 0;
+        }
+        rebalances
+    }
+
+    fn queues(&self, snapshot: &Snapshot<'_>, jobs: &[KindJob<'_>]) -> Queues {
+        let n_cores = self.kinds.iter().map(|kind| kind.n_cores).collect();
+        let limits = (self.config.beta.0, self.config.margin.0);
+        let mut queues = Queues::new(n_cores, limits, self.config.balance);
+        for job in jobs {
+            if let (Some(kind), Some(state)) = (job.kind, self.jobs.get(job.view.job.id)) {
+                queues.insert(kind, self.member(snapshot, job, (state.ib, state.arrived)));
+            }
+        }
+        queues
+    }
+
+    fn member(
+        &self,
+        snapshot: &Snapshot<'_>,
+        job: &KindJob<'_>,
+        (ib, arrived): (u64, u64),
+    ) -> Member {
+        let counts =
+            self.config.balance == declaration::Balance::Always || job.is_runnable(snapshot);
+        let n_tasks = if counts { job.n_tasks() } else { 0 };
+        Member { job: job.view.job.id, ib, arrived, n_tasks, possible: job.possible.clone() }
+    }
+
+    /// Places a job that starts, by its global behaviour.
+    fn start(
+        &mut self,
+        snapshot: &Snapshot<'_>,
+        job: &KindJob<'_>,
+        queues: &mut Queues,
+        decisions: &mut Vec<Decision>,
+    ) {
+        let profiled = self.profiled(snapshot, job);
+        let id = job.view.job.id;
+        let ib = match self.config.unknown_start {
+            StartValue::Global => profiled.unwrap_or(0),
+            StartValue::ZeroLocal => profiled.unwrap_or(0) * self.config.alpha.0 / ONE,
+        };
+        let mut monitor = Monitor::default();
+        monitor.skip_next();
+        let arrived = self.next_arrival();
+        *self.jobs.get_or_default(id) = JobBehaviour { monitor, profiled, ib, arrived };
+        let reason = Reason::new(IB_STARTED)
+            .with("ib", share(ib))
+            .with("global", if profiled.is_some() { "known" } else { "unknown" });
+        self.reschedule(snapshot, (job, None), reason, queues, decisions);
+    }
+
+    /// Adds the behaviour of an interval, and reschedules a job whose new phase is stable.
+    fn sample(
+        &mut self,
+        snapshot: &Snapshot<'_>,
+        job: &KindJob<'_>,
+        queues: &mut Queues,
+        decisions: &mut Vec<Decision>,
+    ) {
+        let Some(value) = self.behaviour(snapshot, job) else { return };
+        let config = self.config;
+        let state = self.jobs.get_or_default(job.view.job.id);
+        let (local, phase) = match state.monitor.record(value, &config) {
+            Phase::Continues => return,
+            Phase::Stable(local) => (local, "stable"),
+            Phase::Unstable(local) => (local, "unstable"),
+        };
+        let global = state.profiled.or_else(|| state.monitor.global());
+        state.ib = integrated(config.alpha.0, global, local);
+        let reason = Reason::new(IB_PHASE)
+            .with("phase", phase)
+            .with("n_intervals", 25u64)
+            .with("local", share(local))
+            .with("global", global.map_or("unknown".to_owned(), share))
+            .with("ib", share(state.ib));
+        let was = queues.remove(job.view.job.id).map(|(kind, _)| kind);
+        self.reschedule(snapshot, (job, was), reason, queues, decisions);
+    }
+
+    fn reschedule(
+        &mut self,
+        snapshot: &Snapshot<'_>,
+        (job, was): (&KindJob<'_>, Option<usize>),
+        reason: Reason,
+        queues: &mut Queues,
+        decisions: &mut Vec<Decision>,
+    ) {
+        let id = job.view.job.id;
+        let state = self.jobs.get_or_default(id);
+        let (ib, arrived) = (state.ib, state.arrived);
+        let member = self.member(snapshot, job, (ib, arrived));
+        let before = self.kinds.counts_label(&queues.n_tasks());
+        let (to, rule, moves) = queues.reschedule(member, was);
+        let after = self.kinds.counts_label(&queues.n_tasks());
+        let (rule, bound) = match rule {
+            Rule::Below { bound, beside } => ("below", Some((bound, beside))),
+            Rule::Above { bound, beside } => ("above", Some((bound, beside))),
+            Rule::Between { .. } => ("between", None),
+            Rule::IdleCore { .. } => ("idle", None),
+            Rule::OnlyKind => ("only", None),
+        };
+        let reason = reason
+            .with("rule", rule)
+            .with_some("bound", bound.map(|(bound, _)| share(bound)))
+            .with_some("beside", bound.map(|(_, kind)| self.kinds.get(kind).name.clone()))
+            .with("before", before)
+            .with("after", after);
+        decisions.push(Decision { job: id, to, reason });
+        self.balanced(moves, decisions);
+    }
+
+    fn balanced(&mut self, moves: Vec<Balanced>, decisions: &mut Vec<Decision>) {
+        for moved in moves {
+            let reason = match moved.to_idle_core {
+                true => Reason::new(IB_IDLE),
+                false => Reason::new(IB_BALANCED)
+                    .with("beta", share(self.config.beta.0))
+                    .with("end", if moved.is_down { "highest" } else { "lowest" }),
+            };
+            let reason = reason
+                .with("ib", share(moved.ib))
+                .with("before", self.kinds.counts_label(&moved.before))
+                .with("after", self.kinds.counts_label(&moved.after));
+            decisions.push(Decision { job: moved.job, to: moved.to, reason });
+        }
+    }
+
+    /// Requests the last decision about each job, if the job changes its kind.
+    fn request(
+        &mut self,
+        snapshot: &Snapshot<'_>,
+        jobs: &[KindJob<'_>],
+        decisions: &[Decision],
+        plan: &mut Plan,
+    ) {
+        for job in jobs {
+            let id = job.view.job.id;
+            let of_job = || decisions.iter().filter(|decision| decision.job == id);
+            let (first, last) = (of_job().next(), of_job().next_back());
+            // A job that starts has no kind that it leaves for balance: its reason is that of the start.
+            let reason = if job.kind.is_none() { first } else { last };
+            match last.zip(reason) {
+                Some((Decision { to, .. }, Decision { reason, .. })) if job.kind != Some(*to) => {
+                    let arrived = self.next_arrival();
+                    let state = self.jobs.get_or_default(id);
+                    state.arrived = arrived;
+                    if job.view.state == JobState::Running {
+                        state.monitor.skip_next();
+                    }
+                    self.kinds.place(*to, job, reason.clone(), plan);
+                }
+                _ => {
+                    self.kinds.rebind(snapshot, job, plan);
+                }
+            }
+        }
+    }
+
+    fn next_arrival(&mut self) -> u64 {
+        self.n_arrivals += 1;
+        self.n_arrivals
+    }
+
+    /// Returns the behaviour of a job over its whole run, from its profile: with the cache share of the fastest kind.
+    fn profiled(&self, snapshot: &Snapshot<'_>, job: &KindJob<'_>) -> Option<u64> {
+        let profile = job.view.job.found.as_deref()?;
+        let cache = cache_share(snapshot, &self.kinds, 0);
+        let mpki = profile.average(|phase| phase.curve.misses_at(cache))?;
+        let value = match self.config.metric {
+            Metric::Mpki => mpki / MPKI_FULL as f64,
+            Metric::MissRatio => {
+                let accesses = profile.average(|phase| Some(phase.llc_accesses?.value()))?;
+                if accesses <= 0.0 { 0.0 } else { mpki / accesses }
+            }
+        };
+        Some((value.min(1.0) * ONE as f64).round() as u64)
+    }
+
+    /// Returns the behaviour of a job in the last interval; `None` if it was not counted or the job did not run.
+    fn behaviour(&self, snapshot: &Snapshot<'_>, job: &KindJob<'_>) -> Option<u64> {
+        let counts = speed::counts(snapshot, job.view)?;
+        let ratio = |parts: u64, whole: u64| {
+            let value = u128::from(parts) * u128::from(ONE) / u128::from(whole.max(1));
+            u64::try_from(value).unwrap_or(u64::MAX).min(ONE)
+        };
+        match self.config.metric {
+            Metric::Mpki => {
+                let instructions = counts.instructions?.saturating_mul(MPKI_FULL);
+                Some(ratio(counts.misses.saturating_mul(1000), instructions))
+            }
+            Metric::MissRatio => Some(match counts.accesses? {
+                few if few < ACCESSES_MIN => 0,
+                accesses => ratio(counts.misses, accesses),
+            }),
+        }
+    }
+}
+
+/// Returns the weighted mean of global and local behaviour; the local behaviour if the global behaviour is unknown.
+fn integrated(alpha: u64, global: Option<u64>, local: u64) -> u64 {
+    global.map_or(local, |global| (alpha * global + (ONE - alpha) * local) / ONE)
+}
+
+/// Returns millionths as text with three decimal places.
+fn share(millionths: u64) -> String {
+    crate::placement::permille_text(millionths / 1000)
+}

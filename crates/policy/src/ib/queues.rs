@@ -1,0 +1,293 @@
+//! Queues of tasks by core kind, and the rescheduling algorithm.
+//!
+//! ```text
+//!   fast    .05  .10  .30              slow    .40  .60  .90      integrated behaviour, ascending
+//!                     highest                  lowest
+//!
+//!   t = .20   below the highest        → fast; while fast has too many tasks per core, its highest → slow
+//!   t = .70   above the lowest         → slow; while fast has too few, the lowest of slow → fast
+//!   t = .35   between both             → the kind with fewer tasks per core
+//! ```
+//!
+//! With more than two kinds the algorithm is applied to neighbouring kinds, from the fastest on: a task above the lowest of
+//! the slower kind continues with the next pair. Numbers of tasks are compared as products, without rounding.
+
+use base::JobId;
+
+use super::declaration::{Balance, ONE};
+
+/// A job in a queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Member {
+    pub job: JobId,
+    /// Integrated behaviour in millionths.
+    pub ib: u64,
+    /// Order of arrival. Of equal jobs, the earlier one is nearer to the head.
+    pub arrived: u64,
+    /// Number of tasks that count: 0 if the job sleeps.
+    pub n_tasks: u64,
+    /// Kinds on which the job may run.
+    pub possible: Vec<usize>,
+}
+
+/// Jobs by kind, fastest first.
+#[derive(Clone, Debug)]
+pub(super) struct Queues {
+    members: Vec<Vec<Member>>,
+    n_cores: Vec<u64>,
+    beta: u64,
+    balance: Balance,
+    margin: u64,
+}
+
+/// Rule by which a job got its kind, with the compared value and its kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Rule {
+    Below {
+        bound: u64,
+        beside: usize,
+    },
+    Above {
+        bound: u64,
+        beside: usize,
+    },
+    /// Between the kind `fast` and the next slower kind.
+    Between {
+        fast: usize,
+    },
+    IdleCore {
+        fast: usize,
+    },
+    OnlyKind,
+}
+
+/// A migration for balance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Balanced {
+    pub job: JobId,
+    pub ib: u64,
+    pub to: usize,
+    /// The job migrates to a slower kind.
+    pub is_down: bool,
+    /// The faster kind had an idle core.
+    pub to_idle_core: bool,
+    /// Numbers of tasks by kind, before and after.
+    pub before: Vec<u64>,
+    pub after: Vec<u64>,
+}
+
+impl Queues {
+    pub fn new(n_cores: Vec<u64>, (beta, margin): (u64, u64), balance: Balance) -> Self {
+        Queues { members: vec![Vec::new(); n_cores.len()], n_cores, beta, balance, margin }
+    }
+
+    pub fn insert(&mut self, kind: usize, member: Member) {
+        self.members[kind].push(member);
+    }
+
+    /// Removes a job. Returns its kind and entry.
+    pub fn remove(&mut self, job: JobId) -> Option<(usize, Member)> {
+        self.members.iter_mut().enumerate().find_map(|(kind, members)| {
+            let idx = members.iter().position(|member| member.job == job)?;
+            Some((kind, members.remove(idx)))
+        })
+    }
+
+    /// Returns the number of tasks of each kind.
+    pub fn n_tasks(&self) -> Vec<u64> {
+        let sum = |members: &Vec<Member>| members.iter().map(|member| member.n_tasks).sum();
+        self.members.iter().map(sum).collect()
+    }
+
+    fn n_in(&self, kind: usize) -> u64 {
+        self.members[kind].iter().map(|member| member.n_tasks).sum()
+    }
+
+    fn highest(&self, kind: usize) -> Option<&Member> {
+        self.members[kind].iter().max_by_key(|m| (m.ib, std::cmp::Reverse((m.arrived, m.job))))
+    }
+
+    fn lowest(&self, kind: usize) -> Option<&Member> {
+        self.members[kind].iter().min_by_key(|m| (m.ib, m.arrived, m.job))
+    }
+
+    /// Inserts a job that is in no queue. `was` is its previous kind. Returns its kind with the rule, and the migrations of
+    /// other jobs for balance.
+    pub fn reschedule(
+        &mut self,
+        member: Member,
+        was: Option<usize>,
+    ) -> (usize, Rule, Vec<Balanced>) {
+        let (kind, rule) = self.select(&member, was);
+        let arrived = member.job;
+        self.insert(kind, member);
+        let mut moves = Vec::new();
+        // A job between two kinds is on the kind with fewer tasks per core already: only the other pairs are balanced.
+        let (down, up) = match rule {
+            Rule::Between { fast } | Rule::IdleCore { fast } => {
+                (kind.max(fast + 1), kind.min(fast))
+            }
+            Rule::Below { .. } | Rule::Above { .. } | Rule::OnlyKind => (kind, kind),
+        };
+        (down..self.last()).for_each(|fast| self.shed(fast, Some(arrived), &mut moves));
+        (0..up).rev().for_each(|fast| self.fill(fast, Some(arrived), &mut moves));
+        (kind, rule, moves)
+    }
+
+    /// Migrates jobs for balance after jobs ended or CPUs changed.
+    pub fn rebalance(&mut self) -> Vec<Balanced> {
+        let mut moves = Vec::new();
+        if self.balance == Balance::Improving {
+            (0..self.last()).rev().for_each(|fast| self.fill(fast, None, &mut moves));
+            (0..self.last()).for_each(|fast| self.shed(fast, None, &mut moves));
+        }
+        moves
+    }
+
+    fn last(&self) -> usize {
+        self.n_cores.len() - 1
+    }
+
+    fn select(&self, member: &Member, was: Option<usize>) -> (usize, Rule) {
+        if let [only] = member.possible[..] {
+            return (only, Rule::OnlyKind);
+        }
+        let (kind, rule) = self.select_of_all(member, was);
+        let distance = |&other: &usize| (other.abs_diff(kind), other);
+        (member.possible.iter().copied().min_by_key(distance).unwrap_or(kind), rule)
+    }
+
+    fn select_of_all(&self, member: &Member, was: Option<usize>) -> (usize, Rule) {
+        let mut above = None;
+        for fast in 0..self.last() {
+            let slow = fast + 1;
+            // A job that would change its kind needs a margin.
+            let up = if was.is_some_and(|was| fast < was) { self.margin } else { 0 };
+            let down = if was.is_some_and(|was| was <= fast) { self.margin } else { 0 };
+            if let Some(bound) = self.highest(fast).map(|head| head.ib)
+                && member.ib.saturating_add(up) < bound
+            {
+                return (fast, Rule::Below { bound, beside: fast });
+            }
+            match self.lowest(slow).map(|head| head.ib) {
+                Some(bound) if bound.saturating_add(down) < member.ib => {
+                    above = Some(Rule::Above { bound, beside: slow });
+                }
+                _ => return self.between(fast, member.n_tasks),
+            }
+        }
+        (self.last(), above.unwrap_or(Rule::Between { fast: self.last() - 1 }))
+    }
+
+    /// Selects between a kind and the next slower kind by the tasks per core on both sides: the kinds up to `fast`, and all
+    /// slower kinds.
+    fn between(&self, fast: usize, n_tasks: u64) -> (usize, Rule) {
+        let has_idle = self.n_in(fast) + n_tasks <= self.n_cores[fast];
+        if self.balance == Balance::Improving && has_idle {
+            return (fast, Rule::IdleCore { fast });
+        }
+        let side = |kinds: std::ops::Range<usize>| {
+            let n_tasks: u64 = kinds.clone().map(|kind| self.n_in(kind)).sum();
+            (u128::from(n_tasks), u128::from(self.n_cores[kinds].iter().sum::<u64>()))
+        };
+        let ((on_fast, fast_cores), (on_slow, slow_cores)) =
+            (side(0..fast + 1), side(fast + 1..self.n_cores.len()));
+        let kind = if on_slow * fast_cores < on_fast * slow_cores { fast + 1 } else { fast };
+        (kind, Rule::Between { fast })
+    }
+
+    /// Returns whether a kind has an idle core while another kind has more tasks than cores, or a slower kind has a task
+    /// that may run on the idle core.
+    pub fn leaves_core_idle(&self) -> bool {
+        let has_idle = |kind: usize| self.n_in(kind) < self.n_cores[kind];
+        (0..self.last()).any(|fast| {
+            let slow = fast + 1;
+            let may_rise = |m: &Member| m.n_tasks != 0 && m.possible.contains(&fast);
+            has_idle(fast) && self.members[slow].iter().any(may_rise)
+                || has_idle(slow) && self.n_cores[fast] < self.n_in(fast)
+        })
+    }
+
+    /// Migrates the highest jobs of a kind to the next slower kind while the kind has too many tasks per core.
+    fn shed(&mut self, fast: usize, arrived: Option<JobId>, moves: &mut Vec<Balanced>) {
+        let slow = fast + 1;
+        for _ in 0..self.members[fast].len() {
+            let (on_fast, on_slow) = self.loads(fast);
+            if on_fast * u128::from(ONE - self.beta) <= on_slow * u128::from(ONE) {
+                return;
+            }
+            let may = |m: &&Member| m.possible.contains(&slow) && m.n_tasks != 0;
+            let order = |m: &&Member| (m.ib, std::cmp::Reverse((m.arrived, m.job)));
+            let Some(head) = self.members[fast].iter().filter(may).max_by_key(order) else {
+                return;
+            };
+            if self.balance == Balance::Improving
+                && (Some(head.job) == arrived
+                    || self.n_in(fast) <= self.n_cores[fast]
+                    || !self.improves(fast, head.n_tasks, 0))
+            {
+                return;
+            }
+            let job = head.job;
+            self.migrate(job, slow, false, moves);
+        }
+    }
+
+    /// Migrates the lowest jobs of the next slower kind to a kind while the kind has too few tasks per core.
+    fn fill(&mut self, fast: usize, arrived: Option<JobId>, moves: &mut Vec<Balanced>) {
+        let slow = fast + 1;
+        for _ in 0..self.members[slow].len() {
+            let (on_fast, on_slow) = self.loads(fast);
+            let is_idle =
+                self.balance == Balance::Improving && self.n_in(fast) < self.n_cores[fast];
+            let has_too_few = on_fast * u128::from(ONE) < on_slow * u128::from(ONE - self.beta);
+            if !has_too_few && !is_idle {
+                return;
+            }
+            let may = |m: &&Member| m.possible.contains(&fast) && m.n_tasks != 0;
+            let order = |m: &&Member| (m.ib, m.arrived, m.job);
+            let Some(head) = self.members[slow].iter().filter(may).min_by_key(order) else {
+                return;
+            };
+            let fits_idle = is_idle && self.n_in(fast) + head.n_tasks <= self.n_cores[fast];
+            if self.balance == Balance::Improving
+                && (Some(head.job) == arrived
+                    || !fits_idle && !self.improves(fast, 0, head.n_tasks))
+            {
+                return;
+            }
+            let job = head.job;
+            self.migrate(job, fast, fits_idle, moves);
+        }
+    }
+
+    /// Returns the tasks of a kind and of the next slower kind, each multiplied by the cores of the other: comparing both
+    /// compares tasks per core.
+    fn loads(&self, fast: usize) -> (u128, u128) {
+        let slow = fast + 1;
+        let load = |kind: usize, other: usize| {
+            u128::from(self.n_in(kind)) * u128::from(self.n_cores[other])
+        };
+        (load(fast, slow), load(slow, fast))
+    }
+
+    /// Returns whether moving tasks down or up between a kind and the next slower kind lowers their imbalance.
+    fn improves(&self, fast: usize, down: u64, up: u64) -> bool {
+        let slow = fast + 1;
+        let imbalance = |on_fast: u64, on_slow: u64| {
+            let load = |n: u64, cores: u64| u128::from(n) * u128::from(cores);
+            load(on_fast, self.n_cores[slow]).abs_diff(load(on_slow, self.n_cores[fast]))
+        };
+        let (on_fast, on_slow) = (self.n_in(fast), self.n_in(slow));
+        imbalance(on_fast - down + up, on_slow + down - up) < imbalance(on_fast, on_slow)
+    }
+
+    fn migrate(&mut self, job: JobId, to: usize, to_idle_core: bool, moves: &mut Vec<Balanced>) {
+        let before = self.n_tasks();
+        let Some((from, member)) = self.remove(job) else { return };
+        let ib = member.ib;
+        self.insert(to, member);
+        let after = self.n_tasks();
+        moves.push(Balanced { job, ib, to, is_down: from < to, to_idle_core, before, after });
+    }
+}

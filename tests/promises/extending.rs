@@ -49,6 +49,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
     ]],
     reasons: &[REASONS],
     work_conserving: false,
+    needs_core_kinds: false,
     rules: Some(|params, _seed| Box::new(Fewest { n_spare: params.get::<u64>("spare") as usize })),
 };
 

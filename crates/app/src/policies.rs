@@ -50,6 +50,10 @@ fn as_text(policies: &[&PolicyInfo]) -> String {
             text.push_str(&fold(&words, WIDTH, "  Signal:  ", LABEL));
         }
         text.push_str(&fold(conserving(policy), WIDTH, "  Idle:    ", LABEL));
+        if policy.needs_core_kinds {
+            let words = "places no job on a machine with one core kind";
+            text.push_str(&fold(words, WIDTH, "  Machine: ", LABEL));
+        }
         text.push_str(&format!("\n{}\n", params_text(&policy.params.concat())));
     }
     text.push_str("Write evenkeel run --policy 'NAME[parameter=value,parameter=value]' WORKLOAD\n");
@@ -140,6 +144,7 @@ fn policy_json(policy: &PolicyInfo) -> Value {
         "source": policy.source,
         "signals": signals.collect::<Vec<_>>(),
         "work_conserving": policy.work_conserving,
+        "needs_core_kinds": policy.needs_core_kinds,
         "parameters": params.collect::<Vec<_>>(),
     })
 }

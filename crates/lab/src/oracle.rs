@@ -38,6 +38,7 @@ pub const INFO: PolicyInfo = PolicyInfo {
     ]],
     reasons: &[REASONS],
     work_conserving: false,
+    needs_core_kinds: false,
     rules: None,
 };
 

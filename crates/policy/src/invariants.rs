@@ -91,7 +91,7 @@ fn machine_and_policy(
 
 /// Returns whether a policy selects core kinds.
 fn selects_kinds(policy: &str) -> bool {
-    ["ib", "hass-s", "hass-d", "sample-run", "ff"].contains(&policy)
+    crate::find(policy).expect("a policy").needs_core_kinds
 }
 
 fn is_dfs(policy: &str) -> bool {

@@ -19,6 +19,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
     params: &[&[INTERVAL.help(SAMPLES_ONLY)]],
     reasons: &[],
     work_conserving: true,
+    needs_core_kinds: false,
     rules: Some(|_params, _seed| Box::new(Linux)),
 };
 

@@ -24,6 +24,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
     params: &[&[DOMAINS], PARAMS, &[INTERVAL]],
     reasons: &[notes::REASONS, REASONS],
     work_conserving: false,
+    needs_core_kinds: false,
     rules: Some(|params, seed| {
         let (config, rng) = (Config::new(params), Rng::new(seed));
         Box::new(Random { config, rng, drawn_at: Nanos::ZERO })

@@ -31,6 +31,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
     params: &[&[DOMAINS], PARAMS, &[INTERVAL.help(SAMPLES_ONLY)]],
     reasons: &[notes::REASONS, REASONS],
     work_conserving: false,
+    needs_core_kinds: false,
     rules: Some(|params, _seed| Box::new(RoundRobin::new(Config::new(params)))),
 };
 

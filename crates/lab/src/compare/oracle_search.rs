@@ -13,7 +13,7 @@
 //! ```
 //!
 //! A *domain* is a last-level cache. It is a node if there is only one cache, or if every CPU has a cache of its own. A
-//! placement assigns each job to a domain for its whole run time. Placements that differ only in the order of
+//! domain with several core kinds is one domain for each kind. A placement assigns each job to a domain for its whole run time. Placements that differ only in the order of
 //! interchangeable domains are simulated once. The hill climb moves one job, or swaps two, starting with the job that
 //! ends last (for slowdowns: the job with the largest slowdown), while the objective decreases.
 //!
@@ -268,12 +268,20 @@ fn domains(hardware: &Hardware) -> Vec<CpuSet> {
     let nodes: Vec<CpuSet> = nodes.map(|node| ids(&node.cpus)).collect();
     // Private caches are not shared, but the jobs of a node share its memory controller.
     let is_private = caches.iter().all(|cpus| cpus.len() == 1);
-    match (caches.len(), nodes.len()) {
+    let shared = match (caches.len(), nodes.len()) {
         (2.., 2..) if is_private => nodes,
         (2.., _) => caches,
-        (_, 2..) => nodes,
-        _ => Vec::new(),
-    }
+        _ => nodes,
+    };
+    let kinds: BTreeSet<u32> = hardware.cpus.iter().map(|cpu| cpu.capacity).collect();
+    let of_kind = |capacity: u32| -> CpuSet {
+        hardware.cpus.iter().filter(|cpu| cpu.capacity == capacity).map(|cpu| cpu.id).collect()
+    };
+    let split = |cpus: &CpuSet| kinds.iter().rev().map(|kind| cpus.and(&of_kind(*kind))).collect();
+    let domains: Vec<CpuSet> =
+        shared.iter().flat_map(|cpus: &CpuSet| -> Vec<CpuSet> { split(cpus) }).collect();
+    let domains: Vec<CpuSet> = domains.into_iter().filter(|cpus| !cpus.is_empty()).collect();
+    if domains.len() < 2 { Vec::new() } else { domains }
 }
 
 /// Whether the run failed, the bits of the objective (which order like the positive number), and the sum of the times of
@@ -296,7 +304,10 @@ impl PlacementSearch<'_> {
     /// Simulates all candidates. Returns the number of simulated placements, and whether these are all possible
     /// placements; `None` if stopped.
     fn all_candidates(&mut self, n_runs_max: usize) -> Result<Option<(usize, bool)>, SimRunError> {
-        for info in policy::registry() {
+        let kinds = self.bench.setting().machine.cores().iter().map(|core| core.kind.as_str());
+        let has_kinds = 1 < kinds.collect::<std::collections::BTreeSet<_>>().len();
+        let is_useful = |info: &&&policy::PolicyInfo| has_kinds || !info.needs_core_kinds;
+        for info in policy::registry().iter().filter(is_useful) {
             if self.simulate(OracleCandidate::Policy(info.name), None)?.is_none() {
                 return Ok(None);
             }
@@ -584,6 +595,20 @@ mod tests {
         let ids = |cpus: &Vec<usize>| cpus.iter().map(|cpu| hybrid.cpus[*cpu].id).collect();
         let cores: Vec<CpuSet> = hybrid.cores.iter().map(ids).collect();
         assert!(!are_interchangeable(&hybrid, &cores));
+    }
+
+    #[test]
+    fn a_domain_with_several_core_kinds_is_one_domain_for_each() {
+        let check = |machine: &str, expected: &str| {
+            let hardware = Hardware::new(&Machine::synthetic(machine).expect("a machine"));
+            let found = domains(&hardware);
+            let text: Vec<String> = found.iter().map(ToString::to_string).collect();
+            assert_eq!(text.join(" "), expected, "{machine}");
+            assert!(found.is_empty() || !are_interchangeable(&hardware, &found), "{machine}");
+        };
+        check("cores=4 kinds=1024x2+512x2", "0-1 2-3");
+        check("cores=4", "");
+        check("nodes=2 cores=3 kinds=1024x1+512x2", "0 1-2 3 4-5");
     }
 
     #[test]

@@ -28,6 +28,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
     params: &[FIRST_PARAMS, PARAMS, COMMON_PARAMS, &[FAILURES]],
     reasons: &[notes::REASONS, common::REASONS, REASONS],
     work_conserving: false,
+    needs_core_kinds: false,
     rules: Some(|params, seed| Box::new(Animals::new(params, Rng::new(seed)))),
 };
 

@@ -21,6 +21,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
     ],
     reasons: &[REASONS, trial::REASONS],
     work_conserving: false,
+    needs_core_kinds: false,
     rules: Some(|params, seed| Box::new(Auto::new(params, seed, true))),
 };
 

@@ -48,6 +48,8 @@ pub struct PolicyInfo {
     pub reasons: &'static [&'static [ReasonCode]],
     /// Whether no domain is idle while another domain has two runnable tasks that may run there.
     pub work_conserving: bool,
+    /// Whether the policy places no job on a machine with one core kind.
+    pub needs_core_kinds: bool,
     /// The constructor; `None` for a policy that another crate builds.
     pub rules: Option<BuildRules>,
 }

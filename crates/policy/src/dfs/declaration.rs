@@ -34,6 +34,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
     ],
     reasons: &[notes::REASONS, REASONS],
     work_conserving: false,
+    needs_core_kinds: false,
     rules: Some(|params, _seed| Box::new(Dfs::new(Config::new(params)))),
 };
 

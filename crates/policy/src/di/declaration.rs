@@ -27,6 +27,7 @@ pub(crate) const DI: PolicyInfo = PolicyInfo {
     params: &[FIRST_PARAMS, PARAMS, COMMON_PARAMS],
     reasons: &[notes::REASONS, common::REASONS, REASONS],
     work_conserving: true,
+    needs_core_kinds: false,
     rules: Some(|params, _seed| Box::new(Di::new(params, DiVariant::Offline))),
 };
 

@@ -19,6 +19,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
     params: &[FIRST_PARAMS, PARAMS, COMMON_PARAMS, &[FAILURES]],
     reasons: &[notes::REASONS, common::REASONS, REASONS],
     work_conserving: false,
+    needs_core_kinds: false,
     rules: Some(|params, _seed| Box::new(Dino::new(params))),
 };
 

@@ -36,6 +36,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
     ],
     reasons: &[notes::REASONS, REASONS],
     work_conserving: false,
+    needs_core_kinds: false,
     rules: Some(|params, _seed| Box::new(Divided::new(Config::new(params)))),
 };
 

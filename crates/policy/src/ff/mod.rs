@@ -27,6 +27,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
     params: &[PARAMS],
     reasons: &[core_kinds::REASONS, REASONS],
     work_conserving: false,
+    needs_core_kinds: true,
     rules: Some(|params, _seed| Box::new(FasterFirst::new(Config::new(params)))),
 };
 

@@ -28,6 +28,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
     params: &[&[READING], PARAMS],
     reasons: &[core_kinds::REASONS, REASONS],
     work_conserving: false,
+    needs_core_kinds: true,
     rules: Some(|params, _seed| Box::new(IntegratedBehaviour::new(Config::new(params)))),
 };
 

@@ -17,6 +17,7 @@ pub(crate) const MAXIMUM_LOCAL: PolicyInfo = PolicyInfo {
     params: &[FIRST_PARAMS, PARAMS],
     reasons: &[notes::REASONS, REASONS],
     work_conserving: false,
+    needs_core_kinds: false,
     rules: Some(|params, _seed| Box::new(NMass::new(params, None))),
 };
 

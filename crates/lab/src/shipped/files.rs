@@ -33,8 +33,8 @@ macro_rules! files {
 const MACHINES: &[(&str, &str)] = files![
     "machines": "tilepro64", "tilepro64-interleaved", "xeon-2x4", "xeon-e5-2697-2x14", "opteron-2384-4x4",
     "opteron-2384-uma", "opteron-2384-numa1", "opteron-2384-numa2", "xeon-x5365-4x2", "opteron-8356-2x4",
-    "xeon-e5520-2x4", "xeon-2s", "xeon-2s-snc4", "epyc-9654", "ampere-altra", "hybrid-desktop",
-    "corun-pair", "corun-quad";
+    "xeon-e5520-2x4", "xeon-2s", "xeon-2s-snc4", "epyc-9654", "ampere-altra", "hybrid-desktop", "cix-p1",
+    "xeon-6230n-2x20", "corun-pair", "corun-quad";
 ];
 
 /// Programs with their speeds alone, for predictions.

@@ -141,21 +141,34 @@ fn notes(machine: &Machine) -> String {
     lines.iter().map(|line| wrap(line, 2).split_off(2)).collect()
 }
 
+/// Returns a line with the number of cores of each kind and their capacities, fastest kind first.
 fn kinds(machine: &Machine) -> Vec<String> {
-    let mut kinds: Vec<(std::cmp::Reverse<u32>, &str, usize)> = Vec::new();
+    let mut kinds: Vec<(&str, Vec<u32>)> = Vec::new();
     for core in machine.cores() {
-        match kinds.iter_mut().find(|(_, kind, _)| *kind == core.kind) {
-            Some((_, _, n)) => *n += 1,
-            None => kinds.push((std::cmp::Reverse(core.capacity), &core.kind, 1)),
+        match kinds.iter_mut().find(|(kind, _)| *kind == core.kind) {
+            Some((_, capacities)) => capacities.push(core.capacity),
+            None => kinds.push((&core.kind, vec![core.capacity])),
         }
     }
     if kinds.len() < 2 {
         return Vec::new();
     }
-    kinds.sort_unstable();
-    let counts = kinds.iter().map(|(capacity, kind, n)| format!("{n} {kind} ({})", capacity.0));
+    kinds.sort_by_key(|(kind, capacities)| {
+        (std::cmp::Reverse(capacities.iter().max().copied()), *kind)
+    });
+    let counts = kinds
+        .iter()
+        .map(|(kind, capacities)| format!("{} {kind} ({})", capacities.len(), range(capacities)));
     let counts: Vec<String> = counts.collect();
     vec![format!("core kinds, with capacity (1024 is the fastest): {}", counts.join(", "))]
+}
+
+/// Returns the common value, or the smallest and the largest value.
+fn range(values: &[u32]) -> String {
+    match (values.iter().min(), values.iter().max()) {
+        (Some(low), Some(high)) if low != high => format!("{low}-{high}"),
+        (low, _) => low.map_or_else(String::new, u32::to_string),
+    }
 }
 
 fn may_use(machine: &Machine) -> String {

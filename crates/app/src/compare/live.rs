@@ -107,6 +107,11 @@ fn reject_sim_options(args: &Args, columns: &[Column]) -> anyhow::Result<()> {
             "--solo applies to workloads: each of several commands runs alone; omit it"
         ));
     }
+    if let Some(column) = columns.iter().find(|column| column.variant.kernel.is_some()) {
+        return Err(anyhow!(
+            "{column}: the kernel of a live run is that of this machine: omit the variant, or compare kernels with --host sim"
+        ));
+    }
     match columns.iter().find(|column| column.variant.numa_balancing.is_some()) {
         Some(column) => Err(anyhow!(
             "{column}: NUMA balancing is a setting of the whole machine (sysctl kernel.numa_balancing) that evenkeel does not change: set it before, and run a comparison with --host live for each value"

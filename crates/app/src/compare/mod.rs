@@ -49,7 +49,7 @@ pub struct Args {
     commands: Vec<CommandText>,
     /// Compare these policies, separated by commas: `linux,dfs[cooldown=4,domains=llc]`; may be repeated. @ adds
     /// settings of the machine, separated by +: `linux@interleave`, first-touch, numa-balancing,
-    /// no-numa-balancing. With --host sim also `oracle`, the best result of a search for each run [default: linux,auto;
+    /// no-numa-balancing, kernel=6.18 (or 4.2, 2.6.27). With --host sim also `oracle`, the best result of a search for each run [default: linux,auto;
     /// for several commands linux]
     #[arg(long, short, alias = "policy", value_name = "LIST", help_heading = POLICY)]
     policies: Vec<String>,

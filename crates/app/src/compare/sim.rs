@@ -49,7 +49,9 @@ pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
     for column in &plan.columns {
         let settings =
             bench.check(column).with_context(|| format!("policy {column}")).or_usage_error()?;
-        options.insert("kernel".to_owned(), settings.kernel.name().to_owned());
+        if column.variant.kernel.is_none() {
+            options.insert("kernel".to_owned(), settings.kernel.name().to_owned());
+        }
         let recorded = settings.grain.recorded().into_iter();
         options.extend(recorded.map(|(name, value)| (name.to_owned(), value)));
     }

@@ -69,6 +69,11 @@ impl KernelVersion {
         }
     }
 
+    /// Returns the version without the name of the kernel, such as 6.18.
+    pub fn number(self) -> &'static str {
+        self.name().trim_start_matches("linux-")
+    }
+
     /// Returns the version with this name.
     pub fn of_name(name: &str) -> Option<KernelVersion> {
         KernelVersion::ALL.into_iter().find(|version| version.name() == name)

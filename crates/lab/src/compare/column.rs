@@ -1,7 +1,7 @@
 //! A column of a comparison: a policy, and settings of the machine that no policy controls.
 //!
 //! ```text
-//!   linux      dfs[cooldown=4,domains=llc]      linux@interleave      linux@numa-balancing
+//!   linux      dfs[cooldown=4,domains=llc]      linux@interleave      linux@kernel=2.6.27+numa-balancing
 //!                                                    └ variant: a setting of the machine
 //! ```
 //!
@@ -13,6 +13,7 @@
 use std::fmt;
 
 use base::suggest::did_you_mean;
+use host_sim::kernel::KernelVersion;
 
 use crate::oracle::{self, OracleError};
 
@@ -23,6 +24,8 @@ pub struct MachineVariant {
     pub interleave: Option<bool>,
     /// Whether the kernel does NUMA balancing.
     pub numa_balancing: Option<bool>,
+    /// The simulated kernel.
+    pub kernel: Option<KernelVersion>,
 }
 
 /// A policy with a variant.
@@ -46,8 +49,10 @@ pub struct Column {
 pub enum ColumnError {
     #[error(transparent)]
     Policy(#[from] OracleError),
-    #[error("{column:?}: there is no variant {found:?}; {}", did_you_mean(.found, VARIANTS.map(|(name, _)| name)))]
+    #[error("{column:?}: there is no variant {found:?}; {}", did_you_mean(.found, variant_names()))]
     Variant { column: String, found: String },
+    #[error("{column:?}: there is no model of the kernel {found:?}; {}", did_you_mean(.found, KernelVersion::ALL.map(KernelVersion::number)))]
+    Kernel { column: String, found: String },
     #[error("{0:?}: its variants contradict each other, or one occurs twice: keep one")]
     Twice(String),
     #[error("policy {0} is given twice: every column of a comparison must differ from the others")]
@@ -58,13 +63,23 @@ pub enum ColumnError {
     None,
 }
 
+/// No setting of its own.
+const NO_VARIANT: MachineVariant =
+    MachineVariant { interleave: None, numa_balancing: None, kernel: None };
 /// Names after the `@`, with their settings.
 const VARIANTS: [(&str, MachineVariant); 4] = [
-    ("interleave", MachineVariant { interleave: Some(true), numa_balancing: None }),
-    ("first-touch", MachineVariant { interleave: Some(false), numa_balancing: None }),
-    ("numa-balancing", MachineVariant { interleave: None, numa_balancing: Some(true) }),
-    ("no-numa-balancing", MachineVariant { interleave: None, numa_balancing: Some(false) }),
+    ("interleave", MachineVariant { interleave: Some(true), ..NO_VARIANT }),
+    ("first-touch", MachineVariant { interleave: Some(false), ..NO_VARIANT }),
+    ("numa-balancing", MachineVariant { numa_balancing: Some(true), ..NO_VARIANT }),
+    ("no-numa-balancing", MachineVariant { numa_balancing: Some(false), ..NO_VARIANT }),
 ];
+/// The variant that selects a kernel, before the version.
+const KERNEL: &str = "kernel=";
+
+/// Returns the names of all variants.
+fn variant_names() -> impl Iterator<Item = &'static str> + Clone {
+    VARIANTS.iter().map(|(name, _)| *name).chain(["kernel=VERSION"])
+}
 
 impl Column {
     /// Parses one column. The policy is built once, as a check.
@@ -83,9 +98,8 @@ impl Column {
         let mut variant = MachineVariant::default();
         let written = text[end..].contains('@').then_some(variants);
         for found in written.into_iter().flat_map(|written| written.split('+')) {
-            let known = VARIANTS.iter().find(|(name, _)| *name == found);
-            let wrong = || ColumnError::Variant { column: text.clone(), found: found.to_owned() };
-            variant.add(known.ok_or_else(wrong)?.1).ok_or(ColumnError::Twice(text.clone()))?;
+            let one = MachineVariant::parse(found, &text)?;
+            variant.add(one).ok_or(ColumnError::Twice(text.clone()))?;
         }
         let text = if variants.is_empty() { spec.clone() } else { format!("{spec}@{variants}") };
         Ok(Column { policy: text.clone(), text, spec, variant, command: None })
@@ -119,16 +133,30 @@ impl fmt::Display for Column {
 }
 
 impl MachineVariant {
+    /// Parses one variant of a column.
+    fn parse(found: &str, column: &str) -> Result<Self, ColumnError> {
+        if let Some(number) = found.strip_prefix(KERNEL) {
+            let kernel = KernelVersion::ALL.into_iter().find(|kernel| kernel.number() == number);
+            let wrong = || ColumnError::Kernel { column: column.into(), found: number.into() };
+            return Ok(MachineVariant { kernel: Some(kernel.ok_or_else(wrong)?), ..NO_VARIANT });
+        }
+        let known = VARIANTS.iter().find(|(name, _)| *name == found).map(|(_, variant)| *variant);
+        let wrong = || ColumnError::Variant { column: column.into(), found: found.into() };
+        known.ok_or_else(wrong)
+    }
+
+    /// Adds the settings of another variant; `None` if both have the same setting.
     fn add(&mut self, other: MachineVariant) -> Option<()> {
-        let join = |value: &mut Option<bool>, added: Option<bool>| match (*value, added) {
-            (Some(_), Some(_)) => None,
-            (before, added) => {
-                *value = added.or(before);
-                Some(())
+        fn join<T>(value: &mut Option<T>, added: Option<T>) -> Option<()> {
+            if value.is_some() && added.is_some() {
+                return None;
             }
-        };
+            *value = added.or(value.take());
+            Some(())
+        }
         join(&mut self.interleave, other.interleave)?;
-        join(&mut self.numa_balancing, other.numa_balancing)
+        join(&mut self.numa_balancing, other.numa_balancing)?;
+        join(&mut self.kernel, other.kernel)
     }
 }
 
@@ -214,7 +242,11 @@ mod tests {
     fn a_variant_is_a_setting_of_the_machine_and_not_of_the_policy() {
         let column = Column::parse("dfs[cooldown=4]@interleave").expect("sound");
         assert_eq!(column.spec, "dfs[cooldown=4]");
-        assert_eq!(column.variant, MachineVariant { interleave: Some(true), numa_balancing: None });
+        assert_eq!(column.variant, MachineVariant { interleave: Some(true), ..NO_VARIANT });
+        let column = Column::parse("linux@kernel=2.6.27+first-touch").expect("sound");
+        let kernel = Some(KernelVersion::V2_6_27);
+        let expected = MachineVariant { interleave: Some(false), kernel, ..NO_VARIANT };
+        assert_eq!((&*column.spec, column.variant), ("linux", expected));
     }
 
     #[test]
@@ -239,7 +271,19 @@ mod tests {
         check(&["linux,orcle"], "there is no policy \"orcle\"; did you mean \"oracle\"?");
         check(
             &["linux@striped"],
-            "\"linux@striped\": there is no variant \"striped\"; known are interleave, first-touch, numa-balancing, no-numa-balancing",
+            "\"linux@striped\": there is no variant \"striped\"; known are interleave, first-touch, numa-balancing, no-numa-balancing, kernel=VERSION",
+        );
+        check(
+            &["linux@kernel=5.10"],
+            "\"linux@kernel=5.10\": there is no model of the kernel \"5.10\"; known are 6.18, 4.2, 2.6.27",
+        );
+        check(
+            &["linux@kernel=linux-6.18"],
+            "\"linux@kernel=linux-6.18\": there is no model of the kernel \"linux-6.18\"; known are 6.18, 4.2, 2.6.27",
+        );
+        check(
+            &["linux@kernel=4.2+kernel=6.18"],
+            "\"linux@kernel=4.2+kernel=6.18\": its variants contradict each other, or one occurs twice: keep one",
         );
         check(
             &["linux@interleaved"],

@@ -182,12 +182,17 @@ impl SimBench {
         all
     }
 
-    /// Returns a variant with the common settings in place of absent ones.
+    /// Returns a variant with the common settings in place of absent ones. The setting of NUMA balancing in the machine
+    /// file does not apply to the kernel of a variant that has none.
     fn complete(&self, variant: MachineVariant) -> MachineVariant {
         let common = &self.setting.options;
+        let own_kernel = variant.kernel.filter(|kernel| Some(*kernel) != common.kernel);
+        let has_none = own_kernel.is_some_and(|kernel| !kernel.can_balance_numa());
+        let balances = variant.numa_balancing.or(common.numa_balancing);
         MachineVariant {
             interleave: variant.interleave.or(Some(common.interleave)),
-            numa_balancing: variant.numa_balancing.or(common.numa_balancing),
+            numa_balancing: balances.or(has_none.then_some(false)),
+            kernel: variant.kernel.or(common.kernel),
         }
     }
 
@@ -257,11 +262,12 @@ impl SimBench {
     }
 
     fn options_of(&self, variant: MachineVariant) -> SimOptions {
-        let MachineVariant { interleave, numa_balancing } = self.complete(variant);
+        let MachineVariant { interleave, numa_balancing, kernel } = self.complete(variant);
         let common = &self.setting.options;
         SimOptions {
             interleave: interleave.unwrap_or(common.interleave),
             numa_balancing,
+            kernel,
             skip_quiescent_turns: true,
             ..common.clone()
         }
@@ -453,6 +459,66 @@ pub(crate) mod tests {
                 assert!((1.6..1.8).contains(&(slow / fast)), "{kernel:?} {seed}: {slow} {fast}");
             }
         }
+    }
+
+    /// Returns the seconds of a job alone under a column on a shipped machine, for several seeds.
+    fn seconds_under(column: &str, machine: &str) -> Vec<f64> {
+        let setting = SimSetting {
+            machine: shipped::machine(machine).expect("it ships"),
+            options: SimOptions::default(),
+            limits: PageMigrationLimits::default(),
+            signals: TierOverride::default(),
+        };
+        let column = &columns([column]).expect("it is valid")[0];
+        let jobs = vec![vec![job(0, "453.povray@0.02")]];
+        let bench = SimBench::without_solo_runs(setting, jobs).expect("it can run");
+        let seconds = |seed| {
+            let run = bench.run((column, 0, seed), &StopFlag::default(), None).expect("it runs");
+            let time = run.expect("not stopped").time_of(0, &bench.workloads()[0].jobs()[0]);
+            time.expect("it ends").as_secs_f64()
+        };
+        (1..=12).map(seconds).collect()
+    }
+
+    /// Two cores at 2.7 GHz and two at 1.5 GHz.
+    #[test]
+    fn a_task_alone_may_stay_on_a_slow_core_under_an_old_kernel_and_runs_on_a_fast_core_under_6_18()
+    {
+        for machine in ["opteron-2384-uma", "opteron-2384-numa2"] {
+            let new = seconds_under("linux@kernel=6.18", machine);
+            let fastest = new.iter().copied().fold(f64::INFINITY, f64::min);
+            assert!(new.iter().all(|time| *time < 1.05 * fastest), "{machine}: {new:?}");
+            for kernel in ["linux@kernel=2.6.27", "linux@kernel=4.2"] {
+                let old = seconds_under(kernel, machine);
+                let n_slow = old.iter().filter(|time| 1.7 * fastest < **time).count();
+                assert!((3..=9).contains(&n_slow), "{kernel} on {machine}: {old:?}");
+            }
+            let of_file = seconds_under("linux", machine);
+            assert_eq!(of_file, seconds_under("linux@kernel=2.6.27", machine), "{machine}");
+        }
+    }
+
+    /// The machine file enables NUMA balancing.
+    #[test]
+    fn a_kernel_without_numa_balancing_ignores_the_setting_of_the_machine_file() {
+        let setting = SimSetting {
+            machine: shipped::machine("xeon-2x4").expect("it ships"),
+            options: SimOptions::default(),
+            limits: PageMigrationLimits::default(),
+            signals: TierOverride::default(),
+        };
+        let bench = SimBench::without_solo_runs(setting, Vec::new()).expect("it can run");
+        let balances = |column: &str| {
+            let column = &columns([column]).expect("it is valid")[0];
+            bench.check(column).map(|settings| settings.numa_balancing)
+        };
+        assert_eq!(balances("linux"), Ok(true));
+        assert_eq!(balances("linux@kernel=6.18"), Ok(true));
+        assert_eq!(balances("linux@kernel=2.6.27"), Ok(false));
+        assert_eq!(
+            balances("linux@kernel=2.6.27+numa-balancing"),
+            Err(SimError::NoNumaBalancing("linux-2.6.27"))
+        );
     }
 
     #[test]

@@ -192,12 +192,10 @@ impl VariationStreams {
         RandomKey::default().part(self.seed).part(purpose as u64).of(key).part(event).rng()
     }
 
-    /// Returns the CPU on which a job is forked: CPU 0 if this CPU does not vary.
-    pub(crate) fn parent_cpu(&self, key: RandomKey, n_cpus: usize) -> usize {
-        match self.variation.placement {
-            true => self.stream(Purpose::Placement, key, 0).below(n_cpus as u64) as usize,
-            false => 0,
-        }
+    /// Returns the CPU on which a job is forked; `None` if this CPU does not vary.
+    pub(crate) fn parent_cpu(&self, key: RandomKey, n_cpus: usize) -> Option<usize> {
+        let random = || self.stream(Purpose::Placement, key, 0).below(n_cpus as u64) as usize;
+        self.variation.placement.then(random)
     }
 
     /// Returns the random stream for the n-th choice among equally good idle CPUs for a task; `None` if the choice does

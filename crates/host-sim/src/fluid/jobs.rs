@@ -41,7 +41,10 @@ impl Fluid {
         };
         self.jobs.insert(start.job, state);
         self.pages.begin(start.job);
-        let mut parent = self.variation.parent_cpu(start.random_key, self.hardware.cpus.len());
+        let random = self.variation.parent_cpu(start.random_key, self.hardware.cpus.len());
+        // Without random placement, the first of the fastest CPUs: CPU 0 if all CPUs are equal.
+        let fastest = || self.hardware.cpu_index(self.hardware.fastest_cpu().id).unwrap_or(0);
+        let mut parent = random.unwrap_or_else(fastest);
         for thread in 0..start.script.n_threads {
             let task = self.new_task(&start, thread);
             // If no allowed CPU is online, the task runs on any online CPU.

@@ -187,8 +187,8 @@ pub trait RunQueues {
 /// An affinity mask by CPU index; `None`: all online CPUs.
 pub type Allowed<'a> = Option<&'a [bool]>;
 
-/// Random choice among equally good CPUs for one task; `None`: the lowest CPU. On a real machine, the choice depends on
-/// which CPU became idle last.
+/// Random choice among equally good CPUs for one task; `None`: the first CPU, for a new task the first of the largest
+/// capacity. On a real machine, the choice depends on which CPU became idle last.
 pub type TieBreaker = Option<Rng>;
 
 /// Model of the kernel's scheduler with its state.

@@ -461,6 +461,34 @@ pub(crate) mod tests {
         }
     }
 
+    /// Of the first processor, the cores of CPUs 1, 6 to 9 and 16 are fast.
+    #[test]
+    fn a_job_alone_runs_on_the_fastest_kind_under_every_kernel_wherever_its_cpus_are() {
+        let setting = SimSetting {
+            machine: shipped::machine("xeon-6230n-2x20").expect("it ships"),
+            options: SimOptions::default(),
+            limits: PageMigrationLimits::default(),
+            signals: TierOverride::default(),
+        };
+        let on = |id: u32, cpus: Option<&str>| Job {
+            cpus: cpus.map(|cpus| cpus.parse().expect("CPUs")),
+            ..job(id, "453.povray@0.02")
+        };
+        let jobs = vec![on(0, None), on(1, Some("1")), on(2, Some("0"))];
+        let columns = columns(["linux@kernel=2.6.27,linux@kernel=4.2,linux@kernel=6.18"]);
+        let variants: Vec<_> =
+            columns.expect("valid").iter().map(|column| column.variant).collect();
+        let bench = SimBench::without_solo_runs(setting, vec![jobs]).expect("it can run");
+        let bench = bench.with_solo_runs(variants.clone()).expect("it can run");
+        for variant in variants {
+            let alone = bench.alone(variant, 0, 1);
+            let seconds = |idx: usize| alone[idx].expect("it ends").as_secs_f64();
+            let [free, fast, slow] = [0, 1, 2].map(seconds);
+            assert!((free / fast - 1.0).abs() < 1e-3, "{variant:?}: {free} {fast}");
+            assert!((1.2..1.3).contains(&(slow / fast)), "{variant:?}: {slow} {fast}");
+        }
+    }
+
     /// Returns the seconds of a job alone under a column on a shipped machine, for several seeds.
     fn seconds_under(column: &str, machine: &str) -> Vec<f64> {
         let setting = SimSetting {

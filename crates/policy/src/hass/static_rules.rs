@@ -253,7 +253,7 @@ impl Static {
     }
 }
 
-/// Returns by which share of itself a time is longer than another time, in millionths; 0 if it is not longer.
+/// Returns by which share a time is longer than another time, relative to itself, in millionths; 0 if it is not longer.
 fn gain(now: u128, then: u128) -> u64 {
     let gain = now.saturating_sub(then) * 1_000_000 / now.max(1);
     u64::try_from(gain).unwrap_or(u64::MAX)

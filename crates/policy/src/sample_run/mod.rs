@@ -317,11 +317,11 @@ impl<'c> CoreSlots<'c> {
         let n_free = |kind: usize| -> u64 {
             (0..self.cores.len()).filter(|&idx| is_of(idx, kind)).map(|idx| self.free[idx]).sum()
         };
-        let has_room = |&kind: &usize| job.n_tasks() <= n_free(kind);
+        let fits = |&kind: &usize| job.n_tasks() <= n_free(kind);
         let order = |&kind: &usize| {
             (!lacks(kind), Some(kind) != job.kind, std::cmp::Reverse(n_free(kind)), kind)
         };
-        let kind = job.possible.iter().copied().filter(has_room).min_by_key(order);
+        let kind = job.possible.iter().copied().filter(fits).min_by_key(order);
         let kind = kind.or(job.kind).or_else(|| job.possible.first().copied())?;
         let now = job.view.placed.and_then(|placed| core_of(self.cores, placed));
         let mut cpus = CpuSet::new();

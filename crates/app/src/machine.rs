@@ -225,6 +225,9 @@ fn json(
         rows("accesses", &file.accesses)?,
         rows("core_kinds", &file.core_kinds)?,
     ];
+    if let Some(source) = &file.core_kinds_source {
+        fields.push(field("core_kinds_source", source)?);
+    }
     // Only machine files have these lists.
     if !file.links.is_empty() {
         fields.push(rows("links", &file.links)?);

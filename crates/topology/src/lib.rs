@@ -3,6 +3,7 @@
 //! The crate opens no file. `linux` reads `/sys` and builds these values; machine files are parsed from
 //! text.
 
+mod core_kinds;
 mod domains;
 pub mod draw;
 pub mod file;
@@ -10,6 +11,7 @@ mod machine;
 mod perf_attributes;
 mod synthetic;
 
+pub use core_kinds::{CoreKindSource, CoreKindsSource};
 pub use domains::{Domain, DomainChoice, Domains, Level, ParseLevelError};
 pub use machine::{
     Core, Cpu, DISTANCE_LOCAL, Llc, Machine, MachineError, MachineParts, Node, QuantumAttributes,

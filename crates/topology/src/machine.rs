@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 use base::{Bytes, CoreId, CpuId, CpuSet, LlcId, NodeId, NodeSet};
 use serde::{Deserialize, Serialize};
 
-use crate::{PerfAttributes, SourcedValue};
+use crate::{CoreKindsSource, PerfAttributes, SourcedValue};
 
 pub use check::MachineError;
 
@@ -45,6 +45,8 @@ pub struct MachineParts {
     pub llcs: Vec<Llc>,
     /// Physical cores with at least one online CPU.
     pub cores: Vec<Core>,
+    /// The sources of the core kinds and capacities, if known. `None` for a machine with one kind.
+    pub core_kinds_source: Option<CoreKindsSource>,
     /// All present CPUs, including offline CPUs.
     pub cpus: Vec<Cpu>,
     /// Nodes on which this process may allocate memory.
@@ -209,6 +211,11 @@ impl Machine {
     /// Returns all cores with an online CPU, by id.
     pub fn cores(&self) -> &[Core] {
         &self.parts.cores
+    }
+
+    /// Returns the sources of the core kinds and capacities, if known.
+    pub fn core_kinds_source(&self) -> Option<&CoreKindsSource> {
+        self.parts.core_kinds_source.as_ref()
     }
 
     /// Returns all present CPUs, by id.

@@ -9,7 +9,7 @@ use std::path::Path;
 use crate::fault;
 
 /// Files of a machine and of its signals.
-const PATTERNS: [&str; 39] = [
+const PATTERNS: [&str; 42] = [
     "proc/cpuinfo",
     "proc/filesystems",
     "proc/meminfo",
@@ -23,6 +23,7 @@ const PATTERNS: [&str; 39] = [
     "sys/devices/cpu_core/cpus",
     "sys/devices/cpu_lowpower/cpus",
     "sys/devices/system/cpu/cpu#/acpi_cppc/highest_perf",
+    "sys/devices/system/cpu/cpu#/acpi_cppc/nominal_perf",
     "sys/devices/system/cpu/cpu#/cache/index#/id",
     "sys/devices/system/cpu/cpu#/cache/index#/level",
     "sys/devices/system/cpu/cpu#/cache/index#/shared_cpu_list",
@@ -30,8 +31,10 @@ const PATTERNS: [&str; 39] = [
     "sys/devices/system/cpu/cpu#/cache/index#/size",
     "sys/devices/system/cpu/cpu#/cache/index#/type",
     "sys/devices/system/cpu/cpu#/cpu_capacity",
+    "sys/devices/system/cpu/cpu#/cpufreq/amd_pstate_prefcore_ranking",
     "sys/devices/system/cpu/cpu#/cpufreq/base_frequency",
     "sys/devices/system/cpu/cpu#/cpufreq/cpuinfo_max_freq",
+    "sys/devices/system/cpu/cpu#/cpufreq/scaling_max_freq",
     "sys/devices/system/cpu/cpu#/online",
     "sys/devices/system/cpu/cpu#/regs/identification/midr_el1",
     "sys/devices/system/cpu/cpu#/topology/core_cpus*",

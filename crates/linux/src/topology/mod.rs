@@ -76,7 +76,7 @@ fn parts(tree: &Tree, info: &CpuInfo) -> MachineParts {
     let siblings = cpus::within_nodes(siblings, &nodes.list, &mut warnings);
     let (allowed, nodes_allowed) = allowed::read(tree, &cpus.online, &nodes.list);
     let llcs = caches::read(tree, &siblings, &nodes.list, &cpus.online, &mut warnings);
-    let kinds = kinds::read(tree, &cpus.online);
+    let kinds = kinds::read(tree, &cpus.online, &siblings, &mut warnings);
     let listed = cpus.present.iter().map(|id| Cpu {
         id,
         online: cpus.online.contains(id),
@@ -87,6 +87,7 @@ fn parts(tree: &Tree, info: &CpuInfo) -> MachineParts {
         name: info.model.clone().unwrap_or_else(|| "unnamed machine".to_owned()),
         cpus: listed.collect(),
         cores: cpus::number(&siblings, &kinds),
+        core_kinds_source: kinds.source,
         nodes: nodes.list,
         llcs,
         nodes_allowed,

@@ -59,8 +59,9 @@ fn describe(root: &Path) -> String {
         nodes.map(|node| format!("{} {} {:?}", node.id, node.cpus, node.distances.values()));
     let allowed = format!("may use {} and {}", machine.allowed(), machine.nodes_allowed());
     let warnings = machine.warnings().iter().map(|warning| format!("warning: {warning}"));
+    let source = machine.core_kinds_source().map(ToString::to_string);
     let lines: Vec<String> =
-        cores.chain(llcs).chain(nodes).chain([allowed]).chain(warnings).collect();
+        cores.chain(source).chain(llcs).chain(nodes).chain([allowed]).chain(warnings).collect();
     lines.join("\n")
 }
 
@@ -128,7 +129,10 @@ fn path() -> impl Strategy<Value = String> {
         Just("cache/index3/shared_cpu_list"),
         Just("cpufreq/cpuinfo_max_freq"),
         Just("cpufreq/base_frequency"),
+        Just("cpufreq/scaling_max_freq"),
         Just("acpi_cppc/highest_perf"),
+        Just("acpi_cppc/nominal_perf"),
+        Just("regs/identification/midr_el1"),
     ];
     let of_node = prop_oneof![
         Just("cpumap"),

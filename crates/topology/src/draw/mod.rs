@@ -160,7 +160,9 @@ fn kinds(machine: &Machine) -> Vec<String> {
         .iter()
         .map(|(kind, capacities)| format!("{} {kind} ({})", capacities.len(), range(capacities)));
     let counts: Vec<String> = counts.collect();
-    vec![format!("core kinds, with capacity (1024 is the fastest): {}", counts.join(", "))]
+    let kinds = format!("core kinds, with capacity (1024 is the fastest): {}", counts.join(", "));
+    let source = machine.core_kinds_source().map(ToString::to_string);
+    std::iter::once(kinds).chain(source).collect()
 }
 
 /// Returns the common value, or the smallest and the largest value.

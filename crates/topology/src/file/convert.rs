@@ -51,6 +51,7 @@ impl From<&Machine> for MachineFile {
                 .iter()
                 .map(|core| core_entry(core, &parts.perf_attributes))
                 .collect(),
+            core_kinds_source: parts.core_kinds_source.clone(),
             cpus: parts.cpus.iter().map(cpu_entry).collect(),
             accesses: parts.perf_attributes.accesses.iter().map(access_entry).collect(),
             core_kinds: parts.perf_attributes.kinds.iter().map(kind_entry).collect(),
@@ -88,6 +89,7 @@ impl TryFrom<MachineFile> for Machine {
             nodes,
             llcs: file.llcs.into_iter().map(llc).collect::<Result<_, _>>()?,
             cores: file.cores.into_iter().map(core).collect::<Result<_, _>>()?,
+            core_kinds_source: file.core_kinds_source,
             cpus: file.cpus.into_iter().map(cpu).collect(),
             perf_attributes,
             system: System {

@@ -26,7 +26,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AttributeSource, ContextSwitch, OpenStreams, QueueScope, Replacement, SmtSharing, SourcedValue,
+    AttributeSource, ContextSwitch, CoreKindsSource, OpenStreams, QueueScope, Replacement,
+    SmtSharing, SourcedValue,
 };
 
 pub use convert::FileError;
@@ -58,6 +59,9 @@ pub struct MachineFile {
     /// Physical cores with at least one online CPU.
     #[serde(default)]
     pub cores: Vec<CoreEntry>,
+    /// The sources of the core kinds and capacities, where known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub core_kinds_source: Option<CoreKindsSource>,
     /// All present CPUs, including offline CPUs.
     pub cpus: Vec<CpuEntry>,
     /// Latency and bandwidth between nodes, where known.

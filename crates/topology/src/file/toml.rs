@@ -146,6 +146,9 @@ pub fn to_toml(machine: &Machine) -> String {
     if !file.core_kinds.is_empty() {
         line("core_kinds", rows(&file.core_kinds));
     }
+    if let Some(source) = &file.core_kinds_source {
+        line("core_kinds_source", inline(source));
+    }
     if !file.links.is_empty() {
         line("links", rows(&file.links));
     }

@@ -1,0 +1,271 @@
+//! Core kinds: performance and efficiency cores, and their relative capacity.
+//!
+//! The kernel has several sources, but no machine has all of them:
+//!
+//! ```text
+//!   cpu_core, cpu_atom, …         Intel PMUs list the CPUs of each core type        core type
+//!   midr_el1                      part number of Arm cores                          core type
+//!   cpu_capacity                  relative throughput (Arm; Intel hybrids 6.12)     kinds, capacity
+//!   cpuinfo_max_freq              frequency, without the work per cycle             kinds, capacity
+//!   base_frequency                frequency that all cores sustain together         kinds, capacity
+//!   acpi_cppc/nominal_perf        sustained performance, a scale of the firmware    capacity
+//!   acpi_cppc/highest_perf        peak performance, or a ranking of preferred cores capacity
+//! ```
+//!
+//! Two cores are of one kind if no source separates them. A core type separates by equality. Numbers separate only at
+//! gaps: the values of all CPUs are sorted, and a kind begins where a value exceeds the next lower value by
+//! [`GAP_PERCENT`] or more. Preferred cores have slightly higher turbo frequencies and capacities than their neighbours,
+//! often in a staircase, so that all of them stay in one kind.
+//!
+//! ```text
+//!   718 718 731          997 997 1017 1024      capacities of 7 CPUs
+//!   └─ one kind ─┘  36 %  └── one kind ──┘
+//! ```
+//!
+//! The capacity of a kind is the least of its CPUs: the speed that remains when all of its cores are busy.
+
+mod sources;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use ::topology::{CoreKindSource, CoreKindsSource};
+use base::{CpuId, CpuSet};
+
+use self::sources::{CoreType, Values};
+use super::tree::Tree;
+
+/// Values separate kinds if the larger value exceeds the smaller by this share. Source: hwloc (`topology-linux.c`,
+/// adjustment of maximum frequencies). The values of preferred cores differ from their neighbours by less: in
+/// `fixtures/machines/nvidia-dgx-gb10` by at most 2 %, the core types by 36 %.
+const GAP_PERCENT: u64 = 10;
+/// If there are three or more kinds, kinds with at least this capacity are performance cores. Guessed: on known hybrid
+/// processors efficiency cores have a capacity of 250 to 750 (of 1024) and performance cores above 850.
+const PERFORMANCE_CAPACITY: u64 = 768;
+
+/// What separates a CPU from CPUs of other kinds. CPUs with equal properties are of one kind.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Properties {
+    core_type: Option<CoreType>,
+    /// Number of the step in each source of speeds.
+    steps: Vec<usize>,
+}
+
+/// Kind and capacity of every online CPU.
+#[derive(Debug)]
+pub(super) struct Kinds {
+    of_cpu: BTreeMap<CpuId, (String, u32)>,
+    /// `None` for a machine with one kind.
+    pub(super) source: Option<CoreKindsSource>,
+}
+
+/// Reads the kinds. All cores have one kind if no source separates them.
+pub(super) fn read(
+    tree: &Tree,
+    online: &CpuSet,
+    cores: &[CpuSet],
+    warnings: &mut Vec<String>,
+) -> Kinds {
+    let mut speeds = Speeds { tree, online, known: BTreeMap::new(), warnings };
+    let (type_source, types) = sources::core_types(tree, online, speeds.warnings);
+    let has_types = 1 < online.iter().map(|cpu| types.get(&cpu)).collect::<BTreeSet<_>>().len();
+    let of_speeds = speeds.separating_sources();
+    let steps: Vec<BTreeMap<CpuId, usize>> =
+        of_speeds.iter().filter_map(|&source| speeds.of(source).map(steps)).collect();
+    let properties = |cpu: CpuId| Properties {
+        core_type: types.get(&cpu).copied(),
+        steps: steps.iter().map(|step| step[&cpu]).collect(),
+    };
+    let properties: BTreeMap<CpuId, Properties> =
+        online.iter().map(|cpu| (cpu, properties(cpu))).collect();
+    warn_of_limits(&mut speeds, &properties);
+    if !has_types && of_speeds.is_empty() {
+        let of_cpu = online.iter().map(|cpu| (cpu, ("uniform".to_owned(), 1024))).collect();
+        return Kinds { of_cpu, source: None };
+    }
+    let capacity = speeds.capacity_source();
+    let of_cpu = name(&properties, capacity.and_then(|source| speeds.of(source)));
+    warn_of_contradictions(&mut speeds, capacity, &types);
+    let kinds = Some(type_source).filter(|_| has_types).into_iter().chain(of_speeds).collect();
+    let kinds = Kinds { of_cpu, source: Some(CoreKindsSource { kinds, capacity }) };
+    kinds.warn_of_mixed_cores(cores, warnings);
+    kinds
+}
+
+/// The speeds of the CPUs by source, read when they are needed: on some machines the firmware needs a long time for the
+/// files of CPPC.
+struct Speeds<'a> {
+    tree: &'a Tree,
+    online: &'a CpuSet,
+    known: BTreeMap<CoreKindSource, Option<Values>>,
+    warnings: &'a mut Vec<String>,
+}
+
+impl Speeds<'_> {
+    fn of(&mut self, source: CoreKindSource) -> Option<&Values> {
+        let Speeds { tree, online, known, warnings } = self;
+        let read = || sources::values(tree, online, source, warnings);
+        known.entry(source).or_insert_with(read).as_ref()
+    }
+
+    fn separates(&mut self, source: CoreKindSource) -> bool {
+        self.of(source).is_some_and(|values| steps(values).values().any(|&step| step != 0))
+    }
+
+    /// Returns the sources of speeds that separate kinds.
+    fn separating_sources(&mut self) -> Vec<CoreKindSource> {
+        let mut sources =
+            vec![CoreKindSource::CpuCapacity, CoreKindSource::MaxFreq, CoreKindSource::BaseFreq];
+        if sources.iter().all(|&source| self.of(source).is_none()) {
+            sources.push(CoreKindSource::NominalPerf);
+        }
+        sources.retain(|&source| self.separates(source));
+        sources
+    }
+
+    /// Returns the most trusted source with unlike speeds. The capacity of the kernel comes first, because its load
+    /// balancer uses it. The scales of CPPC contain the work per cycle, frequencies do not.
+    fn capacity_source(&mut self) -> Option<CoreKindSource> {
+        let is_ranking = sources::has_preferred_core_ranking(self.tree, self.online);
+        let order = [
+            CoreKindSource::CpuCapacity,
+            CoreKindSource::NominalPerf,
+            CoreKindSource::HighestPerf,
+            CoreKindSource::MaxFreq,
+            CoreKindSource::BaseFreq,
+        ];
+        let mut order = order
+            .into_iter()
+            .filter(|&source| !(is_ranking && source == CoreKindSource::HighestPerf));
+        order.find(|&source| self.separates(source))
+    }
+}
+
+/// Returns the step of each CPU: the number of gaps below its value.
+fn steps(values: &Values) -> BTreeMap<CpuId, usize> {
+    let sorted: BTreeSet<u64> = values.values().copied().collect();
+    let sorted: Vec<u64> = sorted.into_iter().collect();
+    let is_gap = |pair: &&[u64]| pair[0] * (100 + GAP_PERCENT) <= pair[1] * 100;
+    let starts: Vec<u64> = sorted.windows(2).filter(is_gap).map(|pair| pair[1]).collect();
+    let step = |value: u64| starts.iter().filter(|&&start| start <= value).count();
+    values.iter().map(|(&cpu, &value)| (cpu, step(value))).collect()
+}
+
+impl Kinds {
+    /// Returns the kind of the core with these CPUs. If firmware errors give the CPUs different kinds, the fastest kind
+    /// is returned.
+    pub(super) fn kind_of_core(&self, cpus: &CpuSet) -> (String, u32) {
+        let known = cpus.iter().filter_map(|cpu| self.of_cpu.get(&cpu));
+        let fastest = known.max_by_key(|(_, capacity)| *capacity).cloned();
+        fastest.unwrap_or_else(|| ("uniform".to_owned(), 1024))
+    }
+
+    fn warn_of_mixed_cores(&self, cores: &[CpuSet], warnings: &mut Vec<String>) {
+        for core in cores {
+            let kinds: BTreeSet<_> = core.iter().map(|cpu| self.of_cpu.get(&cpu)).collect();
+            if 1 < kinds.len() {
+                let (fastest, _) = self.kind_of_core(core);
+                warnings.push(format!(
+                    "SMT siblings {core} are of several core kinds; the core is of the kind {fastest}"
+                ));
+            }
+        }
+    }
+}
+
+/// Adds a warning for kinds without speeds, and for each core type of which CPUs have a larger capacity and a lower
+/// maximum frequency than others. On cores of different types this is legal, because one of them does more work per
+/// cycle. On cores of one type the capacity follows the frequency.
+fn warn_of_contradictions(
+    speeds: &mut Speeds<'_>,
+    capacity: Option<CoreKindSource>,
+    types: &BTreeMap<CpuId, CoreType>,
+) {
+    let Some(source) = capacity else {
+        let unknown =
+            "no file gives the speeds of the core kinds, so that all have the capacity 1024";
+        return speeds.warnings.push(format!("{unknown}; --core-kinds sets them"));
+    };
+    let Some(capacities) = speeds.of(source).map(steps) else { return };
+    let Some(clocks) = speeds.of(CoreKindSource::MaxFreq).map(steps) else { return };
+    let mut of_type: BTreeMap<CoreType, BTreeMap<(usize, usize), CpuSet>> = BTreeMap::new();
+    for (&cpu, &core_type) in types {
+        let steps = (capacities[&cpu], clocks[&cpu]);
+        of_type.entry(core_type).or_default().entry(steps).or_default().extend([cpu]);
+    }
+    for groups in of_type.values() {
+        let slower = |high: &(usize, usize), low: &(usize, usize)| low.0 < high.0 && high.1 < low.1;
+        let found = groups.iter().rev().find_map(|(high, cpus)| {
+            let (_, others) = groups.iter().find(|(low, _)| slower(high, low))?;
+            Some((cpus, others))
+        });
+        if let Some((cpus, others)) = found {
+            speeds.warnings.push(format!(
+                "CPUs {cpus} have a larger {source} and a lower {} than CPUs {others} of the same core type; \
+                 {source} is used",
+                CoreKindSource::MaxFreq
+            ));
+        }
+    }
+}
+
+/// Adds a warning if `scaling_max_freq` limits CPUs of one kind to unlike frequencies. The limit is a setting that can
+/// change at any time, so it does not separate kinds.
+fn warn_of_limits(speeds: &mut Speeds<'_>, properties: &BTreeMap<CpuId, Properties>) {
+    let Some(limits) = speeds.of(CoreKindSource::ScalingMaxFreq).cloned() else { return };
+    for kind in properties.values().collect::<BTreeSet<_>>() {
+        let of_kind = limits.iter().filter(|(cpu, _)| properties[cpu] == *kind);
+        let steps = steps(&of_kind.map(|(&cpu, &limit)| (cpu, limit)).collect());
+        let fastest = steps.values().copied().max().unwrap_or_default();
+        let limited: CpuSet =
+            steps.iter().filter(|(_, step)| **step < fastest).map(|(&cpu, _)| cpu).collect();
+        if !limited.is_empty() {
+            speeds.warnings.push(format!(
+                "{} limits CPUs {limited} below other CPUs of their core kind; a limit can change, so the kind has the \
+                 capacity without it (--core-kinds sets another)",
+                CoreKindSource::ScalingMaxFreq
+            ));
+        }
+    }
+}
+
+/// Returns kind and capacity of each CPU. Without speeds all kinds have the same capacity.
+fn name(
+    properties: &BTreeMap<CpuId, Properties>,
+    values: Option<&Values>,
+) -> BTreeMap<CpuId, (String, u32)> {
+    let mut speeds: BTreeMap<&Properties, u64> = BTreeMap::new();
+    for (cpu, kind) in properties {
+        let speed = values.map_or(1, |values| values[cpu]);
+        speeds.entry(kind).and_modify(|least| *least = speed.min(*least)).or_insert(speed);
+    }
+    let fastest = speeds.values().copied().max().unwrap_or(1);
+    let capacity = |kind: &Properties| (speeds[kind] * 1024 / fastest).clamp(1, 1024);
+    let mut ranked: Vec<&Properties> = speeds.keys().copied().collect();
+    ranked.sort_by_key(|kind| std::cmp::Reverse((capacity(kind), *kind)));
+    let names = names(&ranked, capacity);
+    let of_kind = |kind: &Properties| {
+        let idx = ranked.iter().position(|ranked| *ranked == kind).unwrap_or_default();
+        (names[idx].clone(), capacity(kind) as u32)
+    };
+    properties.iter().map(|(&cpu, kind)| (cpu, of_kind(kind))).collect()
+}
+
+/// Returns the names of the kinds, fastest first: by Intel core type, otherwise by capacity. Kinds with the same name
+/// are numbered.
+fn names(ranked: &[&Properties], capacity: impl Fn(&Properties) -> u64) -> Vec<String> {
+    let word = |(idx, kind): (usize, &&Properties)| match kind.core_type {
+        Some(CoreType::Performance) => "performance",
+        Some(CoreType::Efficiency) => "efficiency",
+        Some(CoreType::LowPower) => "low-power",
+        _ if ranked.len() == 2 => ["performance", "efficiency"][idx],
+        _ if PERFORMANCE_CAPACITY <= capacity(kind) => "performance",
+        _ => "efficiency",
+    };
+    let words: Vec<&str> = ranked.iter().enumerate().map(word).collect();
+    let numbered = words.iter().enumerate().map(|(idx, word)| {
+        let nth = words[..=idx].iter().filter(|other| other == &word).count();
+        let is_unique = words.iter().filter(|other| other == &word).count() == 1;
+        if is_unique { (*word).to_owned() } else { format!("{word}-{nth}") }
+    });
+    numbered.collect()
+}

@@ -23,6 +23,7 @@ use topology::file::{FormatVersion, MachineFile, parse_toml, to_toml};
 use topology::{DomainChoice, Domains, Machine, draw};
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
+use crate::core_kinds::CoreKindsArg;
 use crate::input;
 
 /// Print the topology of this machine and the signals that evenkeel can read on it
@@ -37,6 +38,8 @@ pub struct Args {
     /// Read a machine file, as written by --toml or --json, or a shipped machine by name
     #[arg(long, value_name = "FILE", group = "which")]
     file: Option<PathBuf>,
+    #[command(flatten)]
+    core_kinds: CoreKindsArg,
     /// Measure latency and bandwidth from the CPUs of each node to the memory of each node of this machine
     #[arg(long, conflicts_with = "which")]
     measure: bool,
@@ -53,7 +56,8 @@ pub struct Args {
 }
 
 pub fn main(args: &Args) -> CommandResult {
-    let (mut machine, signals) = machine(args)?;
+    let (machine, signals) = machine(args)?;
+    let mut machine = args.core_kinds.apply(machine).or_usage_error()?;
     if args.measure {
         machine = measure::measured(&machine, args.measure_time)?;
     }

@@ -5,6 +5,7 @@ mod calibrate;
 mod command_result;
 mod compare;
 mod completions;
+mod core_kinds;
 mod explain;
 mod generate;
 mod help;

@@ -4,6 +4,7 @@
 //! text.
 
 mod core_kinds;
+mod declared_core_kinds;
 mod domains;
 pub mod draw;
 pub mod file;
@@ -12,6 +13,7 @@ mod perf_attributes;
 mod synthetic;
 
 pub use core_kinds::{CoreKindSource, CoreKindsSource};
+pub use declared_core_kinds::{CoreKindsError, DeclaredCoreKinds};
 pub use domains::{Domain, DomainChoice, Domains, Level, ParseLevelError};
 pub use machine::{
     Core, Cpu, DISTANCE_LOCAL, Llc, Machine, MachineError, MachineParts, Node, QuantumAttributes,

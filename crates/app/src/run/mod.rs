@@ -23,6 +23,7 @@ use report::{JobStateName, Report};
 use topology::Machine;
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
+use crate::core_kinds::CoreKindsArg;
 use crate::help::{LIMITS, MEASUREMENT, MEMORY, OUTPUT, POLICY};
 use crate::output::JOURNAL;
 pub(crate) use crate::output::{ForeignArg, RunDir};
@@ -79,6 +80,8 @@ pub struct Args {
     memory: MemoryArgs,
     #[command(flatten, next_help_heading = POLICY)]
     signals: SignalArgs,
+    #[command(flatten, next_help_heading = POLICY)]
+    core_kinds: CoreKindsArg,
     #[command(flatten, next_help_heading = OUTPUT)]
     view: ViewArgs,
     #[command(flatten)]
@@ -114,6 +117,7 @@ impl Args {
             ("--grace", self.grace.is_some()),
             ("--kill-on-exit", self.kill_on_exit),
             ("--counters", self.counters != CountersArg::Auto),
+            ("--core-kinds", self.core_kinds.is_given()),
             ("--cgroups", self.cgroups != CgroupsArg::Auto),
         ];
         options.into_iter().find(|(_, is_given)| *is_given).map(|(name, _)| name)
@@ -260,6 +264,7 @@ impl LiveInput {
         }
         let policy = policy::build(&args.policy, args.seed).or_usage_error()?;
         let machine = linux::topology::read(Path::new("/"))?;
+        let machine = args.core_kinds.apply(machine).or_usage_error()?;
         check_startable(&workload, &machine, args.cgroups.into())?;
         let signals = args.signals.overrides().or_usage_error()?;
         crate::tier_override::check_readable(&signals, &*policy, &machine).or_usage_error()?;

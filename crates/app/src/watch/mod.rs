@@ -30,6 +30,7 @@ use sd_notify::NotifyState;
 use topology::Machine;
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
+use crate::core_kinds::CoreKindsArg;
 use crate::help::{LIMITS, MEASUREMENT, MEMORY, OUTPUT, POLICY};
 use crate::input;
 use crate::journal_file::JournalFile;
@@ -63,6 +64,8 @@ pub struct Args {
     class: Vec<(String, Class)>,
     #[command(flatten, next_help_heading = POLICY)]
     signals: SignalArgs,
+    #[command(flatten, next_help_heading = POLICY)]
+    core_kinds: CoreKindsArg,
     #[command(flatten, next_help_heading = MEMORY)]
     memory: MemoryArgs,
     /// Select the counters of managed tasks. auto: hardware and software events of each task; without hardware events,
@@ -157,6 +160,7 @@ impl Watch {
         let interval = policy.interval().unwrap_or(Nanos::from_secs(1));
         let selection = select::select(args).or_usage_error()?;
         let machine = linux::topology::read(Path::new("/"))?;
+        let machine = args.core_kinds.apply(machine).or_usage_error()?;
         let signals = args.signals.overrides().or_usage_error()?;
         check_readable(&signals, &*policy, &machine).or_usage_error()?;
         let journal = journal_path(args);

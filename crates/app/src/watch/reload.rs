@@ -69,9 +69,12 @@ impl Reload {
     }
 }
 
-/// Resolves the selection of a configuration.
+/// Resolves the selection of a configuration, and checks its core kinds.
 pub(super) fn selected(config: &WatchConfig) -> anyhow::Result<SelectedProcesses> {
     let selected = select::select(&config.args)?;
     anyhow::ensure!(!selected.selection.is_empty(), AttachError::NothingSelected);
+    if config.args.core_kinds.is_given() {
+        config.args.core_kinds.apply(linux::topology::read(Path::new("/"))?)?;
+    }
     Ok(selected)
 }

@@ -77,7 +77,7 @@ fn every_option_of_the_command_line_is_a_key() {
 /// Keys of the shipped configuration that are not commented out.
 const ACTIVE: [(&str, &str); 3] = [("all_users", "true"), ("all", "true"), ("act", "false")];
 /// Examples for keys without a default.
-const EXAMPLES: [(&str, &str); 14] = [
+const EXAMPLES: [(&str, &str); 15] = [
     ("pid", "[4711]"),
     ("user", "[\"postgres\"]"),
     ("command", "[\"*/java *server.jar*\"]"),
@@ -90,6 +90,7 @@ const EXAMPLES: [(&str, &str); 14] = [
     ("exclude_cgroup", "[\"/system.slice\"]"),
     ("class", "[\"sort*=7\", \"*=3\"]"),
     ("signal", "[\"loads=declared\"]"),
+    ("core_kinds", "\"performance=0-7:1024,efficiency=8-15:600\""),
     ("for", "\"8h\""),
     ("journal", "\"/var/lib/evenkeel/watch.jsonl\""),
 ];

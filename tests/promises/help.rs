@@ -29,6 +29,7 @@ const COMMANDS: &[&[&str]] = &[
     &["load", "sleep"],
     &["load", "fork"],
     &["load", "phases"],
+    &["load", "throttle"],
     &["explain"],
     &["record"],
     &["replay"],

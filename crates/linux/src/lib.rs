@@ -11,7 +11,7 @@
 //!           connector         start and exit events               cpuset          effective CPUs
 //!           numa_maps, memory memory of a process by node         pagemap         occupied address ranges
 //!           system            boot, namespace, limits
-//!   write   affinity, mempolicy  of a thread                      pages, move_pages  page migration
+//!   write   affinity, mempolicy, realtime  of a thread            pages, move_pages  page migration
 //!           node_memory       memory for measurements
 //!           cgroup            cgroups that bind memory            spawn, child_exit  start and exit of programs
 //!           stop_signals      signals through a signalfd          state_file      state for `evenkeel status`
@@ -50,6 +50,7 @@ pub mod privileges;
 pub mod proc_dir;
 pub mod proc_stat;
 pub mod procfs;
+pub mod realtime;
 pub mod resctrl;
 pub mod schedstat;
 pub mod signal_sources;

@@ -11,6 +11,7 @@
 //!   sleep     sleeps, then exits with a given status
 //!   fork      starts children that compute
 //!   phases    compute, hog and sleep in sequence
+//!   throttle  occupies CPUs by duty cycle, so that they are slower for other programs
 //! ```
 //!
 //! The programs are part of the evenkeel executable and not a separate binary. A job starts the programs through
@@ -28,6 +29,7 @@ mod hog;
 mod memory;
 mod phases;
 mod processes;
+mod throttle;
 mod walk;
 
 use std::io::Write;
@@ -69,6 +71,9 @@ enum LoadProgram {
     /// Run phases of compute, hog and sleep
     #[command(after_help = examples_of_kind("phases"))]
     Phases(phases::Args),
+    /// Occupy CPUs for a share of the time, so that other programs run slower there
+    #[command(after_help = examples_of_kind("throttle"))]
+    Throttle(throttle::Args),
 }
 
 fn examples_of_kind(kind: &str) -> String {
@@ -84,6 +89,7 @@ pub fn main(args: &Args) -> CommandResult {
         LoadProgram::Sleep(args) => processes::sleep(args),
         LoadProgram::Fork(args) => processes::fork(args),
         LoadProgram::Phases(args) => phases::main(args),
+        LoadProgram::Throttle(args) => throttle::main(args),
     }
 }
 
@@ -94,6 +100,9 @@ pub fn check(args: &[String]) -> Result<(), String> {
         LoadProgram::Hog(args) => hog::check(&args),
         LoadProgram::Rows(args) | LoadProgram::Columns(args) => array::check(&args),
         LoadProgram::Phases(args) => phases::check(&args),
+        LoadProgram::Throttle(_) => {
+            Err(anyhow::anyhow!("throttle is not a job: start it beside the run"))
+        }
         LoadProgram::Compute(_) | LoadProgram::Sleep(_) | LoadProgram::Fork(_) => Ok(()),
     }
     .map_err(|error| format!("{error:#}"))

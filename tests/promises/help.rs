@@ -14,6 +14,7 @@ const COMMANDS: &[&[&str]] = &[
     &["run"],
     &["calibrate"],
     &["compare"],
+    &["tune"],
     &["watch"],
     &["status"],
     &["policies"],

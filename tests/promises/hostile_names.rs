@@ -124,6 +124,8 @@ fn errors_escape_arguments_paths_and_the_content_of_files() {
             &["run", "--host", "sim", file],
             &["run", "w", "--out", file, "--host", "sim", "--machine", file],
             &["compare", file, "--host", "sim"],
+            &["tune", "-p", file, "--param", file, file],
+            &["tune", "-p", "dfs", "--param", file, file],
             &["watch", "--journal", file, "--for", "1ms", "--command", file],
             &["machine", "--file", file],
             &["predict", "--machine", "xeon-2x4", "--programs", file, file],
@@ -155,6 +157,7 @@ fn an_error_about_an_unknown_file_quotes_nothing_of_its_content() {
         for command in [
             &["run", file][..],
             &["compare", file, "--host", "sim"],
+            &["tune", "-p", "dfs", file],
             &["machine", "--file", file],
             &["run", "--host", "sim", "--machine", file, "w.toml"],
             &["predict", "--machine", file, "--programs", file, "x"],

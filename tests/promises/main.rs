@@ -29,6 +29,7 @@ mod simulated;
 mod streams;
 mod terminal;
 mod toy_host;
+mod tune;
 mod undo;
 mod values;
 mod watching;

@@ -13,6 +13,8 @@ pub const LIMITS: &str = "Limits";
 pub const MEMORY: &str = "Memory";
 /// Options of counters, and of the number and order of compared runs.
 pub const MEASUREMENT: &str = "Measurement";
+/// Options of simulated machines.
+pub const SIMULATED: &str = "With --host sim";
 /// Options of files and printed text.
 pub const OUTPUT: &str = "Output";
 
@@ -35,9 +37,16 @@ pub fn cli() -> Command {
     let cli = crate::Cli::command().after_help(examples(page("README")));
     let names: Vec<String> =
         cli.get_subcommands().map(|command| command.get_name().to_owned()).collect();
-    names.into_iter().fold(cli, |cli, name| match page(&name) {
+    let cli = names.into_iter().fold(cli, |cli, name| match page(&name) {
         "" => cli,
         text => cli.mut_subcommand(name, |command| command.after_help(examples(text))),
+    });
+    // Its host is always simulated.
+    cli.mut_subcommand("tune", |command| {
+        command.mut_args(|arg| match arg.get_help_heading() {
+            Some(SIMULATED) => arg.help_heading("Simulated machine"),
+            _ => arg,
+        })
     })
 }
 
@@ -62,6 +71,7 @@ const PAGES: &[(&str, &str)] = pages![
     "machine",
     "run",
     "compare",
+    "tune",
     "watch",
     "status",
     "policies",

@@ -34,6 +34,7 @@ mod state;
 mod status;
 mod stored_report;
 mod tier_override;
+mod tune;
 mod view;
 mod watch;
 
@@ -56,6 +57,7 @@ enum CliCommand {
     Machine(machine::Args),
     Run(run::Args),
     Compare(compare::Args),
+    Tune(tune::Args),
     Watch(watch::Args),
     Status(status::Args),
     Policies(policies::Args),
@@ -104,6 +106,7 @@ fn run_command() -> ExitCode {
         CliCommand::Machine(args) => machine::main(&args),
         CliCommand::Run(args) => check_state().and_then(|()| run::main(&args)),
         CliCommand::Compare(args) => check_state().and_then(|()| compare::main(&args)),
+        CliCommand::Tune(args) => tune::main(&args),
         CliCommand::Watch(args) => check_state().and_then(|()| watch::main(&args)),
         CliCommand::Status(args) => check_state().and_then(|()| status::main(&args)),
         CliCommand::Policies(args) => policies::main(&args),

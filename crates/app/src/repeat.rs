@@ -13,8 +13,9 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Command};
 
 /// Options that do not change the result. `jobs` is the number of parallel runs.
-const OMITTED: [&str; 10] = [
+const OMITTED: [&str; 11] = [
     "out",
+    "html",
     "journal",
     "force_foreign_output",
     "lines",

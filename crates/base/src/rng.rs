@@ -1,6 +1,8 @@
 //! Reproducible random numbers: a seed gives the same numbers on every machine and in every version.
 
-use rand::{Rng as _, SeedableRng};
+use std::convert::Infallible;
+
+use rand::{Rng as _, SeedableRng, TryRng};
 use rand_pcg::Pcg64Mcg;
 
 /// A seeded generator with a fixed algorithm (PCG): the default generator of a library may change.
@@ -49,6 +51,23 @@ impl Rng {
             remaining = remaining.saturating_sub(weight);
             is_drawn
         })
+    }
+}
+
+/// For crates that draw from a generator of the crate `rand`.
+impl TryRng for Rng {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        self.0.try_next_u32()
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        self.0.try_next_u64()
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+        self.0.try_fill_bytes(bytes)
     }
 }
 

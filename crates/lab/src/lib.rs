@@ -3,6 +3,7 @@
 //! ```text
 //!   shipped: machines, profiles, workloads of the papers ─┐
 //!   policies × workloads × seeds ─► compare: runs, kept as they finish ─► stats ─► report::comparison
+//!   parameters of a policy ─► tune: search on training runs ─► held-out runs, stats ─► report::tuning
 //! ```
 
 pub mod compare;
@@ -11,3 +12,4 @@ pub mod reproduce;
 pub mod servers;
 pub mod shipped;
 pub mod stats;
+pub mod tune;

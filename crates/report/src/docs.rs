@@ -14,6 +14,7 @@ use crate::explain::Explanation;
 use crate::model::Report;
 use crate::status::Status;
 use crate::study::StudyResult;
+use crate::tuning::TuneResult;
 
 /// Returns the page of all fields, in Markdown.
 pub fn fields_page() -> String {
@@ -53,6 +54,11 @@ pub fn fields_page() -> String {
             "The result of [`evenkeel calibrate`](commands/calibrate.md); the JSON schema is `docs/calibrate.schema.json`.",
             Calibration::shape(),
         ),
+        (
+            "evenkeel tune --json",
+            "The result of [`evenkeel tune`](tune.md); the JSON schema is `docs/tune.schema.json`.",
+            TuneResult::shape(),
+        ),
     ];
     for (heading, text, shape) in sections {
         page.push_str(&format!("\n## {heading}\n"));
@@ -65,12 +71,13 @@ pub fn fields_page() -> String {
 }
 
 /// Returns the JSON schemas (2020-12): the file in `docs/`, and its content.
-pub fn schemas() -> [(&'static str, Value); 4] {
+pub fn schemas() -> [(&'static str, Value); 5] {
     [
         ("report", Report::shape(), "Report", "Report of an evenkeel run"),
         ("compare", Comparison::shape(), "Comparison", "Result of evenkeel compare"),
         ("reproduce", StudyResult::shape(), "StudyResult", "Result of evenkeel reproduce"),
         ("calibrate", Calibration::shape(), "Calibration", "Result of evenkeel calibrate"),
+        ("tune", TuneResult::shape(), "TuneResult", "Result of evenkeel tune"),
     ]
     .map(|(file, shape, root, title)| (file, schema_of(shape, root, title)))
 }

@@ -27,6 +27,7 @@ pub mod status;
 pub mod study;
 pub mod table;
 mod text;
+pub mod tuning;
 
 pub use build::{ReportBuilder, from_journal};
 pub use describe::{Described, FieldDescription, FieldUnit, JsonType};

@@ -14,6 +14,8 @@ mod parquet;
 mod progress;
 mod sim;
 
+pub use progress::Progress;
+
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::PathBuf;

@@ -16,7 +16,7 @@ use report::format::{duration, fixed};
 use crate::view::Mode;
 
 /// Prints the progress to standard error.
-pub(super) struct Progress {
+pub struct Progress {
     mode: Mode,
     n_runs: usize,
     n_done: usize,
@@ -49,6 +49,10 @@ impl Progress {
 
     pub fn add_finished_run(&mut self) {
         self.n_done += 1;
+    }
+
+    pub fn set_finished_runs(&mut self, n_done: usize) {
+        self.n_done = n_done;
     }
 
     /// Redraws the line if the interval has passed.

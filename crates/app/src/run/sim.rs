@@ -26,6 +26,7 @@ use topology::Machine;
 use super::live::{RunResult, create_journal};
 use super::{Args, RunDir};
 use crate::command_result::{CommandError, OrUsageError};
+use crate::help::SIMULATED;
 use crate::profiles;
 use crate::recorded_run;
 use crate::view::{Screen, View};
@@ -39,44 +40,44 @@ const JOURNAL_PART: Bytes = Bytes::from_mib(4);
 pub struct SimArgs {
     /// Simulate this machine: a machine file, as written by `evenkeel machine --toml`, or a shipped machine such as
     /// xeon-2x4 (default: this machine)
-    #[arg(long, value_name = "FILE|NAME", help_heading = "With --host sim")]
+    #[arg(long, value_name = "FILE|NAME", help_heading = SIMULATED)]
     pub machine: Option<std::path::PathBuf>,
     /// Simulate this kernel: linux-6.18, linux-4.2 or linux-2.6.27 [default: of the machine file, else linux-6.18]
-    #[arg(long, value_name = "NAME", value_parser = kernel, help_heading = "With --host sim")]
+    #[arg(long, value_name = "NAME", value_parser = kernel, help_heading = SIMULATED)]
     pub kernel: Option<KernelVersion>,
     /// Simulate the tasks of a CPU as fluid (all share it) or quantum (one runs for a slice) [default: of the machine
     /// file, else fluid]
-    #[arg(long, value_name = "fluid|quantum", value_parser = grain, help_heading = "With --host sim")]
+    #[arg(long, value_name = "fluid|quantum", value_parser = grain, help_heading = SIMULATED)]
     pub grain: Option<GrainKind>,
     /// Enable or disable NUMA balancing of the simulated kernel, which migrates tasks and pages between nodes [default:
     /// `numa_balancing` of the machine file, else off]
-    #[arg(long, value_enum, value_name = "on|off", help_heading = "With --host sim")]
+    #[arg(long, value_enum, value_name = "on|off", help_heading = SIMULATED)]
     pub numa_balancing: Option<Switch>,
     /// Interleave the memory of jobs over all nodes instead of first touch
-    #[arg(long, help_heading = "With --host sim")]
+    #[arg(long, help_heading = SIMULATED)]
     pub interleave: bool,
     /// Set random variation: off, or KEY=VALUE separated by commas, with the keys start, placement, idle, length,
     /// sleep, counters, pages
-    #[arg(long, value_name = "KEYS", value_parser = variation, default_value = "on", help_heading = "With --host sim")]
+    #[arg(long, value_name = "KEYS", value_parser = variation, default_value = "on", help_heading = SIMULATED)]
     pub variation: Variation,
     /// Disturb the declared class, profile and sensitivity that policies receive, by random factors with this relative
     /// standard deviation, from 0 to 10; the simulated programs are unchanged [default: 0]
-    #[arg(long, value_name = "F", value_parser = declared_error, default_value_t = 0.0, hide_default_value = true, allow_hyphen_values = true, help_heading = "With --host sim")]
+    #[arg(long, value_name = "F", value_parser = declared_error, default_value_t = 0.0, hide_default_value = true, allow_hyphen_values = true, help_heading = SIMULATED)]
     pub declared_error: f64,
     /// Inject faults: KEY=VALUE separated by commas, with the keys samples-lost, counters-absent,
     /// requests-rejected, pages-busy, unmanaged-programs, cpus-offline (default: none)
-    #[arg(long, value_name = "KEYS", value_parser = faults, default_value = "", hide_default_value = true, help_heading = "With --host sim")]
+    #[arg(long, value_name = "KEYS", value_parser = faults, default_value = "", hide_default_value = true, help_heading = SIMULATED)]
     pub faults: Faults,
     /// Disable contention for caches and memory; programs share only CPU time
-    #[arg(long, help_heading = "With --host sim")]
+    #[arg(long, help_heading = SIMULATED)]
     pub no_contention: bool,
     /// Propagate every change of a rate. By default changes below 0.03 % are ignored, which is faster, and usually
     /// moves the end of a job by less than 0.1 % of its run time if all jobs are bound and do not sleep
-    #[arg(long, conflicts_with = "no_contention", help_heading = "With --host sim")]
+    #[arg(long, conflicts_with = "no_contention", help_heading = SIMULATED)]
     pub exact: bool,
     /// Select the readable signals: all; resctrl, which is all and the resctrl counters of LLC domains and jobs; or none
     /// except CPU times, as on a machine without counters
-    #[arg(long, value_enum, value_name = "all|resctrl|none", default_value_t = SimSignals::All, help_heading = "With --host sim")]
+    #[arg(long, value_enum, value_name = "all|resctrl|none", default_value_t = SimSignals::All, help_heading = SIMULATED)]
     pub readable: SimSignals,
 }
 

@@ -102,20 +102,67 @@ impl Values {
 
     /// Returns whether a text is an accepted value.
     pub(crate) fn accepts(&self, text: &str) -> bool {
-        let within = |value: Option<u64>, min: &u64, max: &u64| {
-            value.is_some_and(|value| (*min..=*max).contains(&value))
-        };
         match self {
             Values::Names(names) => names.contains(&text),
             Values::Domains(_) => text.parse::<DomainChoice>().is_ok(),
-            Values::Integer { min, max, .. } => within(parse_integer(text), min, max),
-            Values::Decimal { min, max, .. } => within(parse_decimal(text), min, max),
-            Values::Percent => percent(text).is_some(),
-            Values::Time(min, max) => within(time(text).map(|time| time.0), &min.0, &max.0),
             Values::Or(word, others) => text == *word || others.accepts(text),
             Values::Other(_, accepts) => accepts(text),
+            _ => {
+                let limits = self.limits().map(|(min, max)| min..=max);
+                limits.zip(self.number(text)).is_some_and(|(limits, n)| limits.contains(&n))
+            }
         }
     }
+
+    /// Returns the smallest and the largest number: integers, millionths of decimal numbers and percentages, or
+    /// nanoseconds. `None`: the values are not numbers of a range.
+    pub fn limits(&self) -> Option<(u64, u64)> {
+        match self {
+            Values::Integer { min, max, .. } | Values::Decimal { min, max, .. } => {
+                Some((*min, *max))
+            }
+            Values::Percent => Some((0, MILLION)),
+            Values::Time(min, max) => Some((min.0, max.0)),
+            Values::Or(_, others) => others.limits(),
+            Values::Names(_) | Values::Domains(_) | Values::Other(..) => None,
+        }
+    }
+
+    /// Parses a number in the unit of [`Values::limits`], inside or outside of the limits. For [`Values::Other`]: a
+    /// decimal number.
+    pub fn number(&self, text: &str) -> Option<u64> {
+        match self {
+            Values::Integer { .. } => parse_integer(text),
+            Values::Decimal { .. } | Values::Other(..) => parse_decimal(text),
+            Values::Percent => percent(text),
+            Values::Time(..) => time(text).map(|time| time.0),
+            Values::Or(_, others) => others.number(text),
+            Values::Names(_) | Values::Domains(_) => None,
+        }
+    }
+
+    /// Returns the text of a number in the unit of [`Values::limits`], which [`Values::number`] parses.
+    pub fn number_text(&self, number: u64) -> String {
+        match self {
+            Values::Decimal { .. } | Values::Other(..) => decimal_text(number, MILLION, 6),
+            // A millionth of 1 is a ten-thousandth of a percent.
+            Values::Percent => decimal_text(number * 100, MILLION, 6) + "%",
+            Values::Time(..) => {
+                let units = [("s", 1_000_000_000, 9), ("ms", 1_000_000, 6), ("us", 1_000, 3)];
+                let unit = units.into_iter().find(|(_, ns, _)| *ns <= number);
+                let (unit, ns, n_places) = unit.unwrap_or(("ns", 1, 0));
+                format!("{}{unit}", decimal_text(number, ns, n_places))
+            }
+            Values::Or(_, others) => others.number_text(number),
+            Values::Integer { .. } | Values::Names(_) | Values::Domains(_) => number.to_string(),
+        }
+    }
+}
+
+/// Returns a number divided by a power of ten as a decimal number without trailing zeros.
+fn decimal_text(number: u64, unit: u64, n_places: usize) -> String {
+    let text = format!("{}.{:0n_places$}", number / unit, number % unit);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 fn short(time: Nanos) -> String {

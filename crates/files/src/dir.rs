@@ -157,6 +157,22 @@ impl OutputDir {
         self.open(name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)
     }
 
+    /// Creates an empty file that only this user can read, with a name that only evenkeel uses; see
+    /// [`OutputDir::create_temporary`].
+    pub(crate) fn create_private(&self, name: &str) -> io::Result<File> {
+        match self.remove(name) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
+        self.open_with(name.as_ref(), flags, Mode::RUSR | Mode::WUSR)
+    }
+
+    /// Opens a file for reading.
+    pub(crate) fn open_for_reading(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
+        self.open(name, OFlags::RDONLY)
+    }
+
     /// Opens a file for reading and writing, and creates it if it does not exist. The content is kept.
     ///
     /// # Errors
@@ -270,8 +286,12 @@ impl OutputDir {
 
     /// Opens a file. The open does not wait for the other end of a FIFO.
     fn open(&self, name: impl AsRef<OsStr>, flags: OFlags) -> io::Result<File> {
+        self.open_with(name.as_ref(), flags, MODE)
+    }
+
+    fn open_with(&self, name: &OsStr, flags: OFlags, mode: Mode) -> io::Result<File> {
         let flags = flags | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        match openat(&*self.file, name.as_ref(), flags, MODE) {
+        match openat(&*self.file, name, flags, mode) {
             // ELOOP: a link. ENXIO: a FIFO without a reader, or a socket.
             Err(rustix::io::Errno::LOOP | rustix::io::Errno::NXIO) => Err(not_regular()),
             opened => Ok(opened?.into()),

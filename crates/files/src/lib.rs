@@ -17,11 +17,13 @@
 //! Out of scope: undo records and state files, whose directories have stricter rules (`linux::undo`).
 
 mod dir;
+mod existing;
 mod new_file;
 mod resolve;
 mod write;
 
 pub use dir::{ForeignDir, OutputDir};
+pub use existing::ExistingFile;
 pub use new_file::NewFile;
 pub use write::{check_writable, open_job_output, write};
 

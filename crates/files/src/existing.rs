@@ -1,0 +1,291 @@
+//! An existing file whose content is replaced, while its owner, mode and extended attributes are kept: a program.
+//!
+//! The file is opened once, and all checks use the descriptor. The new content is a new file, which is renamed over the
+//! old one, so that running processes keep the old content and no reader reads half of it. A hard link would keep the
+//! old content, and is therefore rejected.
+
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+
+use rustix::fs::{
+    FileType, Gid, Mode, Stat, Uid, XattrFlags, fchmod, fchown, fgetxattr, flistxattr, fsetxattr,
+    fstat,
+};
+
+use crate::{OutputDir, error};
+
+/// Size limits of the kernel for the names of all extended attributes of a file, and for one value (xattr(7)).
+const XATTR_BYTES_MAX: usize = 64 << 10;
+
+/// An open regular file in an open directory.
+#[derive(Debug)]
+pub struct ExistingFile {
+    dir: OutputDir,
+    name: OsString,
+    file: File,
+    stat: Stat,
+}
+
+impl ExistingFile {
+    /// Opens a file for reading. Links are followed by the rules of [`crate`]; then the file is that of the target.
+    ///
+    /// # Errors
+    /// The file cannot be opened or is not a regular file.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let (dir, name) = OutputDir::of_file(path)?;
+        ExistingFile::open_in(&dir, name)
+    }
+
+    fn open_in(dir: &OutputDir, name: OsString) -> io::Result<Self> {
+        let file = dir.open_for_reading(&name)?;
+        let stat = fstat(&file)?;
+        match FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
+            true => Ok(ExistingFile { dir: dir.clone(), name, file, stat }),
+            false => Err(error(io::ErrorKind::InvalidInput, "this is not a regular file")),
+        }
+    }
+
+    /// Returns the open file.
+    pub fn file(&self) -> &File {
+        &self.file
+    }
+
+    /// Returns whether the file has the set-user-ID or the set-group-ID bit.
+    pub fn is_set_id(&self) -> bool {
+        Mode::from_raw_mode(self.stat.st_mode).intersects(Mode::SUID | Mode::SGID)
+    }
+
+    /// Returns the directory of the file, and the name of a file beside it.
+    pub fn beside(&self, suffix: &str) -> (&OutputDir, OsString) {
+        let mut name = self.name.clone();
+        name.push(suffix);
+        (&self.dir, name)
+    }
+
+    /// Opens the file with this suffix in the same directory; `None` if it does not exist.
+    ///
+    /// # Errors
+    /// The file cannot be opened, is not a regular file, or is a link.
+    pub fn open_beside(&self, suffix: &str) -> io::Result<Option<Self>> {
+        let (dir, name) = self.beside(suffix);
+        match ExistingFile::open_in(dir, name) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            opened => opened.map(Some),
+        }
+    }
+
+    /// Reads the file.
+    ///
+    /// # Errors
+    /// The file cannot be read, or is larger than `n_bytes_max`.
+    pub fn read(&self, n_bytes_max: u64) -> io::Result<Vec<u8>> {
+        let mut bytes = Vec::new();
+        let too_large = || error(io::ErrorKind::FileTooLarge, "the file is too large");
+        if n_bytes_max < self.stat.st_size as u64 {
+            return Err(too_large());
+        }
+        let mut file = &self.file;
+        file.seek(SeekFrom::Start(0))?;
+        file.take(n_bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
+        if n_bytes_max < bytes.len() as u64 { Err(too_large()) } else { Ok(bytes) }
+    }
+
+    /// Checks that the content may be replaced: this user owns the file or is root, and the file has one name and
+    /// neither a set-user-ID nor a set-group-ID bit.
+    ///
+    /// # Errors
+    /// The reason.
+    pub fn check_replaceable(&self) -> io::Result<()> {
+        let user = rustix::process::geteuid();
+        let reason = if self.is_set_id() {
+            "it has the set-user-ID or set-group-ID bit"
+        } else if !user.is_root() && user.as_raw() != self.stat.st_uid {
+            "it belongs to another user"
+        } else if 1 < self.stat.st_nlink {
+            "it has another name (hard link)"
+        } else {
+            return Ok(());
+        };
+        Err(error(io::ErrorKind::PermissionDenied, reason))
+    }
+
+    /// Replaces the content atomically. Keeps owner, group, mode and extended attributes (capabilities, ACLs, labels).
+    ///
+    /// # Errors
+    /// The file must not be replaced, was replaced or written since it was opened, or the new file cannot be written.
+    /// The file is unchanged then.
+    pub fn replace(&self, bytes: &[u8]) -> io::Result<()> {
+        self.check_replaceable()?;
+        let temporary = format!(".evenkeel-{}.new", std::process::id());
+        let written = self
+            .dir
+            .create_private(&temporary)
+            .and_then(|file| self.write_copy(file, bytes))
+            .and_then(|()| self.check_unchanged())
+            .and_then(|()| self.dir.rename(&temporary, &self.name));
+        written.inspect_err(|_| drop(self.dir.remove(&temporary)))
+    }
+
+    /// Writes the new content. A change of the owner removes capabilities and bits of the mode, so that it comes first.
+    fn write_copy(&self, mut new: File, bytes: &[u8]) -> io::Result<()> {
+        new.write_all(bytes)?;
+        let created = fstat(&new)?;
+        if (created.st_uid, created.st_gid) != (self.stat.st_uid, self.stat.st_gid) {
+            let (uid, gid) = (Uid::from_raw(self.stat.st_uid), Gid::from_raw(self.stat.st_gid));
+            fchown(&new, Some(uid), Some(gid))?;
+        }
+        fchmod(&new, Mode::from_raw_mode(self.stat.st_mode))?;
+        self.copy_attributes(&new)?;
+        new.sync_all()
+    }
+
+    fn copy_attributes(&self, new: &File) -> io::Result<()> {
+        let mut names = Vec::with_capacity(XATTR_BYTES_MAX);
+        match flistxattr(&self.file, rustix::buffer::spare_capacity(&mut names)) {
+            Err(rustix::io::Errno::OPNOTSUPP) => return Ok(()), // The file system has none.
+            listed => listed?,
+        };
+        for name in names.split(|&byte| byte == 0).filter(|name| !name.is_empty()) {
+            let mut value = Vec::with_capacity(XATTR_BYTES_MAX);
+            fgetxattr(&self.file, name, rustix::buffer::spare_capacity(&mut value))?;
+            // The kernel gives a new file some attributes, such as a label.
+            let mut present = Vec::with_capacity(XATTR_BYTES_MAX);
+            let is_same = fgetxattr(new, name, rustix::buffer::spare_capacity(&mut present))
+                .is_ok()
+                && present == value;
+            if !is_same {
+                fsetxattr(new, name, &value, XattrFlags::empty())?;
+            }
+        }
+        Ok(())
+    }
+
+    fn check_unchanged(&self) -> io::Result<()> {
+        let now = fstat(self.dir.open_for_reading(&self.name)?)?;
+        let state = |stat: &Stat| {
+            (
+                stat.st_dev,
+                stat.st_ino,
+                stat.st_size,
+                stat.st_mtime,
+                stat.st_mtime_nsec,
+                stat.st_mode,
+            )
+        };
+        match state(&now) == state(&self.stat) {
+            true => Ok(()),
+            false => Err(error(io::ErrorKind::Other, "it changed meanwhile; try again")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
+
+    use super::*;
+
+    fn program(dir: &Path) -> std::path::PathBuf {
+        let path = dir.join("prog");
+        fs::write(&path, "old").expect("written");
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o751)).expect("permitted");
+        path
+    }
+
+    fn is_root() -> bool {
+        rustix::process::geteuid().is_root()
+    }
+
+    fn check_content(path: &Path, content: &str) {
+        assert_eq!(fs::read_to_string(path).expect("a file"), content);
+        let dir = path.parent().expect("a directory");
+        assert_eq!(fs::read_dir(dir).expect("a directory").count(), 1, "no temporary file");
+    }
+
+    #[test]
+    fn mode_owner_and_attributes_are_kept_and_the_old_content_stays_for_its_readers() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = program(dir.path());
+        if is_root() {
+            chown(&path, Some(1234), Some(2345)).expect("root");
+        }
+        let attributes = [("user.note", b"kept".as_slice())];
+        let capability = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]; // cap_net_bind_service
+        let capability = is_root().then_some(("security.capability", capability.as_slice()));
+        let has_attributes = attributes.into_iter().chain(capability).all(|(name, value)| {
+            rustix::fs::setxattr(&path, name, value, XattrFlags::empty()).is_ok()
+        });
+        let before = fs::metadata(&path).expect("a file");
+        let file = ExistingFile::open(&path).expect("it exists");
+        file.replace(b"new").expect("it is replaceable");
+        check_content(&path, "new");
+        for _ in 0..2 {
+            assert_eq!(file.read(3).expect("still open"), b"old");
+        }
+        let after = fs::metadata(&path).expect("a file");
+        let kept = |meta: &fs::Metadata| (meta.mode(), meta.uid(), meta.gid());
+        assert_eq!(kept(&after), kept(&before));
+        for (name, value) in attributes.into_iter().chain(capability).filter(|_| has_attributes) {
+            let mut found = Vec::with_capacity(100);
+            rustix::fs::getxattr(&path, name, rustix::buffer::spare_capacity(&mut found))
+                .expect(name);
+            assert_eq!(found, value, "{name}");
+        }
+    }
+
+    #[test]
+    fn set_id_programs_and_hard_links_are_rejected() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = program(dir.path());
+        for (mode, is_set_id) in [(0o4755, true), (0o2755, true), (0o755, false)] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).expect("permitted");
+            let file = ExistingFile::open(&path).expect("it exists");
+            assert_eq!(file.replace(b"new").is_err(), is_set_id, "{mode:o}");
+        }
+        check_content(&path, "new");
+        let elsewhere = tempfile::tempdir_in(dir.path().parent().expect("a parent")).expect("one");
+        fs::hard_link(&path, elsewhere.path().join("other")).expect("a link");
+        let file = ExistingFile::open(&path).expect("it exists");
+        let error = file.replace(b"newer").expect_err("two names").to_string();
+        assert!(error.contains("hard link"), "{error}");
+        check_content(&path, "new");
+    }
+
+    #[test]
+    fn a_file_that_changed_since_it_was_read_is_not_replaced() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = program(dir.path());
+        let file = ExistingFile::open(&path).expect("it exists");
+        fs::write(&path, "patched").expect("written");
+        assert!(file.replace(b"new").is_err());
+        check_content(&path, "patched");
+    }
+
+    #[test]
+    fn root_follows_no_link_of_another_user_and_a_side_file_is_no_link() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = program(dir.path());
+        symlink(&path, dir.path().join("prog.side")).expect("a link");
+        let file = ExistingFile::open(&path).expect("it exists");
+        assert!(file.open_beside(".side").is_err());
+        assert!(file.open_beside(".none").expect("no file is no error").is_none());
+        if is_root() {
+            std::os::unix::fs::lchown(dir.path().join("prog.side"), Some(1234), None)
+                .expect("root");
+            assert!(ExistingFile::open(&dir.path().join("prog.side")).is_err());
+        }
+    }
+
+    #[test]
+    fn a_large_file_and_a_fifo_are_not_read() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = program(dir.path());
+        assert!(ExistingFile::open(&path).expect("it exists").read(2).is_err());
+        let fifo = dir.path().join("fifo");
+        rustix::fs::mknodat(rustix::fs::CWD, &fifo, FileType::Fifo, Mode::RWXU, 0).expect("a FIFO");
+        assert!(ExistingFile::open(&fifo).is_err(), "and the open does not wait for a writer");
+    }
+}

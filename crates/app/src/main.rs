@@ -30,6 +30,7 @@ mod report;
 mod reproduce;
 mod restore;
 mod run;
+mod signatures;
 mod state;
 mod status;
 mod stored_report;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   10 app · 9 lab · 8 report edge · 7 journal · 6 host-scx · 5 host-sim host-live profiler
-//!    4 engine policy linux · 3 model testkit · 2 sched · 1 topology program · 0 base files
+//!    4 engine policy linux · 3 model testkit · 2 sched signature · 1 topology program · 0 base files
 //! ```
 //!
 //! A crate depends on crates of lower layers only. Some crates have a list of dependents: only crates on
@@ -24,6 +24,7 @@ const LAYERS: &[(&str, u8)] = &[
     ("topology", 1),
     ("program", 1),
     ("sched", 2),
+    ("signature", 2),
     ("model", 3),
     ("testkit", 3),
     ("engine", 4),

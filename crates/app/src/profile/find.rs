@@ -1,7 +1,7 @@
 //! Resolves the command line of `evenkeel profile` to an executable.
 
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, bail};
 use profiler::measure::MeasuredProgram;
@@ -16,8 +16,7 @@ pub(super) fn program(
     let Some((argv0, args)) = command.split_first().filter(|(argv0, _)| !argv0.is_empty()) else {
         bail!("no program given; write evenkeel profile -- PROGRAM ARGUMENT…")
     };
-    let search = std::env::var_os("PATH").unwrap_or_default();
-    let path = host_live::find_runnable(argv0.as_ref(), &std::env::current_dir()?, &search)?;
+    let path = host_live::find_runnable(argv0.as_ref(), &std::env::current_dir()?, &search_path())?;
     if let Some(input) = input {
         std::fs::File::open(input)
             .map_err(|error| anyhow!("cannot read the input {}: {error}", input.display()))?;
@@ -39,15 +38,23 @@ pub(super) fn program(
 }
 
 pub(super) fn valgrind() -> anyhow::Result<Valgrind> {
-    let search = std::env::var_os("PATH").unwrap_or_default();
-    let found = host_live::find_program("valgrind".as_ref(), "/".as_ref(), &search);
+    let found = host_live::find_program("valgrind".as_ref(), "/".as_ref(), &search_path());
     found.map(Valgrind::new).map_err(|_| {
         anyhow!("the cache model needs valgrind, which is not in PATH; run apt install valgrind")
     })
 }
 
+/// Finds a program as a shell does. Its interpreter or its processor may be missing.
+pub(super) fn path(program: &Path) -> anyhow::Result<PathBuf> {
+    Ok(host_live::find_program(program, Path::new(""), &search_path())?)
+}
+
+fn search_path() -> OsString {
+    std::env::var_os("PATH").unwrap_or_default()
+}
+
 /// Returns whether `path` is the executable of evenkeel.
-fn is_own(path: &Path) -> bool {
+pub(super) fn is_own(path: &Path) -> bool {
     let own_path = std::env::current_exe().and_then(std::fs::canonicalize).ok();
     own_path.is_some() && own_path == std::fs::canonicalize(path).ok()
 }

@@ -6,10 +6,12 @@
 //! ```
 //!
 //! Without hardware counters the program runs up to three times, so repeated runs must be harmless. `--limit` bounds
-//! the total time. The crate `profiler` performs the measurement.
+//! the total time. The crate `profiler` performs the measurement. With `--embed` the profile becomes the signature of
+//! the program.
 
 mod find;
 mod profile_output;
+mod signing;
 mod text_charts;
 
 use std::ffi::OsString;
@@ -30,18 +32,41 @@ use program::Profile;
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::output::{check_writable, create_dir, write};
+use crate::signatures::SignedProgram;
 use crate::{input, profiles};
 use profile_output::{ProfileOutput, RunNotes};
 
 /// Measure a program alone and write its profile
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Measure this program with these arguments, after two dashes
-    #[arg(last = true, required_unless_present = "list", value_name = "CMD")]
+    /// Measure this program with these arguments, after two dashes; with --embed, only the arguments
+    #[arg(
+        last = true,
+        required_unless_present_any = ["list", "show", "remove", "embed"],
+        conflicts_with_all = ["list", "show", "remove", "from"],
+        value_name = "CMD"
+    )]
     command: Vec<OsString>,
-    /// Print the names of the shipped profiles, which a job selects with its key profile, and exit
-    #[arg(long, exclusive = true)]
-    list: bool,
+    /// Print the names of the shipped profiles, which a job selects with its key profile, and exit. With paths: list
+    /// the signatures of these programs, and of the programs in these directories
+    #[arg(long, num_args = 0.., value_name = "PATH", exclusive = true)]
+    list: Option<Vec<PathBuf>>,
+    /// Measure this program and store the profile in it as its signature; beside it if it is a script, or may not be
+    /// changed
+    #[arg(long, value_name = "PROGRAM")]
+    embed: Option<PathBuf>,
+    /// Store this profile with --embed instead of a measurement
+    #[arg(long, value_name = "FILE", requires = "embed")]
+    from: Option<PathBuf>,
+    /// Store the signature beside the program with --embed, and do not change the program
+    #[arg(long, requires = "embed")]
+    beside: bool,
+    /// Print the signature of this program, and exit
+    #[arg(long, value_name = "PROGRAM", exclusive = true)]
+    show: Option<PathBuf>,
+    /// Remove the signature of this program, which then has its original bytes, and exit
+    #[arg(long, value_name = "PROGRAM", exclusive = true)]
+    remove: Option<PathBuf>,
     /// Measure with this engine
     #[arg(long, value_enum, default_value_t = ProfileEngine::Auto)]
     engine: ProfileEngine,
@@ -113,21 +138,39 @@ const ALONE_PART: f64 = 1.0 / 6.0;
 const COUNT_PART: f64 = 1.0 / 3.0;
 
 pub fn main(args: &Args) -> CommandResult {
-    if args.list {
-        use std::io::Write;
-        let lines: String =
-            lab::shipped::profiles().iter().map(|name| format!("{name}\n")).collect();
-        return Ok(crate::print::stdout().write_all(lines.as_bytes())?);
+    match (&args.list, &args.show, &args.remove, &args.embed, &args.from) {
+        (Some(paths), ..) if paths.is_empty() => {
+            let names = lab::shipped::profiles();
+            return print(&names.iter().map(|name| format!("{name}\n")).collect::<String>());
+        }
+        (Some(paths), ..) => return signing::list(paths),
+        (_, Some(program), ..) => return signing::show(program),
+        (_, _, Some(program), ..) => return signing::remove(program),
+        (_, _, _, Some(program), Some(file)) => {
+            return signing::embed_file(program, file, args.beside);
+        }
+        _ => {}
     }
     crate::check_proc()?;
-    let target = find::program(&args.command, args.input.as_deref(), args.name.as_deref())
-        .or_usage_error()?;
+    let command: Vec<OsString> =
+        args.embed.iter().map(OsString::from).chain(args.command.iter().cloned()).collect();
+    let target =
+        find::program(&command, args.input.as_deref(), args.name.as_deref()).or_usage_error()?;
     check_name(&target.name).or_usage_error()?;
-    let output = output(args, &target).or_usage_error()?;
+    let signed = args.embed.as_ref().map(|_| signing::open(&target, args.beside));
+    let output =
+        Output { path: output(args, &target).or_usage_error()?, signed: signed.transpose()? };
     match select_counters(args)? {
         Ok(chosen) => measure_with_counters(args, &target, chosen, &output),
         Err(cause) => measure_with_cache_model(args, &target, &cause, &output),
     }
+}
+
+/// Where the profile is written.
+struct Output {
+    path: PathBuf,
+    /// The program that gets the profile as its signature.
+    signed: Option<SignedProgram>,
 }
 
 /// Measures with the cache model. `reason` is the reason why counters are not used.
@@ -135,7 +178,7 @@ fn measure_with_cache_model(
     args: &Args,
     target: &MeasuredProgram,
     no_counters_cause: &str,
-    output: &Path,
+    output: &Output,
 ) -> CommandResult {
     let machine =
         MachineParameters::read(Path::new("/"), args.llc, args.private_cache, args.frequency);
@@ -255,7 +298,7 @@ fn measure_with_counters(
     args: &Args,
     target: &MeasuredProgram,
     chosen: Vec<PmuGroups>,
-    output: &Path,
+    output: &Output,
 ) -> CommandResult {
     // The counters measure the caches of this machine; options for other sizes do not apply.
     let machine = MachineParameters::read(Path::new("/"), None, None, None);
@@ -321,9 +364,11 @@ fn publish(
     profile: &Profile,
     traced: Option<&TracedRun>,
     notes: &RunNotes,
-    output: &Path,
+    output: &Output,
 ) -> CommandResult {
+    let Output { path: output, signed } = output;
     write(output, profile.to_toml())?;
+    let signature = signed.as_ref().map(|program| program.write(profile)).transpose()?;
     let page = (!args.no_html).then(|| output.with_extension("html"));
     if let Some(page) = &page {
         let none = WindowMeter::new(WindowPlan::default(), Sampling::default());
@@ -334,11 +379,14 @@ fn publish(
             report::profile::page(profile, windows, pattern, &notes.notes, command.as_deref());
         write(page, html)?;
     }
-    let result = ProfileOutput { profile, traced, notes, output, page: page.as_deref() };
-    let text = if args.json { result.json()? } else { result.text() };
-    use std::io::Write;
-    crate::print::stdout().write_all(text.as_bytes())?;
+    let result = ProfileOutput { profile, traced, notes, output, page: page.as_deref(), signature };
+    print(&if args.json { result.json()? } else { result.text() })?;
     if notes.has_failed { Err(CommandError::Reported) } else { Ok(()) }
+}
+
+fn print(text: &str) -> CommandResult {
+    use std::io::Write;
+    Ok(crate::print::stdout().write_all(text.as_bytes())?)
 }
 
 /// Parses a count with an optional unit: `5M` is five million.

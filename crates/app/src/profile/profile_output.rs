@@ -1,7 +1,7 @@
 //! Output of a measured profile: text with charts, or JSON.
 
 use std::fmt::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use base::shell;
 use linux::child_exit::ChildStatus;
@@ -149,6 +149,8 @@ pub(super) struct ProfileOutput<'a> {
     pub notes: &'a RunNotes,
     pub output: &'a Path,
     pub page: Option<&'a Path>,
+    /// The file with the signature, if one was written.
+    pub signature: Option<PathBuf>,
 }
 
 impl ProfileOutput<'_> {
@@ -171,6 +173,9 @@ impl ProfileOutput<'_> {
         }
         text +=
             &format!("\nprofile:  {}\nworkload: {}\n", self.output.display(), self.workload_text());
+        if let Some(file) = &self.signature {
+            text += &format!("signature: {}\n", file.display());
+        }
         if let Some(page) = self.page {
             text += &format!("charts:   {}\n", page.display());
         }
@@ -309,6 +314,7 @@ impl ProfileOutput<'_> {
             "error_share": self.whole_curve().and_then(|found| found.error_share),
             "phases": profile.phases.iter().map(phase_json).collect::<Vec<_>>(),
             "notes": self.notes.notes,
+            "signature_file": self.signature.as_ref().map(|file| file.display().to_string()),
             "profile_file": self.output.display().to_string(),
             "workload_line": workload_line(self.output, &profile.name).map(|(line, _)| line),
             "charts_file": self.page.map(|page| page.display().to_string()),

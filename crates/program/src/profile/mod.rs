@@ -313,6 +313,14 @@ impl Profile {
         (0.0 < seconds && 0.0 < all).then(|| all / seconds).filter(|hertz| hertz.is_finite())
     }
 
+    /// Returns the share of accesses to a last-level cache of this size that miss, over the whole run; absent if misses or
+    /// accesses are unknown, or if there are no accesses.
+    pub fn llc_miss_ratio(&self, cache: Bytes) -> Option<f64> {
+        let misses = self.average(|phase| phase.curve.misses_at(cache))?;
+        let accesses = self.average(|phase| Some(phase.llc_accesses?.value()))?;
+        (0.0 < accesses).then(|| (misses / accesses).min(1.0))
+    }
+
     /// Returns the average over all instructions; absent if a phase does not have the value.
     pub fn average(&self, value_of: impl Fn(&Phase) -> Option<f64>) -> Option<f64> {
         let mut sum = 0.0;

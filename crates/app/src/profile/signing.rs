@@ -1,0 +1,154 @@
+//! `evenkeel profile --embed`, `--show`, `--list PATH…` and `--remove`: signatures of programs.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use profiler::measure::MeasuredProgram;
+use program::Profile;
+use report::format::{or_absent, percent};
+use report::table::Align::Left;
+use report::table::ReportTable;
+
+use super::{find, print, text_charts};
+use crate::command_result::{CommandError, CommandResult, OrUsageError};
+use crate::profiles;
+use crate::signatures::{self, FoundSignature, SignedProgram};
+
+/// Checks the measured program, which gets a signature.
+pub(super) fn open(target: &MeasuredProgram, beside: bool) -> Result<SignedProgram, CommandError> {
+    open_path(&target.path, beside).or_usage_error()
+}
+
+/// Opens a program. Prints the reason if its signature is written beside it.
+fn open_path(path: &Path, beside: bool) -> anyhow::Result<SignedProgram> {
+    if find::is_own(path) {
+        return Err(anyhow!("{} is evenkeel, which runs many programs", path.display()));
+    }
+    let program = SignedProgram::open(path, beside)?;
+    if let Some(reason) = program.reason_for_beside().filter(|_| !beside) {
+        crate::print::note(format!("the signature is written beside {}: {reason}", path.display()));
+    }
+    Ok(program)
+}
+
+/// Embeds the profile in a file.
+pub(super) fn embed_file(program: &Path, file: &Path, beside: bool) -> CommandResult {
+    let path = find::path(program).or_usage_error()?;
+    let profile = profiles::read(file).or_usage_error()?;
+    check_build(&profile, file, &path).or_usage_error()?;
+    let program = open_path(&path, beside).or_usage_error()?;
+    print(&format!("signature: {}\n", program.write(&profile)?.display()))
+}
+
+/// Checks that a profile is not of another build. Its name may differ, because a program may be renamed.
+fn check_build(profile: &Profile, file: &Path, program: &Path) -> anyhow::Result<()> {
+    let id = profiles::build_id(program);
+    match (&profile.build_id, &id) {
+        (Some(measured), Some(id)) if !measured.eq_ignore_ascii_case(id) => Err(anyhow!(
+            "{} was measured with another build of {}; profile the program again",
+            file.display(),
+            program.display()
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Prints the signature of a program.
+pub(super) fn show(program: &Path) -> CommandResult {
+    let path = find::path(program).or_usage_error()?;
+    let found = signatures::find(&path).or_usage_error()?;
+    let FoundSignature { profile, file } =
+        found.ok_or_else(|| no_signature(&path)).or_usage_error()?;
+    let class =
+        profile.class.map(|(class, source)| format!("{} ({})", class.number(), source.word()));
+    let command = (!profile.command.is_empty()).then(|| base::shell::join(&profile.command));
+    let facts = [
+        ("signature", Some(file.display().to_string())),
+        ("profile", Some(profile.name.clone())),
+        ("command", command),
+        ("measured by", Some(profile.tool.clone()).filter(|tool| !tool.is_empty())),
+        ("class", class),
+        (
+            "LLC misses",
+            profile.class_cache.and_then(|cache| {
+                let ratio = percent(profile.llc_miss_ratio(cache)?);
+                Some(format!("{ratio} of the accesses, with {cache} of last-level cache"))
+            }),
+        ),
+    ];
+    let facts = facts.into_iter().filter_map(|(label, value)| Some((label, value?)));
+    let mut text: String = facts.map(|(label, value)| format!("{label:<14}{value}\n")).collect();
+    for phase in &profile.phases {
+        text += &format!("\n{}", text_charts::curve(&phase.curve));
+    }
+    print(&(text + &text_charts::phases(&profile.phases)))
+}
+
+/// Removes the signature of a program.
+pub(super) fn remove(program: &Path) -> CommandResult {
+    let path = find::path(program).or_usage_error()?;
+    let changed = signatures::remove(&path)?;
+    if changed.is_empty() {
+        return Err(no_signature(&path)).or_usage_error();
+    }
+    print(
+        &changed
+            .iter()
+            .map(|file| format!("removed from: {}\n", file.display()))
+            .collect::<String>(),
+    )
+}
+
+fn no_signature(program: &Path) -> anyhow::Error {
+    let program = program.display();
+    anyhow!("{program} has no signature; create one with evenkeel profile --embed {program}")
+}
+
+/// Prints the signatures of files, and of the executable files in directories.
+pub(super) fn list(paths: &[PathBuf]) -> CommandResult {
+    let mut table = ReportTable::new(
+        ["program", "profile", "LLC misses", "signature"].map(|head| (head, Left)),
+    );
+    for path in paths {
+        if path.is_dir() {
+            for program in programs_in(path).or_usage_error()? {
+                add_row(&mut table, &program, false);
+            }
+        } else {
+            path.metadata().with_context(|| path.display().to_string()).or_usage_error()?;
+            add_row(&mut table, path, true);
+        }
+    }
+    print(&table.to_text(text_charts::WIDTH))
+}
+
+/// Adds a program to the list. A program without signature is listed if the user named it.
+fn add_row(table: &mut ReportTable, program: &Path, is_named: bool) {
+    let (profile, ratio, state) = match signatures::find(program) {
+        Ok(None) if !is_named => return,
+        Ok(None) => (None, None, "none".to_owned()),
+        Err(error) => (None, None, error.root_cause().to_string()),
+        Ok(Some(FoundSignature { profile, file })) => {
+            let place = if file == program { "embedded" } else { "side file" };
+            let ratio = profile.class_cache.and_then(|cache| profile.llc_miss_ratio(cache));
+            (Some(profile.name), ratio, place.to_owned())
+        }
+    };
+    let name = program.display().to_string();
+    table.row([name, or_absent(profile, |name| name), or_absent(ratio, percent), state]);
+}
+
+/// Lists the executable files in a directory, sorted by name.
+fn programs_in(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let entries =
+        std::fs::read_dir(dir).with_context(|| format!("cannot list {}", dir.display()))?;
+    let is_program = |path: &PathBuf| {
+        let meta = path.metadata();
+        meta.is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
+    };
+    let mut programs: Vec<PathBuf> =
+        entries.filter_map(|entry| Some(entry.ok()?.path())).filter(is_program).collect();
+    programs.sort();
+    Ok(programs)
+}

@@ -1,0 +1,182 @@
+//! Programs are built by hand, or are this test itself.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const LOADED: usize = 0x200;
+
+/// Returns an ELF program: headers and 512 loaded bytes, a section that is not loaded, section names and headers.
+fn program() -> Vec<u8> {
+    let mut file = vec![0; LOADED];
+    file[..16].copy_from_slice(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0");
+    let mut put = |at: usize, bytes: &[u8]| file[at..at + bytes.len()].copy_from_slice(bytes);
+    let names = b"\0.comment\0.names\0";
+    let names_at = LOADED + 16;
+    let table_at = names_at + 24;
+    put(16, &[3, 0, 62, 0, 1, 0, 0, 0]); // ET_DYN, x86-64, version
+    put(32, &64u64.to_le_bytes()); // program headers
+    put(40, &(table_at as u64).to_le_bytes());
+    put(52, &[64, 0, 56, 0, 1, 0, 64, 0, 3, 0, 2, 0]);
+    put(64, &[1, 0, 0, 0, 5, 0, 0, 0]); // PT_LOAD, R+X
+    for at in [96, 104] {
+        put(at, &(LOADED as u64).to_le_bytes());
+    }
+    put(200, b"code");
+    file.extend(b"not loaded......");
+    file.extend(names);
+    file.resize(table_at, 0);
+    let section = |name: u32, kind: u32, at: usize, size: usize| {
+        let mut section = [name.to_le_bytes(), kind.to_le_bytes()].concat();
+        section.resize(24, 0);
+        section.extend([at as u64, size as u64].map(u64::to_le_bytes).concat());
+        section.resize(64, 0);
+        section
+    };
+    file.extend(section(0, 0, 0, 0));
+    file.extend(section(1, 1, LOADED, 16));
+    file.extend(section(10, 3, names_at, names.len()));
+    file
+}
+
+fn profile(name: &str) -> Profile {
+    let text = format!("name = {name:?}\n[[phase]]\nllc_accesses_per_1000 = 10.0\n");
+    program::profile::parse_profile(&text, std::path::Path::new("p")).expect("it is valid")
+}
+
+fn signed() -> Vec<u8> {
+    embed(&program(), &profile("prog")).expect("it is a program")
+}
+
+fn error(result: Result<impl std::fmt::Debug, SignatureError>) -> String {
+    result.expect_err("it is invalid").to_string()
+}
+
+/// Replaces a text in a file by a text of the same length.
+fn replaced(file: &[u8], from: &str, to: &str) -> Vec<u8> {
+    let at = file.windows(from.len()).position(|part| part == from.as_bytes()).expect(from);
+    assert_eq!(from.len(), to.len());
+    [&file[..at], to.as_bytes(), &file[at + from.len()..]].concat()
+}
+
+#[test]
+fn a_program_has_the_profile_that_was_embedded_last() {
+    assert_eq!(read(&*program()).expect("no signature"), None);
+    assert_eq!(read(&*signed()).expect("valid"), Some(profile("prog")));
+    let again = embed(&signed(), &profile("other")).expect("it is a program");
+    assert_eq!(read(&*again).expect("valid"), Some(profile("other")));
+    assert_eq!(remove(&again).expect("valid"), Some(program()));
+    assert_eq!(remove(&program()).expect("no signature"), None);
+}
+
+#[test]
+#[allow(clippy::disallowed_methods, reason = "the test needs a real program")]
+fn a_real_program_gets_its_original_bytes_back() {
+    let own = std::fs::read(std::env::current_exe().expect("a path")).expect("this test");
+    let signed = embed(&own, &profile("prog")).expect("it is a program");
+    assert_eq!(read(&*signed).expect("valid"), Some(profile("prog")));
+    assert!(remove(&signed).expect("valid").is_some_and(|original| original == own));
+}
+
+#[test]
+fn a_change_of_loaded_bytes_is_another_build_and_a_change_of_symbols_is_not() {
+    let patched = replaced(&signed(), "code", "cold");
+    assert!(error(read(&*patched)).starts_with("the signature is of another build"));
+    let original = remove(&patched).expect("its layout is unchanged").expect("a signature");
+    assert_eq!(original, replaced(&program(), "code", "cold"));
+    assert!(read(&*replaced(&signed(), "not loaded", "other text")).expect("valid").is_some());
+    let appended = [&signed()[..], b"archive"].concat();
+    assert!(error(read(&*appended)).starts_with("the signature is of another build"));
+}
+
+#[test]
+fn damaged_foreign_and_newer_signatures_have_one_error_each() {
+    for (from, to, expected) in [
+        ("\"prog\"", "\"prug\"", "the signature is damaged: its checksum differs; profile"),
+        ("checksum", "chocksum", "the signature is damaged: it is truncated"),
+        ("\nname", "\n\u{1}ame", "the signature is damaged: its checksum differs"),
+        (
+            "evenkeel-signature 1",
+            "evenkeel-signature 2",
+            "the signature has format 2, this evenkeel reads format 1",
+        ),
+        ("evenkeel-signature 1", "evenkeel-signature x", "the signature is not of evenkeel"),
+        ("evenkeel\0", "othertool", "the signature is not of evenkeel"),
+    ] {
+        let file = replaced(&signed(), from, to);
+        let found = error(read(&*file));
+        assert!(found.starts_with(expected), "{found}");
+        assert!(error(remove(&file)).contains("objcopy --remove-section .note.evenkeel"));
+        assert!(error(embed(&file, &profile("prog"))).contains("objcopy"));
+    }
+    let invalid =
+        text::format(&digest_of(&*program()).expect("valid"), None, "name = 1\n[[phase]]\n");
+    assert!(error(read_side(&invalid, &*program())).starts_with("signature:1:8: "));
+    let not_text = [b"evenkeel-signature 1\n".as_slice(), &[0xff]].concat();
+    assert!(error(read_side(&not_text, &*program())).contains("not UTF-8"));
+    let large = vec![b'x'; 1 + SIGNATURE_BYTES_MAX as usize];
+    assert!(error(read_side(&large, &*program())).contains("larger than 1 MiB"));
+}
+
+#[test]
+fn files_that_a_note_would_break_get_none() {
+    let mut no_sections = program();
+    no_sections[60..64].fill(0);
+    let appended = [&program()[..], b"archive"].concat();
+    for (file, expected) in [
+        (b"#!/bin/sh\n".to_vec(), "the file is not a 64-bit ELF program"),
+        (program()[..100].to_vec(), "the file is not a 64-bit ELF program"),
+        (no_sections, "the program has no section headers"),
+        (appended, "data follows the ELF contents"),
+    ] {
+        assert!(error(embed(&file, &profile("prog"))).starts_with(expected));
+        let side = to_side(&*file, &profile("prog")).expect("each file may have a side file");
+        assert_eq!(read_side(&side, &*file).expect("valid"), profile("prog"));
+        let mut changed = file;
+        changed[5] ^= 1;
+        assert!(
+            error(read_side(&side, &*changed)).starts_with("the signature is of another build")
+        );
+    }
+}
+
+#[test]
+fn segments_beyond_the_limit_cost_no_time() {
+    let mut file = program();
+    file[56] = 0xff; // 255 segments, which are not there
+    assert!(read(&*file).is_ok_and(|found| found.is_none()));
+    let mut file = signed();
+    file[96..104].copy_from_slice(&(1u64 << 60).to_le_bytes());
+    assert!(error(read(&*file)).contains("larger than 4 GiB"));
+}
+
+proptest! {
+    #[test]
+    fn any_changed_byte_is_detected_or_leaves_the_profile(at in 0usize..1200, bit in 0u8..8) {
+        let mut file = signed();
+        let at = at % file.len();
+        file[at] ^= 1 << bit;
+        let is_masked = (40..48).contains(&at) || (58..64).contains(&at);
+        match read(&*file) {
+            Ok(Some(found)) => {
+                prop_assert_eq!(found, profile("prog"));
+                prop_assert!(LOADED <= at || is_masked);
+            }
+            Ok(None) => prop_assert!(!(72..LOADED).contains(&at), "only a broken structure hides it"),
+            Err(_) => {}
+        }
+        if let Ok(Some(original)) = remove(&file) {
+            let elf = elf::Elf::parse(&*original).expect("a program");
+            prop_assert!(elf.signature().expect("none").is_none());
+        }
+    }
+
+    #[test]
+    fn a_text_is_written_and_read_equal(name in "[a-z]{1,9}", n in any::<u64>(), at in any::<u64>()) {
+        let layout = Some(text::Layout { file_bytes: n, sections_at: at });
+        let toml = profile(&name).to_toml();
+        let bytes = text::format("00ff", layout, &toml);
+        let expected = text::Signature { digest: "00ff", layout, profile: &toml };
+        prop_assert_eq!(text::parse(&bytes).expect("valid"), expected);
+    }
+}

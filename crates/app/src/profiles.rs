@@ -1,7 +1,7 @@
 //! Profile files: search path, and selection of the profile of a program.
 //!
 //! ```text
-//!   --profiles DIR (each)  ─►  next to the program  ─►  $XDG_DATA_HOME/evenkeel/profiles
+//!   --profiles DIR (each)  ─►  signature of the program  ─►  next to the program  ─►  $XDG_DATA_HOME/evenkeel/profiles
 //!   a job with the key profile = "NAME": --profiles DIR  ─►  next to the workload, and its directory profiles
 //!      ─►  $XDG_DATA_HOME/evenkeel/profiles  ─►  shipped profiles of that name
 //! ```
@@ -22,6 +22,7 @@ use program::profile::{self, Fit, ProfileFile, SUFFIX};
 use program::{Command, Job, Profile, Workload};
 
 use crate::input;
+use crate::signatures::FoundSignature;
 
 /// Reads the build id of an ELF file, in hexadecimal. Returns `None` for other files.
 pub fn build_id(path: &Path) -> Option<String> {
@@ -61,9 +62,10 @@ pub fn attach(workload: &mut Workload, dirs: &[PathBuf]) -> anyhow::Result<Vec<S
     let dir = workload.dir.clone();
     for job in &mut workload.jobs {
         let found = search.find(job, &dir)?;
-        if let Some(found) = found {
+        if let Some((found, file)) = found {
             job.class = job.class.or(found.class.map(|(class, _)| class));
             job.found = Some(found);
+            job.found_in = file;
         }
     }
     search.notes.sort();
@@ -74,16 +76,19 @@ pub fn attach(workload: &mut Workload, dirs: &[PathBuf]) -> anyhow::Result<Vec<S
 /// Search key of a job's profile: profile key, program and name. Jobs with the same key share the result.
 type SearchKey = (Option<String>, PathBuf, String);
 
+/// A profile with its file; a shipped profile has none.
+type FoundProfile = (Arc<Profile>, Option<PathBuf>);
+
 struct ProfileSearch {
     dirs: Vec<PathBuf>,
-    known: BTreeMap<SearchKey, Option<Arc<Profile>>>,
+    known: BTreeMap<SearchKey, Option<FoundProfile>>,
     /// Paths of programs that were searched in `PATH`, by command and `PATH` of the job.
     programs: BTreeMap<(PathBuf, Option<String>), PathBuf>,
     notes: Vec<String>,
 }
 
 impl ProfileSearch {
-    fn find(&mut self, job: &Job, dir: &Path) -> anyhow::Result<Option<Arc<Profile>>> {
+    fn find(&mut self, job: &Job, dir: &Path) -> anyhow::Result<Option<FoundProfile>> {
         let (path, name) = self.program_of(job, dir);
         let key = (job.profile.clone(), path.clone(), name.clone());
         if let Some(known) = self.known.get(&key) {
@@ -94,9 +99,9 @@ impl ProfileSearch {
         let profile = match &job.profile {
             Some(requested) => Some(self.named(job, requested, dir, &path)?),
             None if name.is_empty() => None,
-            None => self.of_program(&name, &path)?.map(|file| file.profile),
+            None => self.of_program(&name, &path)?.map(|file| (file.profile, Some(file.path))),
         };
-        let found = profile.map(Arc::new);
+        let found = profile.map(|(profile, file)| (Arc::new(profile), file));
         self.known.insert(key, found.clone());
         Ok(found)
     }
@@ -134,7 +139,7 @@ impl ProfileSearch {
         requested: &str,
         dir: &Path,
         program: &Path,
-    ) -> anyhow::Result<Profile> {
+    ) -> anyhow::Result<(Profile, Option<PathBuf>)> {
         let near_workload = [dir.to_owned(), dir.join("profiles")];
         let dirs = self.dirs.iter().cloned().chain(near_workload).chain(own_dir());
         let dirs: Vec<PathBuf> = dirs.collect();
@@ -143,7 +148,7 @@ impl ProfileSearch {
         let in_dir = |dir: &PathBuf| named_in(dir, requested, id.as_deref()).transpose();
         let Some(path) = dirs.iter().find_map(in_dir).transpose()? else {
             let not_shipped = match lab::shipped::profile(requested) {
-                Ok(profile) => return Ok(profile),
+                Ok(profile) => return Ok((profile, None)),
                 Err(not_shipped) => not_shipped,
             };
             let Job { origin, name, .. } = job;
@@ -160,20 +165,52 @@ impl ProfileSearch {
             let (path, program) = (path.display(), program.display());
             self.notes.push(format!("{path} was measured with another build of {program}"));
         }
-        Ok(profile)
+        Ok((profile, Some(path)))
     }
 
-    /// Finds the profile that matches a program by name and build id.
+    /// Finds the profile of a program: a file that matches by name and build id, or the signature.
     fn of_program(&mut self, name: &str, path: &Path) -> anyhow::Result<Option<ProfileFile>> {
         let id = build_id(path);
         let listed = |dir: PathBuf| candidates_in(&dir, name);
+        let given: Vec<_> = self.dirs.iter().cloned().map(listed).collect();
+        if let Some(file) = self.first_match(given, name, id.as_deref())? {
+            return Ok(Some(file));
+        }
+        if let Some(file) = self.signed(path) {
+            return Ok(Some(file));
+        }
         // The directory of a program may have thousands of files, so the search tests only the two default names.
         let near_program = path.parent().map(|dir| exact(dir, name, id.as_deref()));
-        let candidates = self.dirs.iter().cloned().map(listed).chain(near_program);
-        for paths in candidates.chain(own_dir().map(listed)) {
+        self.first_match(near_program.into_iter().chain(own_dir().map(listed)), name, id.as_deref())
+    }
+
+    /// Returns the profile in the signature of a program. An invalid signature is not used.
+    fn signed(&mut self, program: &Path) -> Option<ProfileFile> {
+        // A built-in program has no path. A program that cannot be read has no signature; its start reports the error.
+        let is_readable = program.is_file() && fs::File::open(program).is_ok();
+        let found = is_readable.then(|| crate::signatures::find(program))?;
+        let FoundSignature { profile, file } = found
+            .inspect_err(|error| self.notes.push(format!("signature not used: {error:#}")))
+            .ok()??;
+        let shown = program.display();
+        self.notes.push(match file == program {
+            true => format!("the profile of {shown} is its embedded signature"),
+            false => format!("the profile of {shown} is the signature {}", file.display()),
+        });
+        Some(ProfileFile { path: file, profile })
+    }
+
+    /// Finds the first list of files with a profile that matches a program by name and build id.
+    fn first_match(
+        &mut self,
+        candidates: impl IntoIterator<Item = Vec<PathBuf>>,
+        name: &str,
+        id: Option<&str>,
+    ) -> anyhow::Result<Option<ProfileFile>> {
+        for paths in candidates {
             let mut other_builds = Vec::new();
-            if let Some(file) = best(paths, name, id.as_deref(), &mut other_builds)? {
-                if profile::fit(&file.profile, name, id.as_deref()) == Fit::Name {
+            if let Some(file) = best(paths, name, id, &mut other_builds)? {
+                if profile::fit(&file.profile, name, id) == Fit::Name {
                     let subject = if id.is_some() { "the profile" } else { "the program" };
                     let path = file.path.display();
                     self.notes

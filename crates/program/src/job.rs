@@ -40,6 +40,9 @@ pub struct Job {
     pub profile: Option<String>,
     /// The profile with the declared name, or the profile of the job's program.
     pub found: Option<Arc<Profile>>,
+    /// The file with [`Job::found`]: a profile file, a program with a signature, or its side file. Absent for a shipped
+    /// profile.
+    pub found_in: Option<PathBuf>,
     /// Working directory, absolute or relative to the workload's directory. Default: the workload's directory.
     pub dir: Option<PathBuf>,
     /// Variables added to the environment of evenkeel.
@@ -76,6 +79,7 @@ impl Job {
             sensitivity: None,
             profile: None,
             found: None,
+            found_in: None,
             dir: None,
             env: BTreeMap::new(),
             input: None,

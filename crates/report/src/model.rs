@@ -139,6 +139,7 @@ record! {
         command: String, "Command", Plain, "The command line.";
         class: Option<u32>, "Class", Plain, "Declared memory class, 0 to 15; absent counts as 0.";
         profile: Option<String>, "Profile", Plain, "Profile of the program.";
+        profile_file: Option<String>, "Profile file", Plain, "File with the profile: a profile file, or a program or a side file with a signature.";
         threads: u32, "Threads", Count, "Declared number of busy threads; the job gets the same number of CPUs.";
         state: JobStateName, "State", Plain, "State at the end of the record.";
         exit_status: Option<i32>, "Exit status", Plain, "Exit status of the last run.";

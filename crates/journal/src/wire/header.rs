@@ -58,7 +58,7 @@ line_types! {
         own_max_resident_bytes?: Option<u64> = own_max_resident,
     }
 
-    /// A job. `profile_text` is the text of its profile file.
+    /// A job. `profile_text` is the text of its profile, and `profile_file` the file from which it was read.
     JobField for Job {
         id: u32 = id,
         name: String = name,
@@ -68,6 +68,7 @@ line_types! {
         sensitivity?: Option<SensitivityField> = sensitivity,
         profile?: Option<String> = profile,
         profile_text?: Option<String> = found,
+        profile_file?: Option<String> = found_in,
         dir?: Option<String> = dir,
         input?: Option<String> = input,
         output?: Option<String> = output,

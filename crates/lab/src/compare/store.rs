@@ -57,7 +57,8 @@ impl Identity {
     ) -> Self {
         let workload = |(name, jobs): (&String, &Vec<Job>)| {
             // The path of a file does not affect the metrics.
-            let bare = |job: &Job| Job { origin: FilePosition::default(), ..job.clone() };
+            let bare =
+                |job: &Job| Job { origin: FilePosition::default(), found_in: None, ..job.clone() };
             let jobs: Vec<Job> = jobs.iter().map(bare).collect();
             format!("{name} {}", fingerprint(&jobs))
         };

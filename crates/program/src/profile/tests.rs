@@ -82,6 +82,17 @@ fn rates_that_a_profile_does_not_have_are_absent() {
 }
 
 #[test]
+fn the_miss_ratio_is_that_of_all_instructions_and_needs_misses_and_accesses() {
+    assert_eq!(read(PROFILE).llc_miss_ratio(Bytes::from_mib(1)), Some(11.0 / 15.0));
+    let one = |accesses: &str| {
+        let curve = "[phase.curve]\ncache_bytes = [64]\nmisses_per_1000 = [2.0]\n";
+        read(&format!("name = 'x'\n[[phase]]\n{accesses}\n{curve}")).llc_miss_ratio(Bytes(64))
+    };
+    let known = one("llc_accesses_per_1000 = 8.0");
+    assert_eq!([known, one("llc_accesses_per_1000 = 0.0"), one("")], [Some(0.25), None, None]);
+}
+
+#[test]
 fn a_curve_is_interpolated_over_the_logarithm_of_the_size() {
     let curve = &read(PROFILE).phases[0].curve;
     for (kib, misses) in [(1, 20.0), (1024, 20.0), (2048, 15.0), (4096, 10.0), (1 << 20, 10.0)] {

@@ -122,6 +122,7 @@ fn job() -> impl Strategy<Value = Job> {
                 name: String::new(),
                 command,
                 found: None,
+                found_in: None,
                 origin: FilePosition::default(),
                 start,
                 class,

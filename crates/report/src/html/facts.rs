@@ -27,7 +27,7 @@ pub(crate) fn ending(job: &JobRow) -> String {
 /// Returns the labels and texts of the fields without a column.
 pub(crate) fn of_job(job: &JobRow) -> Vec<(&'static str, String)> {
     let several = |n: u64| (n != 1).then(|| count(n));
-    let facts: [(&str, Option<String>); 22] = [
+    let facts: [(&str, Option<String>); 23] = [
         ("command", Some(job.command.clone())),
         ("state", Some(ending(job))),
         ("start_cpus", job.start_cpus.clone()),
@@ -36,6 +36,7 @@ pub(crate) fn of_job(job: &JobRow) -> Vec<(&'static str, String)> {
         ("would_start_reason", job.would_start_reason.clone()),
         ("unmanaged", job.unmanaged.clone()),
         ("profile", job.profile.clone()),
+        ("profile_file", job.profile_file.clone()),
         ("threads", several(u64::from(job.threads))),
         ("due_ns", Some(format!("{} s", seconds(job.due_ns)))),
         ("user_ns", job.user_ns.map(duration)),

@@ -39,6 +39,7 @@ fn from_workload(job: &Job) -> JobRow {
         command: command_line(&job.command),
         class: job.class.map(Class::number).map(u32::from),
         profile: job.profile.clone(),
+        profile_file: job.found_in.as_ref().map(|file| file.display().to_string()),
         threads: job.threads,
         due_ns: job.start.0,
         ..JobRow::default()

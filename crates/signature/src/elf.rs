@@ -41,7 +41,7 @@ type Section = SectionHeader64<Endianness>;
 pub enum NotEmbeddable {
     #[error("the file is not a 64-bit ELF program")]
     NotElf,
-    #[error("the program has no section headers")]
+    #[error("the program has no section headers, or invalid ones")]
     NoSections,
     #[error(
         "data follows the ELF contents of the program, and the program may search it from the end of the file"
@@ -114,6 +114,13 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
             }
         }
         Ok(hasher.finish())
+    }
+
+    /// Returns whether the signature with this profile is found.
+    pub fn has_profile(&self, profile: &str) -> bool {
+        let is_found = |text: &[u8]| text.ends_with(profile.as_bytes());
+        self.check_embeddable().is_ok()
+            && self.signature().is_ok_and(|text| text.is_some_and(is_found))
     }
 
     /// Returns the text of the signature; `None` if the program has no signature.

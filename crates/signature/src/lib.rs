@@ -128,7 +128,12 @@ pub fn embed(program: &[u8], profile: &Profile) -> Result<Vec<u8>, SignatureErro
     let elf = elf::Elf::parse(original.as_deref().unwrap_or(program))?;
     elf.check_embeddable()?;
     let digest = elf.digest()?;
-    Ok(elf.attach(|layout| text::format(&digest, Some(layout), &profile)))
+    let signed = elf.attach(|layout| text::format(&digest, Some(layout), &profile));
+    // Section headers may point anywhere, also to the new name.
+    match elf::Elf::parse(&*signed).is_ok_and(|elf| elf.has_profile(&profile)) {
+        true => Ok(signed),
+        false => Err(NotEmbeddable::NoSections.into()),
+    }
 }
 
 /// Returns the program without its signature, with its original bytes; `None` if the program has no signature.

@@ -122,11 +122,16 @@ fn damaged_foreign_and_newer_signatures_have_one_error_each() {
 fn files_that_a_note_would_break_get_none() {
     let mut no_sections = program();
     no_sections[60..64].fill(0);
+    // The name of the second section is behind the end of the names, where the new name will be.
+    let mut named_at_the_end = program();
+    let second = named_at_the_end.len() - 128;
+    named_at_the_end[second] = b"\0.comment\0.names\0".len() as u8;
     let appended = [&program()[..], b"archive"].concat();
     for (file, expected) in [
         (b"#!/bin/sh\n".to_vec(), "the file is not a 64-bit ELF program"),
         (program()[..100].to_vec(), "the file is not a 64-bit ELF program"),
-        (no_sections, "the program has no section headers"),
+        (no_sections, "the program has no section headers, or invalid ones"),
+        (named_at_the_end, "the program has no section headers, or invalid ones"),
         (appended, "data follows the ELF contents"),
     ] {
         assert!(error(embed(&file, &profile("prog"))).starts_with(expected));

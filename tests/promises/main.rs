@@ -25,6 +25,7 @@ mod reports;
 mod reproduce;
 mod restoring;
 mod seeds;
+mod signatures;
 mod simulated;
 mod streams;
 mod terminal;

@@ -24,7 +24,7 @@ pub struct Parser {
 }
 
 /// All parsers.
-pub const PARSERS: [Parser; 12] = [
+pub const PARSERS: [Parser; 13] = [
     Parser {
         name: "workload_toml",
         check: workload_toml,
@@ -48,6 +48,12 @@ pub const PARSERS: [Parser; 12] = [
         check: profile,
         seeds: &["workloads/data/traced/tiff2bw.profile.toml"],
         n_inputs: 800,
+    },
+    Parser {
+        name: "signature",
+        check: signature,
+        seeds: &["fuzz/seeds/signature/side-file", "fuzz/seeds/signature/program"],
+        n_inputs: 1500,
     },
     Parser {
         name: "machine",
@@ -168,6 +174,27 @@ pub fn profile(bytes: &[u8]) {
             assert_eq!(again.expect("evenkeel wrote it").to_toml(), profile.to_toml());
             let mut set = host_sim::predict::ProgramSet::default();
             let _ = set.add_profile(profile, "p.profile.toml").map_err(check_error);
+        }
+    }
+}
+
+/// The bytes are a program, and the side file of a program.
+pub fn signature(bytes: &[u8]) {
+    let _ = signature::read(bytes).map_err(check_error);
+    let _ = signature::read_side(bytes, b"script\n".as_slice()).map_err(check_error);
+    match signature::remove(bytes) {
+        Err(error) => check_error(error),
+        Ok(None) => {}
+        Ok(Some(original)) => {
+            assert!(signature::remove(&original).is_ok_and(|none| none.is_none()))
+        }
+    }
+    let profile = program::Profile { name: "p".to_owned(), ..Default::default() };
+    let profile = program::Profile { phases: vec![Default::default()], ..profile };
+    match signature::embed(bytes, &profile) {
+        Err(error) => check_error(error),
+        Ok(signed) => {
+            assert_eq!(signature::read(&*signed).expect("evenkeel wrote it"), Some(profile))
         }
     }
 }

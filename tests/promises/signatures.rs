@@ -1,0 +1,174 @@
+//! Signatures: a program keeps its signature through the usual ways to copy and package it, runs as before, and gets its
+//! original bytes back. A signature that is not valid is reported in one line and not used.
+
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
+
+use serde_json::Value;
+use tests::dir::Dir;
+use tests::tool;
+
+const PROFILE: &str = "name = \"prog\"\nclass = 9\nclass_cache_bytes = 1048576\n\
+    [[phase]]\nllc_accesses_per_1000 = 20.0\n\
+    [phase.curve]\ncache_bytes = [1048576]\nmisses_per_1000 = [5.0]\n";
+
+/// Returns a directory with a program, a script and a profile.
+fn dir() -> Dir {
+    let dir = Dir::with(&[("p.toml", PROFILE), ("script", "#!/bin/sh\nexit 0\n")]);
+    fs::copy("/bin/true", dir.path("prog")).expect("a program");
+    for name in ["prog", "script"] {
+        fs::set_permissions(dir.path(name), fs::Permissions::from_mode(0o755)).expect("permitted");
+    }
+    dir
+}
+
+fn embed(dir: &Dir, program: &str) -> String {
+    dir.success(&["profile", "--embed", program, "--from", "p.toml"])
+}
+
+/// Returns the error line of a command with exit status 2.
+fn rejection(dir: &Dir, args: &[&str]) -> String {
+    tool::rejection(&mut dir.command(args))
+}
+
+/// Runs a job, and returns its row of the report and the messages.
+fn run_job(dir: &Dir, job: &str) -> (Value, String) {
+    dir.write("w.toml", format!("[[job]]\n{job}\n"));
+    let mut command = dir.command_with_state(&["run", "w.toml", "--policy", "linux", "--json"]);
+    let output = command.env("XDG_DATA_HOME", dir.root()).output().expect("it starts");
+    let messages = tool::text(&output.stderr);
+    let report: Value = serde_json::from_slice(&output.stdout).expect(&messages);
+    (report["jobs"][0].clone(), messages)
+}
+
+#[test]
+fn copying_packaging_and_stripping_keep_the_signature_and_removal_restores_the_bytes() {
+    let dir = dir();
+    assert_eq!(embed(&dir, "./prog"), "signature: ./prog\n");
+    let output = dir.shell(
+        "set -e; ./prog; mkdir -p out deb/DEBIAN deb/usr/bin; cp prog out/cp
+        install -m 755 prog out/install; install -m 755 prog deb/usr/bin/deb
+        tar -c prog | tar -x -C out; mv out/prog out/tar
+        if command -v strip; then strip -o out/strip prog; objcopy prog out/objcopy; fi
+        if command -v dpkg-deb; then
+            printf 'Package: x\\nVersion: 1\\nArchitecture: all\\nMaintainer: x <x@x>\\nDescription: x\\n' > deb/DEBIAN/control
+            dpkg-deb --build deb x.deb; dpkg-deb -x x.deb out/root; mv out/root/usr/bin/deb out/deb
+        fi
+        for program in out/*; do test -d $program || $program; done",
+    );
+    assert!(output.status.success(), "{}", tool::text(&output.stderr));
+    let list = dir.success(&["profile", "--list", "out", "script"]);
+    let rows: Vec<&str> = list.lines().skip(1).collect();
+    let n_copies = fs::read_dir(dir.path("out")).expect("a directory").flatten();
+    let n_copies = n_copies.filter(|entry| entry.path().is_file()).count();
+    assert_eq!(rows.len(), n_copies + 1, "{list}");
+    for row in &rows[..n_copies] {
+        assert!(
+            row.starts_with("out/") && row.ends_with("prog     25 %        embedded"),
+            "{list}"
+        );
+    }
+    assert!(rows[n_copies].ends_with("none"), "{list}");
+    dir.success(&["profile", "--remove", "out/tar"]);
+    let [restored, original] =
+        [&dir.path("out/tar"), Path::new("/bin/true")].map(|path| fs::read(path).expect("a file"));
+    assert!(restored == original);
+    if dir.path("out/strip").exists() {
+        let output = dir.run(&["profile", "--remove", "out/strip"]);
+        assert!(tool::text(&output.stderr).contains("objcopy --remove-section .note.evenkeel"));
+    }
+}
+
+#[test]
+fn a_job_uses_the_signature_of_its_program_and_the_report_names_the_file() {
+    let dir = dir();
+    let job = "command = [\"./prog\"]";
+    assert_eq!(run_job(&dir, job).0["class"], Value::Null);
+    embed(&dir, "./prog");
+    let (row, messages) = run_job(&dir, job);
+    assert_eq!((&row["class"], &row["exit_status"]), (&9.into(), &0.into()), "{messages}");
+    assert!(row["profile_file"].as_str().expect(&messages).ends_with("/prog"), "{row}");
+    assert!(messages.contains("is its embedded signature"), "{messages}");
+    let journal = dir.shell("cat evenkeel-runs/*/journal.jsonl");
+    assert!(tool::text(&journal.stdout).contains("\"profile_file\":"));
+    let (row, _) = run_job(&dir, &format!("{job}\nclass = 3"));
+    assert_eq!(row["class"], 3);
+    // A profile directory of the command line comes before the signature, a profile beside the program after it.
+    dir.write("prog.profile.toml", PROFILE.replace("class = 9", "class = 2"));
+    assert_eq!(run_job(&dir, job).0["class"], 9);
+    symlink(dir.path("prog"), dir.path("link")).expect("a link");
+    assert_eq!(run_job(&dir, "command = [\"./link\"]").0["class"], 9);
+}
+
+#[test]
+fn a_script_has_its_own_side_file_and_a_change_of_the_script_is_reported() {
+    let dir = dir();
+    let args = ["profile", "--embed", "./script", "--from", "p.toml"];
+    let output = dir.run(&args);
+    assert_eq!(tool::text(&output.stdout), "signature: ./script.evenkeel-profile\n");
+    assert!(tool::text(&output.stderr).contains("the file is not a 64-bit ELF program"));
+    let job = "command = [\"./script\"]";
+    let (row, messages) = run_job(&dir, job);
+    assert_eq!(row["class"], 9, "{messages}");
+    dir.write("script", "#!/bin/sh\ntrue\n");
+    let (row, messages) = run_job(&dir, job);
+    assert_eq!(row["class"], Value::Null);
+    let expected =
+        "script.evenkeel-profile: the signature is of another build; profile the program again";
+    assert!(messages.lines().any(|line| line.ends_with(expected)), "{messages}");
+    dir.success(&["profile", "--remove", "./script"]);
+    assert!(!dir.path("script.evenkeel-profile").exists());
+}
+
+#[test]
+fn invalid_signatures_and_programs_have_one_error_line_each() {
+    let dir = dir();
+    embed(&dir, "./prog");
+    let signed = fs::read(dir.path("prog")).expect("a program");
+    let with = |from: &str, to: &str| {
+        let at = signed.windows(from.len()).position(|part| part == from.as_bytes()).expect(from);
+        [&signed[..at], to.as_bytes(), &signed[at + to.len()..]].concat()
+    };
+    for (from, to, expected) in [
+        (
+            "misses_per_1000",
+            "misses_per_100\u{1b}",
+            "the signature is damaged: its checksum differs",
+        ),
+        (
+            "evenkeel-signature 1",
+            "evenkeel-signature 7",
+            "the signature has format 7, this evenkeel reads format 1",
+        ),
+        ("evenkeel-signature 1", "another-signature 1\n", "the signature is not of evenkeel"),
+    ] {
+        dir.write("prog", with(from, to));
+        let line = rejection(&dir, &["profile", "--show", "./prog"]);
+        assert!(line.contains(expected), "{line}");
+        let (row, messages) = run_job(&dir, "command = [\"./prog\"]");
+        assert_eq!((&row["class"], &row["exit_status"]), (&Value::Null, &0.into()), "{messages}");
+        assert!(messages.contains(expected), "{messages}");
+    }
+    dir.write("other.toml", format!("build_id = \"00ff\"\n{PROFILE}"));
+    fs::copy("/bin/sh", dir.path("set-id")).expect("a program");
+    fs::set_permissions(dir.path("set-id"), fs::Permissions::from_mode(0o4755)).expect("permitted");
+    for (args, expected) in [
+        (
+            ["--embed", "./set-id", "--from", "p.toml"].as_slice(),
+            "has the set-user-ID or set-group-ID bit",
+        ),
+        (&["--embed", "./none", "--from", "p.toml"], "program ./none: No such file"),
+        (&["--embed", "", "--from", "p.toml"], "a value is required for '--embed <PROGRAM>'"),
+        (&["--embed", "./script", "--from", "none.toml"], "cannot read the profile none.toml"),
+        (&["--show", "./script"], "./script has no signature; create one with"),
+        (&["--remove", "./script"], "./script has no signature; create one with"),
+        (&["--list", "none"], "none: No such file"),
+        (&["--from", "p.toml"], "--embed"),
+        (&["--show", "./prog", "--", "x"], "cannot be used with"),
+    ] {
+        let line = rejection(&dir, &[&["profile"], args].concat());
+        assert!(line.contains(expected), "{line}");
+    }
+    assert_eq!(dir.listing().iter().filter(|name| name.contains("evenkeel-profile")).count(), 0);
+}

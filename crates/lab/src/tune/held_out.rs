@@ -7,7 +7,6 @@ use base::counted_noun;
 use report::comparison::{ComparisonVerdict, PolicyRow};
 use report::tuning::{TuneGain, TuneRuns};
 
-use super::search::TunePlan;
 use crate::compare::{
     Column, ComparePlan, RunKey, RunMetrics, SimBench, SoloTimes, SummaryContext, summarize,
 };
@@ -21,7 +20,8 @@ pub fn is_held_out(idx: usize, n: usize) -> bool {
 /// Measures gains with the statistics of a comparison.
 pub(super) struct GainMeter<'a> {
     pub bench: &'a SimBench,
-    pub plan: &'a TunePlan,
+    /// Names of the workloads of the bench, in its order.
+    pub workloads: &'a [String],
     pub done: &'a BTreeMap<RunKey, RunMetrics>,
 }
 
@@ -64,7 +64,7 @@ impl GainMeter<'_> {
         seeds: &[u64],
     ) -> Option<PolicyRow> {
         let columns = vec![policy.clone(), baseline.clone()];
-        let names = self.plan.workloads[workloads.clone()].to_vec();
+        let names = self.workloads[workloads.clone()].to_vec();
         let plan = ComparePlan::new(columns, Some(&baseline.text), names, seeds.to_vec()).ok()?;
         let jobs: Vec<_> =
             self.bench.workloads()[workloads].iter().map(|ready| ready.jobs().to_vec()).collect();

@@ -227,7 +227,7 @@ impl Runs<'_> {
         if !is_complete {
             return Ok(None);
         }
-        let meter = GainMeter { bench: self.bench, plan, done: &self.done };
+        let meter = GainMeter { bench: self.bench, workloads: &plan.workloads, done: &self.done };
         let groups = [
             (TuneRuns::HeldOutWorkloads, plan.held_out(), &plan.held_out_seeds),
             (TuneRuns::HeldOutSeeds, plan.training(), &plan.held_out_seeds),

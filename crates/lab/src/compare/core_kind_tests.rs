@@ -30,10 +30,11 @@ fn time(machine: &str, column: &str, seed: u64) -> f64 {
 }
 
 #[test]
-fn with_equal_memory_latency_ib_gains_more_than_two_percent_over_a_kernel_that_ignores_core_kinds() {
+fn with_equal_memory_latency_ib_gains_more_than_two_percent_over_a_kernel_that_ignores_core_kinds()
+{
     for seed in [1, 2] {
-        let [kernel, ib] = ["linux@kernel=2.6.27", "ib"]
-            .map(|column| time("opteron-2384-uma", column, seed));
+        let [kernel, ib] =
+            ["linux@kernel=2.6.27", "ib"].map(|column| time("opteron-2384-uma", column, seed));
         assert!(ib < 0.98 * kernel, "seed {seed}: {ib} s under ib, {kernel} s under linux");
     }
 }

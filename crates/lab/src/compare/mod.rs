@@ -17,9 +17,9 @@
 //! comparison with fewer seeds, and live runs alternate between the policies (A B A B). A run depends only on its
 //! policy, workload and seed, and not on the number of threads or on interruptions.
 
+mod column;
 #[cfg(test)]
 mod core_kind_tests;
-mod column;
 mod lower_bound;
 mod metrics;
 mod momentary_placement;

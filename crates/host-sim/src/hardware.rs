@@ -20,7 +20,9 @@ mod core_speeds;
 use std::collections::BTreeMap;
 
 use base::{Bytes, CpuId, CpuSet, LlcId, NodeId};
-use topology::{AttributeSource, ContextSwitch, Machine, Replacement, SmtSharing, SourcedValue};
+use topology::{
+    AttributeSource, CAPACITY_MAX, ContextSwitch, Machine, Replacement, SmtSharing, SourcedValue,
+};
 
 use crate::physics::{Channel, CoreSpeed, LoadCurve, PrefetchTimeliness, StreamEfficiency};
 
@@ -64,9 +66,6 @@ const CACHE_BYTES: f64 = 1024.0 * 1024.0;
 const MEMORY: Bytes = Bytes(64 << 30);
 /// SLIT distance between two nodes with an unknown distance (guessed).
 const DISTANCE: u32 = 20;
-
-/// Capacity of the fastest CPUs (`SCHED_CAPACITY_SCALE`).
-pub const CAPACITY_MAX: u32 = 1024;
 
 /// Tables of a machine.
 #[derive(Clone, Debug)]

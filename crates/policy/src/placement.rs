@@ -2,7 +2,7 @@
 
 use base::{CpuId, CpuSet, NodeId};
 use program::MemoryPolicy;
-use sched::{JobState, JobView, Snapshot};
+use sched::{Cause, JobState, JobView, PerJob, Snapshot};
 
 use crate::declaration::names;
 
@@ -102,6 +102,16 @@ pub(crate) fn other_cpus_of_node(
         None => job.allowed.clone(),
     };
     all.and(snapshot.usable_cpus).minus(cpus)
+}
+
+/// Discards the state of ended jobs, and of earlier runs of jobs that start.
+pub(crate) fn remove_old_state<T: Default>(state: &mut PerJob<T>, snapshot: &Snapshot<'_>) {
+    if snapshot.turn.causes.contains(&Cause::Ended) {
+        state.forget_ended(snapshot);
+    }
+    for job in snapshot.jobs.iter().filter(|job| job.state == JobState::Due) {
+        *state.get_or_default(job.job.id) = T::default();
+    }
 }
 
 /// Returns whether there are at least two usable CPUs and at least one domain.

@@ -12,10 +12,7 @@ use std::str::FromStr;
 
 use base::{CpuId, CpuSet, ParseSetError};
 
-use crate::{Core, CoreKindSource, CoreKindsSource, Machine, MachineError};
-
-/// Capacity of the fastest kind.
-const CAPACITY_MAX: u32 = 1024;
+use crate::{CAPACITY_MAX, Core, CoreKindSource, CoreKindsSource, Machine, MachineError};
 
 /// Kinds with their CPUs and capacities. Each CPU is in at most one kind, and one kind has the capacity 1024.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ mod machine;
 mod perf_attributes;
 mod synthetic;
 
-pub use core_kinds::{CoreKindSource, CoreKindsSource};
+pub use core_kinds::{CAPACITY_MAX, CoreKind, CoreKindSource, CoreKindsSource};
 pub use declared_core_kinds::{CoreKindsError, DeclaredCoreKinds};
 pub use domains::{Domain, DomainChoice, Domains, Level, ParseLevelError};
 pub use machine::{

@@ -22,7 +22,9 @@ use base::{
     Bytes, CoreId, CpuId, CpuSet, KeyValue, KeyValueError, LlcId, NodeId, SIZE_EXAMPLE, key_values,
 };
 
-use crate::{Core, Cpu, DISTANCE_LOCAL, Llc, Machine, MachineError, MachineParts, Node};
+use crate::{
+    CAPACITY_MAX, Core, Cpu, DISTANCE_LOCAL, Llc, Machine, MachineError, MachineParts, Node,
+};
 
 /// Maximum number of CPUs of the kernel on x86 and Arm. A larger machine is a typing error.
 const CPUS_MAX: u64 = 8192;
@@ -32,8 +34,6 @@ const NODES_MAX: u64 = 1024;
 const DISTANCE_MAX: u64 = 254;
 const KINDS_EXAMPLE: &str =
     "capacities with numbers of cores such as 1024x2+512x2; the largest is 1024";
-/// Capacity of the fastest cores of a machine.
-const CAPACITY_MAX: u32 = 1024;
 
 /// Error in the text of a synthetic machine.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -20,10 +20,12 @@
 
 use std::borrow::Cow;
 
+use topology::CAPACITY_MAX;
+
 use super::{
     Allowed, KeptTasks, KernelModel, KernelVersion, RunQueues, TaskPull, UnlikeCpus, ring_distance,
 };
-use crate::hardware::{CAPACITY_MAX, Hardware};
+use crate::hardware::Hardware;
 
 /// A scheduling domain and its groups.
 #[derive(Clone, Debug)]

@@ -9,8 +9,10 @@
 //! The rules for NUMA balancing are those of `task_numa_find_cpu`, `task_numa_compare` and `load_too_imbalanced` in
 //! `kernel/sched/fair.c`.
 
+use topology::CAPACITY_MAX;
+
 use super::{Allowed, DomainCounts, KernelModel, KernelVersion, TieBreaker, UnlikeCpus, least};
-use crate::hardware::{CAPACITY_MAX, Hardware};
+use crate::hardware::Hardware;
 
 /// Share of a node that may be busy while small imbalances between nodes are ignored: an eighth, since Linux 6.0
 /// (`imb_numa_nr` in `kernel/sched/topology.c` for a node with one LLC domain). On a node with several LLC domains,

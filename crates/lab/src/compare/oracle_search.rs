@@ -29,6 +29,7 @@ use host_sim::hardware::{Hardware, HardwareCpu};
 use program::Job;
 use report::format::fixed;
 use sched::{Action, Policy, Reason, Target};
+use topology::Machine;
 
 use super::momentary_placement::{MomentaryPlacement, Placement, all_placements};
 use super::packed_placement::{PackedDomains, PackedPlacement};
@@ -192,7 +193,7 @@ fn best(
     stop: &StopFlag,
 ) -> Result<Option<BestRun>, SimRunError> {
     let (hardware, scripts) = (bench.hardware(), bench.workload(run.1, run.2).scripts());
-    let cpus = domains(hardware);
+    let cpus = domains(&bench.setting().machine, hardware);
     let packed = Arc::new(PackedDomains::new(hardware, &cpus, scripts));
     let domains = SearchDomains { cpus, packed };
     let mut search = PlacementSearch {
@@ -261,7 +262,7 @@ impl SimBench {
 }
 
 /// Returns the CPUs of each domain; empty if there is only one.
-fn domains(hardware: &Hardware) -> Vec<CpuSet> {
+fn domains(machine: &Machine, hardware: &Hardware) -> Vec<CpuSet> {
     let ids = |cpus: &[usize]| cpus.iter().map(|cpu| hardware.cpus[*cpu].id).collect::<CpuSet>();
     let caches: Vec<CpuSet> = hardware.caches.iter().map(|cache| ids(&cache.cpus)).collect();
     let nodes = hardware.nodes.iter().filter(|node| !node.cpus.is_empty());
@@ -273,14 +274,10 @@ fn domains(hardware: &Hardware) -> Vec<CpuSet> {
         (2.., _) => caches,
         _ => nodes,
     };
-    let kinds: BTreeSet<u32> = hardware.cpus.iter().map(|cpu| cpu.capacity).collect();
-    let of_kind = |capacity: u32| -> CpuSet {
-        hardware.cpus.iter().filter(|cpu| cpu.capacity == capacity).map(|cpu| cpu.id).collect()
-    };
-    let split = |cpus: &CpuSet| kinds.iter().rev().map(|kind| cpus.and(&of_kind(*kind))).collect();
-    let domains: Vec<CpuSet> =
-        shared.iter().flat_map(|cpus: &CpuSet| -> Vec<CpuSet> { split(cpus) }).collect();
-    let domains: Vec<CpuSet> = domains.into_iter().filter(|cpus| !cpus.is_empty()).collect();
+    let kinds: Vec<CpuSet> = machine.core_kinds().iter().map(|kind| kind.cpus()).collect();
+    let split = |cpus: CpuSet| kinds.iter().map(move |kind| cpus.and(kind));
+    let domains = shared.into_iter().flat_map(split).filter(|cpus| !cpus.is_empty());
+    let domains: Vec<CpuSet> = domains.collect();
     if domains.len() < 2 { Vec::new() } else { domains }
 }
 
@@ -304,8 +301,7 @@ impl PlacementSearch<'_> {
     /// Simulates all candidates. Returns the number of simulated placements, and whether these are all possible
     /// placements; `None` if stopped.
     fn all_candidates(&mut self, n_runs_max: usize) -> Result<Option<(usize, bool)>, SimRunError> {
-        let kinds = self.bench.setting().machine.cores().iter().map(|core| core.kind.as_str());
-        let has_kinds = 1 < kinds.collect::<std::collections::BTreeSet<_>>().len();
+        let has_kinds = 1 < self.bench.setting().machine.core_kinds().len();
         let is_useful = |info: &&&policy::PolicyInfo| has_kinds || !info.needs_core_kinds;
         for info in policy::registry().iter().filter(is_useful) {
             if self.simulate(OracleCandidate::Policy(info.name), None)?.is_none() {
@@ -579,13 +575,13 @@ impl Sink for FirstDomains {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use topology::Machine;
 
     #[test]
     fn domains_of_equal_distance_and_equal_cpus_are_interchangeable() {
         let is_interchangeable = |machine: &str| {
-            let hardware = Hardware::new(&Machine::synthetic(machine).expect("a machine"));
-            are_interchangeable(&hardware, &domains(&hardware))
+            let machine = Machine::synthetic(machine).expect("a machine");
+            let hardware = Hardware::new(&machine);
+            are_interchangeable(&hardware, &domains(&machine, &hardware))
         };
         assert!(is_interchangeable("nodes=1 llcs=4 cores=2 llc=8M"));
         assert!(is_interchangeable("nodes=2 llcs=1 cores=4 llc=8M smt=2"));
@@ -599,12 +595,13 @@ mod tests {
 
     #[test]
     fn a_domain_with_several_core_kinds_is_one_domain_for_each() {
-        let check = |machine: &str, expected: &str| {
-            let hardware = Hardware::new(&Machine::synthetic(machine).expect("a machine"));
-            let found = domains(&hardware);
-            let text: Vec<String> = found.iter().map(ToString::to_string).collect();
-            assert_eq!(text.join(" "), expected, "{machine}");
-            assert!(found.is_empty() || !are_interchangeable(&hardware, &found), "{machine}");
+        let check = |text: &str, expected: &str| {
+            let machine = Machine::synthetic(text).expect("a machine");
+            let hardware = Hardware::new(&machine);
+            let found = domains(&machine, &hardware);
+            let cpus: Vec<String> = found.iter().map(ToString::to_string).collect();
+            assert_eq!(cpus.join(" "), expected, "{text}");
+            assert!(found.is_empty() || !are_interchangeable(&hardware, &found), "{text}");
         };
         check("cores=4 kinds=1024x2+512x2", "0-1 2-3");
         check("cores=4", "");

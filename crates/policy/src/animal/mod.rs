@@ -22,7 +22,7 @@ use sched::{Action, Cause, CounterDeltas, CounterEvent, JobView, PerJob, Plan, R
 use crate::memory_intensity::cache_slots::CacheSlots;
 use crate::memory_intensity::parameters::Common;
 use crate::memory_intensity::rates::{misses_of, rate_of};
-use crate::memory_intensity::{Utilization, release, remove_old_state, utilizations, with_slots};
+use crate::memory_intensity::{Utilization, release, utilizations, with_slots};
 use crate::notes::{MachineNotes, RateFailures};
 use crate::placement;
 use crate::{Params, Rules};
@@ -62,7 +62,7 @@ fn lacks_slots(slots: &CacheSlots, job: &JobView<'_>) -> bool {
 impl Rules for Animals {
     fn decide(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
         self.notes.add_for_caches(snapshot, plan);
-        remove_old_state(&mut self.history, snapshot);
+        placement::remove_old_state(&mut self.history, snapshot);
         if !placement::can_place(snapshot) {
             return;
         }

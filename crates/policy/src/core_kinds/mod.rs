@@ -17,6 +17,7 @@ pub(crate) mod speed;
 use base::{CpuSet, Nanos, NodeId};
 use sched::{Action, Cause, JobState, JobView, Plan, Reason, Snapshot, reasons};
 
+use crate::declaration::MILLION;
 use crate::placement::cpus_label;
 
 reasons! {
@@ -117,7 +118,7 @@ impl CoreKinds {
     /// Returns the capacity of the fastest kind divided by that of the slowest kind, in millionths; at least a million.
     pub fn capacity_ratio(&self) -> u64 {
         let capacity = |kind: Option<&CoreKind>| kind.map_or(1, |kind| u64::from(kind.capacity));
-        capacity(self.kinds.first()) * 1_000_000 / capacity(self.kinds.last()).max(1)
+        capacity(self.kinds.first()) * MILLION / capacity(self.kinds.last()).max(1)
     }
 
     /// Returns the jobs that can be placed, by id.
@@ -172,34 +173,31 @@ impl CoreKinds {
         true
     }
 
-    /// Returns the number of tasks on each kind: `performance 2, efficiency 1`.
+    /// Returns the number of runnable tasks on each kind.
+    pub fn n_tasks(&self, snapshot: &Snapshot<'_>, jobs: &[KindJob<'_>]) -> Vec<u64> {
+        let mut n_tasks = vec![0; self.len()];
+        for job in jobs.iter().filter(|job| job.is_runnable(snapshot)) {
+            job.kind.into_iter().for_each(|kind| n_tasks[kind] += job.n_tasks());
+        }
+        n_tasks
+    }
+
+    /// Returns the text of a number of tasks on each kind: `performance 2, efficiency 1`.
     pub fn counts_label(&self, n_tasks: &[u64]) -> String {
         let each = self.iter().zip(n_tasks).map(|(kind, n)| format!("{} {n}", kind.name));
         each.collect::<Vec<_>>().join(", ")
     }
 }
 
+/// Returns the kinds with usable CPUs.
 fn kinds(snapshot: &Snapshot<'_>) -> Vec<CoreKind> {
-    let mut kinds: Vec<CoreKind> = Vec::new();
-    for core in snapshot.machine.cores() {
-        let cpus = core.cpus.and(snapshot.usable_cpus);
-        if cpus.is_empty() {
-            continue;
-        }
-        match kinds.iter_mut().find(|kind| kind.name == core.kind) {
-            Some(kind) => {
-                kind.cpus = kind.cpus.or(&cpus);
-                kind.capacity = kind.capacity.max(core.capacity);
-                kind.n_cores += 1;
-            }
-            None => {
-                let (name, capacity) = (core.kind.clone(), core.capacity);
-                kinds.push(CoreKind { name, capacity, cpus, n_cores: 1 });
-            }
-        }
-    }
-    kinds.sort_by(|a, b| b.capacity.cmp(&a.capacity).then_with(|| a.name.cmp(&b.name)));
-    kinds
+    let usable = |kind: topology::CoreKind<'_>| {
+        let cpus = kind.cpus().and(snapshot.usable_cpus);
+        let n_cores = kind.cores.iter().filter(|core| core.cpus.intersects(&cpus)).count() as u64;
+        let (name, capacity) = (kind.name.to_owned(), kind.capacity());
+        (n_cores != 0).then_some(CoreKind { name, capacity, cpus, n_cores })
+    };
+    snapshot.machine.core_kinds().into_iter().filter_map(usable).collect()
 }
 
 /// Returns whether the snapshot ends an interval.

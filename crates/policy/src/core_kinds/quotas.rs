@@ -5,8 +5,11 @@
 //!                             corrected   one task per core, the rest fastest first: 3 and 2
 //! ```
 
+use sched::{Plan, Reason};
+
+use super::speed::unknown_speedup;
 use super::{CoreKinds, KindJob};
-use crate::declaration::names;
+use crate::declaration::{MILLION, names};
 
 names! {
     /// Number of tasks per core kind.
@@ -18,8 +21,41 @@ names! {
     }
 }
 
+/// Places the jobs with the largest speedups on the fastest kinds. Jobs that are bound to the CPUs of their kind already
+/// keep them. A job with an unknown speedup counts as half memory time. The reason gets the values `speedup` (known or
+/// unknown), `factor`, `place`, `n_jobs` and `quota`.
+pub(crate) fn place_by_speedup<'s>(
+    kinds: &CoreKinds,
+    jobs: Vec<KindJob<'s>>,
+    speedup: impl Fn(&KindJob<'s>) -> Option<u64>,
+    (rule, reason): (QuotaRule, &Reason),
+    plan: &mut Plan,
+) {
+    let unknown = unknown_speedup(kinds);
+    let key = |job: KindJob<'s>| {
+        let key = speedup(&job).unwrap_or(unknown);
+        (job, key)
+    };
+    let keyed: Vec<(KindJob<'_>, u64)> = jobs.into_iter().map(key).collect();
+    let quotas = quotas(kinds, keyed.iter().map(|(job, _)| job.n_tasks()).sum(), rule);
+    for ((job, key), kind) in keyed.iter().zip(assign(&keyed, &quotas)) {
+        if job.view.placed == Some(&kinds.cpus_for(kind, job)) {
+            continue;
+        }
+        let place = keyed.iter().filter(|(_, other)| key < other).count() as u64 + 1;
+        let reason = reason
+            .clone()
+            .with("speedup", if speedup(job).is_some() { "known" } else { "unknown" })
+            .with("factor", *key as f64 / MILLION as f64)
+            .with("place", place)
+            .with("n_jobs", keyed.len() as u64)
+            .with("quota", kinds.counts_label(&quotas));
+        kinds.place(kind, job, reason, plan);
+    }
+}
+
 /// Returns the number of tasks for each kind.
-pub(crate) fn quotas(kinds: &CoreKinds, n_tasks: u64, rule: QuotaRule) -> Vec<u64> {
+fn quotas(kinds: &CoreKinds, n_tasks: u64, rule: QuotaRule) -> Vec<u64> {
     let n_cores = kinds.n_cores().max(1);
     let (whole, mut rest) = match rule {
         QuotaRule::Level => (n_tasks / n_cores, n_tasks % n_cores),
@@ -37,7 +73,7 @@ pub(crate) fn quotas(kinds: &CoreKinds, n_tasks: u64, rule: QuotaRule) -> Vec<u6
 /// Assigns jobs to kinds: the jobs with the largest keys to the fastest kind, up to the quotas. Jobs with equal keys keep
 /// their kinds if possible. Returns the kind of each job. If the quotas of all kinds that a job may use are reached, the
 /// job gets the last of these kinds.
-pub(crate) fn assign(jobs: &[(KindJob<'_>, u64)], quotas: &[u64]) -> Vec<usize> {
+fn assign(jobs: &[(KindJob<'_>, u64)], quotas: &[u64]) -> Vec<usize> {
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     // Jobs that may use few kinds come first: otherwise other jobs get the places on these kinds.
     order.sort_by_key(|&idx| {

@@ -12,6 +12,7 @@ use program::Profile;
 use sched::{CounterEvent, JobView, Snapshot};
 
 use super::CoreKinds;
+use crate::declaration::MILLION;
 
 /// Memory latency in nanoseconds, if the machine does not report it. Guessed: between the 60 to 120 ns of the machines in
 /// `workloads/machines`.
@@ -20,8 +21,6 @@ const LATENCY_NS: f64 = 90.0;
 const GIGAHERTZ: f64 = 3.0;
 /// Size of a core's share of the last-level cache, if the machine does not report its caches. Guessed.
 const CACHE_SHARE: Bytes = Bytes::from_mib(2);
-/// Number of millionths in 1.
-const MILLION: u64 = 1_000_000;
 
 /// Values of the machine that speeds depend on.
 #[derive(Clone, Copy, Debug)]
@@ -46,8 +45,8 @@ impl SpeedModel {
 
     /// Returns the time per instruction of a program on each kind, in picoseconds; `None` without a miss-ratio curve.
     ///
-    /// Spec: one core cycle per instruction and one outstanding miss. With `uses_profile` the profile gives both values, if
-    /// it has them.
+    /// One core cycle per instruction and one outstanding miss; with `uses_profile` both values are those of the profile,
+    /// if it has them.
     pub fn picoseconds(
         &self,
         snapshot: &Snapshot<'_>,

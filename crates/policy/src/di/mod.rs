@@ -32,9 +32,7 @@ use sched::{
 use crate::memory_intensity::cache_slots::{CacheSlots, SlotsByJob};
 use crate::memory_intensity::parameters::Common;
 use crate::memory_intensity::rates::{Rate, misses_of};
-use crate::memory_intensity::{
-    Utilization, page_migrations, release, remove_old_state, utilizations, with_slots,
-};
+use crate::memory_intensity::{Utilization, page_migrations, release, utilizations, with_slots};
 use crate::notes::{MachineNotes, RateFailures};
 use crate::placement;
 use crate::{Params, Rules};
@@ -81,7 +79,7 @@ struct Ranked<'s> {
 impl Rules for Di {
     fn decide(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
         self.notes.add_for_caches(snapshot, plan);
-        remove_old_state(&mut self.rates, snapshot);
+        placement::remove_old_state(&mut self.rates, snapshot);
         if !placement::can_place(snapshot) {
             return;
         }

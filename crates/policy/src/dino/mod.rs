@@ -27,7 +27,7 @@ use sched::{Action, Cause, CounterEvent, JobState, JobView, PerJob, Plan, Reason
 use crate::memory_intensity::cache_slots::{CacheSlots, SlotsByJob};
 use crate::memory_intensity::parameters::Common;
 use crate::memory_intensity::rates::misses_of;
-use crate::memory_intensity::{Utilization, release, remove_old_state, utilizations, with_slots};
+use crate::memory_intensity::{Utilization, release, utilizations, with_slots};
 use crate::notes::{MachineNotes, RateFailures};
 use crate::placement;
 use crate::{Params, Rules};
@@ -53,9 +53,9 @@ struct Dino {
 impl Rules for Dino {
     fn decide(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
         self.notes.add_for_caches(snapshot, plan);
-        remove_old_state(&mut self.history, snapshot);
-        remove_old_state(&mut self.class_before, snapshot);
-        remove_old_state(&mut self.moved, snapshot);
+        placement::remove_old_state(&mut self.history, snapshot);
+        placement::remove_old_state(&mut self.class_before, snapshot);
+        placement::remove_old_state(&mut self.moved, snapshot);
         if !placement::can_place(snapshot) {
             return;
         }

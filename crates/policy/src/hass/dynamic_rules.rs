@@ -12,10 +12,10 @@ use base::Nanos;
 use sched::{PerJob, Plan, Reason, Snapshot, reasons};
 
 use crate::core_kinds::quotas::{self, QuotaRule};
-use crate::core_kinds::speed::{self, SpeedModel, unknown_speedup};
+use crate::core_kinds::speed::{self, SpeedModel};
 use crate::core_kinds::{self, CoreKinds, KindJob, is_interval, is_new, percent_text};
 use crate::declaration::{INTERVAL_TIMES, MILLION, Millionths, READING, params};
-use crate::memory_intensity::remove_old_state;
+use crate::placement::remove_old_state;
 use crate::{IfMissing, PolicyInfo, RequiredSignal, Rules, Signal};
 
 pub(crate) const INFO: PolicyInfo = PolicyInfo {
@@ -61,7 +61,7 @@ reasons! {
         "the speedup of the job is not known yet, and the {kind} cores have the fewest tasks per core ({tasks}): it gets {cpus}";
     /// A job changes its kind.
     HASS_D_SORTED = "hass-d-sorted":
-        "the miss ratios of jobs ({n_changed}) changed by more than {limit} %: sorted by speedup ([speedup=counted: counted: ][speedup=unknown: not counted: ]{factor}) the job is number {place} of {n_jobs}, and the {kind} cores get the tasks {quota} (tasks by kind): it migrates from the {from} cores to {cpus}";
+        "the miss ratios of jobs ({n_changed}) changed by more than {limit} %: sorted by speedup ([speedup=unknown: not counted, assumed to be ]{factor}) the job is number {place} of {n_jobs}, and the {kind} cores get the tasks {quota} (tasks by kind): it migrates from the {from} cores to {cpus}";
 }
 
 /// The miss ratio counts as at least this value in a relative change, in millionths. Chosen.
@@ -92,10 +92,7 @@ impl Rules for Dynamic {
             return;
         }
         let mut jobs = self.kinds.jobs(snapshot);
-        let mut n_tasks = vec![0; self.kinds.len()];
-        for job in jobs.iter().filter(|job| job.is_runnable(snapshot)) {
-            job.kind.into_iter().for_each(|kind| n_tasks[kind] += job.n_tasks());
-        }
+        let mut n_tasks = self.kinds.n_tasks(snapshot, &jobs);
         for job in &jobs {
             if is_new(snapshot, job) {
                 let kind = quotas::least_loaded(&self.kinds, &n_tasks, job);
@@ -148,35 +145,15 @@ impl Dynamic {
 
     /// Assigns the jobs with the largest speedups to the fastest kinds.
     fn sort(&mut self, jobs: Vec<KindJob<'_>>, n_changed: u64, plan: &mut Plan) {
-        let unknown = unknown_speedup(&self.kinds);
-        let speedup =
-            |job: &KindJob<'_>| self.jobs.get(job.view.job.id).and_then(|state| state.speedup);
-        let keyed: Vec<(KindJob<'_>, u64)> = jobs
-            .into_iter()
-            .map(|job| {
-                let key = speedup(&job).unwrap_or(unknown);
-                (job, key)
-            })
-            .collect();
-        let n_tasks = keyed.iter().map(|(job, _)| job.n_tasks()).sum();
-        let quotas = quotas::quotas(&self.kinds, n_tasks, self.config.quota);
-        let kinds = quotas::assign(&keyed, &quotas);
-        for ((job, key), kind) in keyed.iter().zip(kinds) {
+        for job in &jobs {
             let state = self.jobs.get_or_default(job.view.job.id);
             state.decided = state.ratio;
-            if job.kind == Some(kind) {
-                continue;
-            }
-            let place = keyed.iter().filter(|(_, other)| key < other).count() as u64 + 1;
-            let reason = Reason::new(HASS_D_SORTED)
-                .with("n_changed", n_changed)
-                .with("limit", percent_text(self.config.change.0))
-                .with("speedup", if state.speedup.is_some() { "counted" } else { "unknown" })
-                .with("factor", *key as f64 / MILLION as f64)
-                .with("place", place)
-                .with("n_jobs", keyed.len() as u64)
-                .with("quota", self.kinds.counts_label(&quotas));
-            self.kinds.place(kind, job, reason, plan);
         }
+        let speedup = |job: &KindJob<'_>| self.jobs.get(job.view.job.id)?.speedup;
+        let reason = Reason::new(HASS_D_SORTED)
+            .with("n_changed", n_changed)
+            .with("limit", percent_text(self.config.change.0));
+        let how = (self.config.quota, &reason);
+        quotas::place_by_speedup(&self.kinds, jobs, speedup, how, plan);
     }
 }

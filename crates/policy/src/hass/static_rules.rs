@@ -10,7 +10,6 @@
 use base::{Nanos, Rng};
 use sched::{Cause, JobState, Plan, Reason, Snapshot, reasons};
 
-use crate::core_kinds::quotas;
 use crate::core_kinds::speed::{SpeedModel, unknown_speedup};
 use crate::core_kinds::{self, CoreKinds, KindJob, is_interval, is_new, percent_text};
 use crate::declaration::{INTERVAL_TIMES, Millionths, READING, names, params};
@@ -87,10 +86,7 @@ impl Rules for Static {
             return;
         }
         let mut jobs = self.kinds.jobs(snapshot);
-        let mut n_tasks = vec![0; self.kinds.len()];
-        for job in jobs.iter().filter(|job| job.is_runnable(snapshot)) {
-            job.kind.into_iter().for_each(|kind| n_tasks[kind] += job.n_tasks());
-        }
+        let mut n_tasks = self.kinds.n_tasks(snapshot, &jobs);
         let mut moved = vec![false; jobs.len()];
         let model = SpeedModel::new(snapshot, &self.kinds);
         let times: Vec<(bool, Vec<u64>)> =
@@ -170,8 +166,7 @@ impl Static {
     fn best(&self, job: &KindJob<'_>, times: &[u64], n_tasks: &[u64]) -> usize {
         let time =
             |&kind: &usize| (self.time(kind, times[kind], n_tasks[kind] + job.n_tasks()), kind);
-        let best = job.possible.iter().copied().min_by_key(time);
-        best.unwrap_or_else(|| quotas::least_loaded(&self.kinds, n_tasks, job))
+        job.possible.iter().copied().min_by_key(time).unwrap_or(0)
     }
 
     /// Migrates jobs to a kind that is better by more than the required gain.

@@ -4,7 +4,7 @@ use base::Nanos;
 use sched::reasons;
 
 use super::IntegratedBehaviour;
-use crate::declaration::{INTERVAL_TIMES, MILLION, Millionths, READING, Values, names, params};
+use crate::declaration::{INTERVAL_TIMES, Millionths, READING, Values, names, params};
 use crate::{IfMissing, PolicyInfo, RequiredSignal, Signal, core_kinds};
 
 pub(crate) const INFO: PolicyInfo = PolicyInfo {
@@ -82,9 +82,6 @@ names! {
     pub(super) enum Balance { Improving = "improving", Always = "always" }
 }
 
-/// Largest value of a behaviour, in millionths.
-pub(super) const ONE: u64 = MILLION;
-
 /// The rule that selected a kind, as text of a reason.
 macro_rules! rule {
     () => {
@@ -108,7 +105,7 @@ reasons! {
     /// A job changes its kind for balance.
     IB_BALANCED = "ib-balanced":
         "the {from} cores had more tasks per core than beta {beta} permits ({before}), and integrated behaviour {ib} was the [end=highest: highest][end=lowest: lowest] there: the job migrates to the {kind} cores ({cpus}), tasks {after}";
-    /// A job leaves a kind that it may no longer use.
+    /// A job migrates to an idle core of a faster kind.
     IB_IDLE = "ib-idle-core":
         "a {kind} core was idle (tasks {before}), and integrated behaviour {ib} was the lowest on the {from} cores: the job migrates to the {kind} cores ({cpus}), tasks {after}";
 }

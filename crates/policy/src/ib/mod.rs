@@ -20,9 +20,10 @@ use sched::{Cause, JobState, PerJob, Plan, Reason, Snapshot};
 use crate::Rules;
 use crate::core_kinds::speed::{self, cache_share};
 use crate::core_kinds::{CoreKinds, KindJob, is_interval, is_new};
-use crate::memory_intensity::remove_old_state;
+use crate::declaration::MILLION;
+use crate::placement::remove_old_state;
 pub(crate) use declaration::INFO;
-use declaration::{Config, IB_BALANCED, IB_IDLE, IB_PHASE, IB_STARTED, Metric, ONE, StartValue};
+use declaration::{Config, IB_BALANCED, IB_IDLE, IB_PHASE, IB_STARTED, Metric, StartValue};
 use monitor::{Monitor, Phase};
 use queues::{Balanced, Member, Queues, Rule};
 
@@ -145,7 +146,7 @@ impl IntegratedBehaviour {
         let id = job.view.job.id;
         let ib = match self.config.unknown_start {
             StartValue::Global => profiled.unwrap_or(0),
-            StartValue::ZeroLocal => profiled.unwrap_or(0) * self.config.alpha.0 / ONE,
+            StartValue::ZeroLocal => profiled.unwrap_or(0) * self.config.alpha.0 / MILLION,
         };
         let mut monitor = Monitor::default();
         monitor.skip_next();
@@ -177,7 +178,7 @@ impl IntegratedBehaviour {
         state.ib = integrated(config.alpha.0, global, local);
         let reason = Reason::new(IB_PHASE)
             .with("phase", phase)
-            .with("n_intervals", 25u64)
+            .with("n_intervals", monitor::UNSTABLE_AFTER)
             .with("local", share(local))
             .with("global", global.map_or("unknown".to_owned(), share))
             .with("ib", share(state.ib));
@@ -273,23 +274,21 @@ impl IntegratedBehaviour {
     fn profiled(&self, snapshot: &Snapshot<'_>, job: &KindJob<'_>) -> Option<u64> {
         let profile = job.view.job.found.as_deref()?;
         let cache = cache_share(snapshot, &self.kinds, 0);
-        let mpki = profile.average(|phase| phase.curve.misses_at(cache))?;
         let value = match self.config.metric {
-            Metric::Mpki => mpki / MPKI_FULL as f64,
-            Metric::MissRatio => {
-                let accesses = profile.average(|phase| Some(phase.llc_accesses?.value()))?;
-                if accesses <= 0.0 { 0.0 } else { mpki / accesses }
+            Metric::Mpki => {
+                profile.average(|phase| phase.curve.misses_at(cache))? / MPKI_FULL as f64
             }
+            Metric::MissRatio => profile.llc_miss_ratio(cache)?,
         };
-        Some((value.min(1.0) * ONE as f64).round() as u64)
+        Some((value.min(1.0) * MILLION as f64).round() as u64)
     }
 
     /// Returns the behaviour of a job in the last interval; `None` if it was not counted or the job did not run.
     fn behaviour(&self, snapshot: &Snapshot<'_>, job: &KindJob<'_>) -> Option<u64> {
         let counts = speed::counts(snapshot, job.view)?;
         let ratio = |parts: u64, whole: u64| {
-            let value = u128::from(parts) * u128::from(ONE) / u128::from(whole.max(1));
-            u64::try_from(value).unwrap_or(u64::MAX).min(ONE)
+            let value = u128::from(parts) * u128::from(MILLION) / u128::from(whole.max(1));
+            u64::try_from(value).unwrap_or(u64::MAX).min(MILLION)
         };
         match self.config.metric {
             Metric::Mpki => {
@@ -306,7 +305,7 @@ impl IntegratedBehaviour {
 
 /// Returns the weighted mean of global and local behaviour; the local behaviour if the global behaviour is unknown.
 fn integrated(alpha: u64, global: Option<u64>, local: u64) -> u64 {
-    global.map_or(local, |global| (alpha * global + (ONE - alpha) * local) / ONE)
+    global.map_or(local, |global| (alpha * global + (MILLION - alpha) * local) / MILLION)
 }
 
 /// Returns millionths as text with three decimal places.

@@ -16,15 +16,15 @@
 
 use std::collections::VecDeque;
 
-use super::declaration::{Check, Config, ONE};
-use crate::declaration::Millionths;
+use super::declaration::{Check, Config};
+use crate::declaration::{MILLION, Millionths};
 
 /// Changes are relative to at least this local behaviour, so that a change from 0 is finite. Chosen.
-const BASE_MIN: u64 = ONE / 100;
+const BASE_MIN: u64 = MILLION / 100;
 /// Intervals after a change in which the phase is checked for the first time (published).
 const CHECK_AFTER: u64 = 2;
 /// Intervals after which a phase that does not become stable is handled as one. Chosen.
-const UNSTABLE_AFTER: u64 = 25;
+pub(super) const UNSTABLE_AFTER: u64 = 25;
 /// Number of intervals whose mean is the local behaviour of such a phase. Chosen.
 const UNSTABLE_WINDOW: usize = 10;
 /// Recorded intervals after which the mean of all intervals counts as global behaviour. Chosen.
@@ -99,7 +99,7 @@ impl Monitor {
         // Both comparisons are strict, as printed: a change of exactly the limit neither begins a phase nor is stable.
         let change = |since: u64| {
             let base = since.max(BASE_MIN * config.window);
-            (u128::from(sum.abs_diff(since)) * u128::from(ONE), u128::from(base))
+            (u128::from(sum.abs_diff(since)) * u128::from(MILLION), u128::from(base))
         };
         let exceeds = |since: u64, limit: Millionths| {
             let (change, base) = change(since);
@@ -155,7 +155,7 @@ mod tests {
         let mut monitor = Monitor::default();
         let mut found = Vec::new();
         for (idx, value) in values.iter().enumerate() {
-            let phase = monitor.record((value * ONE as f64).round() as u64, &config);
+            let phase = monitor.record((value * MILLION as f64).round() as u64, &config);
             if phase != Phase::Continues {
                 found.push((idx + 1 - 3, format!("{phase:?}")));
             }

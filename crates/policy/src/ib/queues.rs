@@ -14,7 +14,8 @@
 
 use base::JobId;
 
-use super::declaration::{Balance, ONE};
+use super::declaration::Balance;
+use crate::declaration::MILLION;
 
 /// A job in a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -28,6 +29,13 @@ pub(super) struct Member {
     pub n_tasks: u64,
     /// Kinds on which the job may run.
     pub possible: Vec<usize>,
+}
+
+impl Member {
+    /// Returns whether a migration of the job to a kind changes the number of its tasks.
+    fn may_move_to(&self, kind: usize) -> bool {
+        self.n_tasks != 0 && self.possible.contains(&kind)
+    }
 }
 
 /// Jobs by kind, fastest first.
@@ -103,12 +111,15 @@ impl Queues {
         self.members[kind].iter().map(|member| member.n_tasks).sum()
     }
 
-    fn highest(&self, kind: usize) -> Option<&Member> {
-        self.members[kind].iter().max_by_key(|m| (m.ib, std::cmp::Reverse((m.arrived, m.job))))
+    /// Returns the job with the highest integrated behaviour of a kind, of those that meet a condition.
+    fn highest(&self, kind: usize, may: impl Fn(&Member) -> bool) -> Option<&Member> {
+        let order = |m: &&Member| (m.ib, std::cmp::Reverse((m.arrived, m.job)));
+        self.members[kind].iter().filter(|m| may(m)).max_by_key(order)
     }
 
-    fn lowest(&self, kind: usize) -> Option<&Member> {
-        self.members[kind].iter().min_by_key(|m| (m.ib, m.arrived, m.job))
+    /// As [`Queues::highest`], with the lowest integrated behaviour.
+    fn lowest(&self, kind: usize, may: impl Fn(&Member) -> bool) -> Option<&Member> {
+        self.members[kind].iter().filter(|m| may(m)).min_by_key(|m| (m.ib, m.arrived, m.job))
     }
 
     /// Inserts a job that is in no queue. `was` is its previous kind. Returns its kind with the rule, and the migrations of
@@ -164,12 +175,12 @@ impl Queues {
             // A job that would change its kind needs a margin.
             let up = if was.is_some_and(|was| fast < was) { self.margin } else { 0 };
             let down = if was.is_some_and(|was| was <= fast) { self.margin } else { 0 };
-            if let Some(bound) = self.highest(fast).map(|head| head.ib)
+            if let Some(bound) = self.highest(fast, |_| true).map(|head| head.ib)
                 && member.ib.saturating_add(up) < bound
             {
                 return (fast, Rule::Below { bound, beside: fast });
             }
-            match self.lowest(slow).map(|head| head.ib) {
+            match self.lowest(slow, |_| true).map(|head| head.ib) {
                 Some(bound) if bound.saturating_add(down) < member.ib => {
                     above = Some(Rule::Above { bound, beside: slow });
                 }
@@ -202,8 +213,7 @@ impl Queues {
         let has_idle = |kind: usize| self.n_in(kind) < self.n_cores[kind];
         (0..self.last()).any(|fast| {
             let slow = fast + 1;
-            let may_rise = |m: &Member| m.n_tasks != 0 && m.possible.contains(&fast);
-            has_idle(fast) && self.members[slow].iter().any(may_rise)
+            has_idle(fast) && self.lowest(slow, |m| m.may_move_to(fast)).is_some()
                 || has_idle(slow) && self.n_cores[fast] < self.n_in(fast)
         })
     }
@@ -213,14 +223,10 @@ impl Queues {
         let slow = fast + 1;
         for _ in 0..self.members[fast].len() {
             let (on_fast, on_slow) = self.loads(fast);
-            if on_fast * u128::from(ONE - self.beta) <= on_slow * u128::from(ONE) {
+            if on_fast * u128::from(MILLION - self.beta) <= on_slow * u128::from(MILLION) {
                 return;
             }
-            let may = |m: &&Member| m.possible.contains(&slow) && m.n_tasks != 0;
-            let order = |m: &&Member| (m.ib, std::cmp::Reverse((m.arrived, m.job)));
-            let Some(head) = self.members[fast].iter().filter(may).max_by_key(order) else {
-                return;
-            };
+            let Some(head) = self.highest(fast, |m| m.may_move_to(slow)) else { return };
             if self.balance == Balance::Improving
                 && (Some(head.job) == arrived
                     || self.n_in(fast) <= self.n_cores[fast]
@@ -240,15 +246,12 @@ impl Queues {
             let (on_fast, on_slow) = self.loads(fast);
             let is_idle =
                 self.balance == Balance::Improving && self.n_in(fast) < self.n_cores[fast];
-            let has_too_few = on_fast * u128::from(ONE) < on_slow * u128::from(ONE - self.beta);
+            let has_too_few =
+                on_fast * u128::from(MILLION) < on_slow * u128::from(MILLION - self.beta);
             if !has_too_few && !is_idle {
                 return;
             }
-            let may = |m: &&Member| m.possible.contains(&fast) && m.n_tasks != 0;
-            let order = |m: &&Member| (m.ib, m.arrived, m.job);
-            let Some(head) = self.members[slow].iter().filter(may).min_by_key(order) else {
-                return;
-            };
+            let Some(head) = self.lowest(slow, |m| m.may_move_to(fast)) else { return };
             let fits_idle = is_idle && self.n_in(fast) + head.n_tasks <= self.n_cores[fast];
             if self.balance == Balance::Improving
                 && (Some(head.job) == arrived

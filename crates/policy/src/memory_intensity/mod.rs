@@ -30,7 +30,7 @@ pub(crate) mod rates;
 use std::collections::BTreeSet;
 
 use base::CpuSet;
-use sched::{Action, Cause, JobState, JobView, PerJob, Plan, Reason, Snapshot};
+use sched::{Action, JobState, JobView, Plan, Reason, Snapshot};
 
 use crate::placement::{cpus_label, has_lost_cpus};
 use cache_slots::CacheSlots;
@@ -110,16 +110,6 @@ pub(crate) fn release(job: &JobView<'_>, used: u64, plan: &mut Plan) {
             .with("limit", USED_PERCENT_MIN)
             .with("n_threads", u64::from(job.job.threads));
         plan.request(job.job.id, Action::Release, reason);
-    }
-}
-
-/// Discards the state of ended jobs, and of earlier runs of jobs that start.
-pub(crate) fn remove_old_state<T: Default>(state: &mut PerJob<T>, snapshot: &Snapshot<'_>) {
-    if snapshot.turn.causes.contains(&Cause::Ended) {
-        state.forget_ended(snapshot);
-    }
-    for job in snapshot.jobs.iter().filter(|job| job.state == JobState::Due) {
-        *state.get_or_default(job.job.id) = T::default();
     }
 }
 

@@ -14,11 +14,9 @@ use base::{CpuSet, Nanos};
 use sched::{Action, CounterEvent, PerJob, Plan, Reason, Snapshot, reasons};
 
 use crate::core_kinds::quotas::{self, QuotaRule};
-use crate::core_kinds::speed::unknown_speedup;
 use crate::core_kinds::{self, CoreKinds, KindCore, KindJob, core_of, is_interval, is_new};
 use crate::declaration::{INTERVAL_TIMES, MILLION, READING, Values, names, params};
-use crate::memory_intensity::remove_old_state;
-use crate::placement::cpus_label;
+use crate::placement::{cpus_label, remove_old_state};
 use crate::{IfMissing, PolicyInfo, RequiredSignal, Rules, Signal};
 
 pub(crate) const INFO: PolicyInfo = PolicyInfo {
@@ -71,7 +69,7 @@ reasons! {
         "sampling round {round}: the job is measured already, or the cores it needs are taken: it runs on a {kind} core ({cpus})";
     /// A job gets its kind for the running phase.
     SAMPLES_COMPARED = "samples-compared":
-        "sampling ended after {rounds} rounds: speed on the fastest over the slowest cores [gain=measured: ][gain=unknown: is not measured and counts as ]{factor}, number {place} of {n_jobs}; the {kind} cores get the tasks {quota} (tasks by kind): the job gets {cpus}";
+        "sampling ended after {rounds} rounds: speed on the fastest over the slowest cores [speedup=unknown: not measured, assumed to be ]{factor}, number {place} of {n_jobs}; the {kind} cores get the tasks {quota} (tasks by kind): the job gets {cpus}";
 }
 
 /// State of the policy.
@@ -144,10 +142,7 @@ impl SampleRun {
 
     /// Places jobs that have no kind and no request in this turn.
     fn place_new(&mut self, snapshot: &Snapshot<'_>, jobs: &[KindJob<'_>], plan: &mut Plan) {
-        let mut n_tasks = vec![0; self.kinds.len()];
-        for job in jobs.iter().filter(|job| job.is_runnable(snapshot)) {
-            job.kind.into_iter().for_each(|kind| n_tasks[kind] += job.n_tasks());
-        }
+        let mut n_tasks = self.kinds.n_tasks(snapshot, jobs);
         let is_requested: Vec<bool> = (jobs.iter())
             .map(|job| plan.requests.iter().any(|request| request.target == job.view.job.id.into()))
             .collect();
@@ -260,34 +255,10 @@ impl SampleRun {
         plan: &mut Plan,
     ) {
         self.phase = Phase::Running(snapshot.turn.at.saturating_add(self.config.run));
-        let unknown = unknown_speedup(&self.kinds);
-        let measured = |job: &KindJob<'_>| {
-            self.samples.get(job.view.job.id).and_then(|samples| samples.ratio(job))
-        };
-        let keyed: Vec<(KindJob<'_>, u64)> = jobs
-            .into_iter()
-            .map(|job| {
-                let key = measured(&job).unwrap_or(unknown);
-                (job, key)
-            })
-            .collect();
-        let n_tasks = keyed.iter().map(|(job, _)| job.n_tasks()).sum();
-        let quotas = quotas::quotas(&self.kinds, n_tasks, self.config.quota);
-        let kinds = quotas::assign(&keyed, &quotas);
-        for ((job, key), kind) in keyed.iter().zip(kinds) {
-            if job.view.placed == Some(&self.kinds.cpus_for(kind, job)) {
-                continue;
-            }
-            let place = keyed.iter().filter(|(_, other)| key < other).count() as u64 + 1;
-            let reason = Reason::new(SAMPLES_COMPARED)
-                .with("rounds", rounds)
-                .with("gain", if measured(job).is_some() { "measured" } else { "unknown" })
-                .with("factor", *key as f64 / MILLION as f64)
-                .with("place", place)
-                .with("n_jobs", keyed.len() as u64)
-                .with("quota", self.kinds.counts_label(&quotas));
-            self.kinds.place(kind, job, reason, plan);
-        }
+        let speedup = |job: &KindJob<'_>| self.samples.get(job.view.job.id)?.ratio(job);
+        let reason = Reason::new(SAMPLES_COMPARED).with("rounds", rounds);
+        let how = (self.config.quota, &reason);
+        quotas::place_by_speedup(&self.kinds, jobs, speedup, how, plan);
     }
 }
 

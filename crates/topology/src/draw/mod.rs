@@ -16,7 +16,7 @@ use std::fmt::Write as _;
 
 use base::CpuSet;
 
-use crate::{Domain, DomainChoice, Domains, Machine, Node};
+use crate::{CoreKind, Domain, DomainChoice, Domains, Machine, Node};
 
 /// Columns of the terminal.
 pub const WIDTH: usize = 80;
@@ -143,34 +143,22 @@ fn notes(machine: &Machine) -> String {
 
 /// Returns a line with the number of cores of each kind and their capacities, fastest kind first.
 fn kinds(machine: &Machine) -> Vec<String> {
-    let mut kinds: Vec<(&str, Vec<u32>)> = Vec::new();
-    for core in machine.cores() {
-        match kinds.iter_mut().find(|(kind, _)| *kind == core.kind) {
-            Some((_, capacities)) => capacities.push(core.capacity),
-            None => kinds.push((&core.kind, vec![core.capacity])),
-        }
-    }
+    let kinds = machine.core_kinds();
     if kinds.len() < 2 {
         return Vec::new();
     }
-    kinds.sort_by_key(|(kind, capacities)| {
-        (std::cmp::Reverse(capacities.iter().max().copied()), *kind)
-    });
-    let counts = kinds
-        .iter()
-        .map(|(kind, capacities)| format!("{} {kind} ({})", capacities.len(), range(capacities)));
-    let counts: Vec<String> = counts.collect();
+    let count = |kind: &CoreKind<'_>| {
+        let least = kind.cores.iter().map(|core| core.capacity).min();
+        let capacity = match (least, kind.capacity()) {
+            (Some(low), high) if low != high => format!("{low}-{high}"),
+            (_, only) => only.to_string(),
+        };
+        format!("{} {} ({capacity})", kind.cores.len(), kind.name)
+    };
+    let counts: Vec<String> = kinds.iter().map(count).collect();
     let kinds = format!("core kinds, with capacity (1024 is the fastest): {}", counts.join(", "));
     let source = machine.core_kinds_source().map(ToString::to_string);
     std::iter::once(kinds).chain(source).collect()
-}
-
-/// Returns the common value, or the smallest and the largest value.
-fn range(values: &[u32]) -> String {
-    match (values.iter().min(), values.iter().max()) {
-        (Some(low), Some(high)) if low != high => format!("{low}-{high}"),
-        (low, _) => low.map_or_else(String::new, u32::to_string),
-    }
 }
 
 fn may_use(machine: &Machine) -> String {

@@ -26,8 +26,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    AttributeSource, ContextSwitch, CoreKindsSource, OpenStreams, QueueScope, Replacement,
-    SmtSharing, SourcedValue,
+    AttributeSource, CAPACITY_MAX, ContextSwitch, CoreKindsSource, OpenStreams, QueueScope,
+    Replacement, SmtSharing, SourcedValue,
 };
 
 pub use convert::FileError;
@@ -425,5 +425,5 @@ fn default_kind() -> String {
 }
 
 fn default_capacity() -> u32 {
-    1024
+    CAPACITY_MAX
 }

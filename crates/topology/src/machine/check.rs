@@ -8,8 +8,8 @@ use base::{Bytes, CoreId, CpuId, CpuSet, LlcId, NodeId, NodeSet};
 
 use super::{Core, Cpu, Llc, MachineParts, QuantumAttributes};
 use crate::{
-    ContextSwitch, CoreKindAttributes, LatencyCurve, MemoryAccess, OpenStreams, PerfAttributes,
-    PhysicsAttributes, SourcedValue,
+    CAPACITY_MAX, ContextSwitch, CoreKindAttributes, LatencyCurve, MemoryAccess, OpenStreams,
+    PerfAttributes, PhysicsAttributes, SourcedValue,
 };
 
 use ranges::{CACHE_MIN, check_frequencies, check_latency, check_llc_latencies, check_llc_size};
@@ -136,8 +136,9 @@ fn check_cores(parts: &MachineParts) -> Result<(), MachineError> {
         return Err(invalid(cpu.id, "id", "is online and in no core, although cores are listed"));
     }
     for core in &parts.cores {
-        if core.capacity == 0 || 1024 < core.capacity {
-            let problem = format!("has capacity {}: capacities are 1 to 1024", core.capacity);
+        if core.capacity == 0 || CAPACITY_MAX < core.capacity {
+            let problem =
+                format!("has capacity {}: capacities are 1 to {CAPACITY_MAX}", core.capacity);
             return Err(invalid(core.id, "capacity", problem));
         }
         if core.cpus.is_empty() {

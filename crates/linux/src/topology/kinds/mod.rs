@@ -28,7 +28,7 @@ mod sources;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ::topology::{CoreKindSource, CoreKindsSource};
+use ::topology::{CAPACITY_MAX, CoreKindSource, CoreKindsSource};
 use base::{CpuId, CpuSet};
 
 use self::sources::{CoreType, Values};
@@ -79,7 +79,7 @@ pub(super) fn read(
         online.iter().map(|cpu| (cpu, properties(cpu))).collect();
     warn_of_limits(&mut speeds, &properties);
     if !has_types && of_speeds.is_empty() {
-        let of_cpu = online.iter().map(|cpu| (cpu, ("uniform".to_owned(), 1024))).collect();
+        let of_cpu = online.iter().map(|cpu| (cpu, ("uniform".to_owned(), CAPACITY_MAX))).collect();
         return Kinds { of_cpu, source: None };
     }
     let capacity = speeds.capacity_source();
@@ -156,7 +156,7 @@ impl Kinds {
     pub(super) fn kind_of_core(&self, cpus: &CpuSet) -> (String, u32) {
         let known = cpus.iter().filter_map(|cpu| self.of_cpu.get(&cpu));
         let fastest = known.max_by_key(|(_, capacity)| *capacity).cloned();
-        fastest.unwrap_or_else(|| ("uniform".to_owned(), 1024))
+        fastest.unwrap_or_else(|| ("uniform".to_owned(), CAPACITY_MAX))
     }
 
     fn warn_of_mixed_cores(&self, cores: &[CpuSet], warnings: &mut Vec<String>) {

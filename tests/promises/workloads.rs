@@ -35,7 +35,9 @@ fn read(path: &Path) -> Workload {
 fn every_shipped_workload_is_valid_and_equal_after_writing() {
     let paths = shipped();
     let names: Vec<_> = paths.iter().filter_map(|path| path.file_stem()?.to_str()).collect();
-    for expected in ["debian", "demo", "mix", "numa-demo", "parallel", "server", "synthetic"] {
+    for expected in
+        ["core-kinds", "debian", "demo", "mix", "numa-demo", "parallel", "server", "synthetic"]
+    {
         assert!(names.contains(&expected), "{expected} is missing among {names:?}");
     }
     for path in paths {

@@ -1,53 +1,11 @@
-//! Core kinds: the cores of equal speed of a machine, and the sources of kinds and capacities.
+//! Sources of core kinds and capacities.
 //!
 //! A machine is read from files that contradict each other, and a user can override them. Output therefore contains the
 //! files that separated the kinds, and the file of the capacities.
 
 use std::fmt;
 
-use base::CpuSet;
 use serde::{Deserialize, Serialize};
-
-use crate::{Core, Machine};
-
-/// Capacity of the fastest core of a machine.
-pub const CAPACITY_MAX: u32 = 1024;
-
-/// The cores of one kind.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CoreKind<'m> {
-    /// Name of the kind.
-    pub name: &'m str,
-    /// The cores, by id; at least one.
-    pub cores: Vec<&'m Core>,
-}
-
-impl CoreKind<'_> {
-    /// Returns the largest capacity of a core. Preferred cores have larger capacities than other cores of their kind.
-    pub fn capacity(&self) -> u32 {
-        self.cores.iter().map(|core| core.capacity).max().unwrap_or(CAPACITY_MAX)
-    }
-
-    /// Returns the online CPUs of the cores.
-    pub fn cpus(&self) -> CpuSet {
-        self.cores.iter().fold(CpuSet::new(), |all, core| all.or(&core.cpus))
-    }
-}
-
-impl Machine {
-    /// Returns the core kinds by decreasing capacity, then by name.
-    pub fn core_kinds(&self) -> Vec<CoreKind<'_>> {
-        let mut kinds: Vec<CoreKind<'_>> = Vec::new();
-        for core in self.cores() {
-            match kinds.iter_mut().find(|kind| kind.name == core.kind) {
-                Some(kind) => kind.cores.push(core),
-                None => kinds.push(CoreKind { name: &core.kind, cores: vec![core] }),
-            }
-        }
-        kinds.sort_by_key(|kind| (std::cmp::Reverse(kind.capacity()), kind.name));
-        kinds
-    }
-}
 
 /// A source of core kinds or capacities. The names of files are relative to `/sys/devices/system/cpu/cpuN`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]

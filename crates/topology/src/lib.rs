@@ -12,12 +12,12 @@ mod machine;
 mod perf_attributes;
 mod synthetic;
 
-pub use core_kinds::{CAPACITY_MAX, CoreKind, CoreKindSource, CoreKindsSource};
+pub use core_kinds::{CoreKindSource, CoreKindsSource};
 pub use declared_core_kinds::{CoreKindsError, DeclaredCoreKinds};
 pub use domains::{Domain, DomainChoice, Domains, Level, ParseLevelError};
 pub use machine::{
-    Core, Cpu, DISTANCE_LOCAL, Llc, Machine, MachineError, MachineParts, Node, QuantumAttributes,
-    QueueScope, System,
+    CAPACITY_MAX, Core, CoreKind, Cpu, DISTANCE_LOCAL, Llc, Machine, MachineError, MachineParts,
+    Node, QuantumAttributes, QueueScope, System,
 };
 pub use perf_attributes::{
     AttributeSource, CacheAttributes, ClusterAttributes, ContextSwitch, CoreKindAttributes,

@@ -149,6 +149,30 @@ pub struct Core {
     pub capacity: u32,
 }
 
+/// Capacity of the fastest core of a machine.
+pub const CAPACITY_MAX: u32 = 1024;
+
+/// The cores of one kind.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CoreKind<'m> {
+    /// Name of the kind.
+    pub name: &'m str,
+    /// The cores, by id; at least one.
+    pub cores: Vec<&'m Core>,
+}
+
+impl CoreKind<'_> {
+    /// Returns the largest capacity of a core. Preferred cores have larger capacities than other cores of their kind.
+    pub fn capacity(&self) -> u32 {
+        self.cores.iter().map(|core| core.capacity).max().unwrap_or(CAPACITY_MAX)
+    }
+
+    /// Returns the online CPUs of the cores.
+    pub fn cpus(&self) -> CpuSet {
+        self.cores.iter().fold(CpuSet::new(), |all, core| all.or(&core.cpus))
+    }
+}
+
 /// A logical CPU.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cpu {
@@ -216,6 +240,19 @@ impl Machine {
     /// Returns the sources of the core kinds and capacities, if known.
     pub fn core_kinds_source(&self) -> Option<&CoreKindsSource> {
         self.parts.core_kinds_source.as_ref()
+    }
+
+    /// Returns the core kinds by decreasing capacity, then by name.
+    pub fn core_kinds(&self) -> Vec<CoreKind<'_>> {
+        let mut kinds: Vec<CoreKind<'_>> = Vec::new();
+        for core in self.cores() {
+            match kinds.iter_mut().find(|kind| kind.name == core.kind) {
+                Some(kind) => kind.cores.push(core),
+                None => kinds.push(CoreKind { name: &core.kind, cores: vec![core] }),
+            }
+        }
+        kinds.sort_by_key(|kind| (std::cmp::Reverse(kind.capacity()), kind.name));
+        kinds
     }
 
     /// Returns all present CPUs, by id.

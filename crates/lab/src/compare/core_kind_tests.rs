@@ -1,25 +1,20 @@
-//! Policies for core kinds on simulated machines: two copies of four programs, eight tasks at once.
+//! Policies for core kinds on simulated machines with the shipped workload `core-kinds`.
 
 use std::sync::Arc;
 
-use base::{JobId, StopFlag};
-use program::{Command, Job};
+use base::StopFlag;
 
 use super::{Column, SimBench, SimSetting};
 use crate::shipped;
 
-const PROGRAMS: [&str; 4] = ["416.gamess", "444.namd", "429.mcf", "450.soplex"];
-
 /// Returns the sum of the run times of all jobs under a column, in seconds.
 fn time(machine: &str, column: &str, seed: u64) -> f64 {
     let machine = shipped::machine(machine).expect("a shipped machine");
-    let job = |(id, program): (usize, &&str)| {
-        let profile = shipped::profile(program).expect("a shipped profile");
-        let command = Command::Load(vec!["hog".to_owned()]);
-        let job = Job::new(JobId(id as u32), format!("{program}-{id}"), command);
-        Job { found: Some(Arc::new(profile)), ..job }
-    };
-    let jobs = PROGRAMS.iter().chain(&PROGRAMS).enumerate().map(job).collect();
+    let mut jobs = shipped::workload("core-kinds").expect("a shipped workload").jobs;
+    for job in &mut jobs {
+        let name = job.profile.as_deref().expect("each job names its profile");
+        job.found = Some(Arc::new(shipped::profile(name).expect("a shipped profile")));
+    }
     let (options, limits, signals) = Default::default();
     let setting = SimSetting { machine, options, limits, signals };
     let bench = SimBench::without_solo_runs(setting, vec![jobs]).expect("it can be simulated");

@@ -42,7 +42,7 @@ const SOLO_TABLES: &[(&str, &str)] =
     &[("corun", include_str!("../../../../workloads/data/corun/solo.csv"))];
 
 const WORKLOADS: &[(&str, &str)] = files![
-    ".": "synthetic", "numa-demo", "server", "parallel";
+    ".": "synthetic", "numa-demo", "server", "parallel", "core-kinds";
     "papers/dfs": "wl1", "wl2", "wl3", "wl4", "wl5", "wl6", "wl7", "wl8", "wl9", "wl10", "wl1-long", "wl2-long",
     "wl3-long", "wl4-long", "wl5-long", "wl6-long", "wl7-long", "wl8-long", "wl9-long", "wl10-long";
     "papers/divided": "alone", "basic01", "basic02", "basic03", "basic04", "basic05", "basic06", "basic07", "basic08",

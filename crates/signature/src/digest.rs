@@ -11,7 +11,7 @@ use crate::SignatureError;
 const BLOCK_BYTES: u64 = 1 << 20;
 
 /// Size limit of a program: a sparse file, or overlapping segments, must not cost time without limit. SHA-256 of 4 GiB
-/// takes about 10 s.
+/// takes about 10 s (guessed).
 const PROGRAM_BYTES_MAX: u64 = 4 << 30;
 
 /// A running digest, with the number of bytes that may still be added.

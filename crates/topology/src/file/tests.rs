@@ -125,7 +125,8 @@ fn sourced_value(max: u64) -> impl Strategy<Value = Option<SourcedValue>> {
         Just(AttributeSource::Firmware),
         Just(AttributeSource::Assumed)
     ];
-    let known = (0..=max, sources).prop_map(|(value, source)| SourcedValue { value, source });
+    // A value of 0 is rejected.
+    let known = (1..=max, sources).prop_map(|(value, source)| SourcedValue { value, source });
     proptest::option::of(known)
 }
 

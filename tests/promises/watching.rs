@@ -93,7 +93,11 @@ fn the_last_line_of_a_watch_contains_its_processes_and_placements() {
         watch.wait().0
     };
     let acted = last_lines(&["--act"]);
-    assert!(acted.ends_with("0 rejected; all changes are undone\n"), "{acted}");
+    // A process of another test can have this mask and an exited parent. Then it is not known whether all is undone.
+    let has_unknown_process = acted.contains("its parent has not or has exited");
+    let end =
+        if has_unknown_process { "0 rejected\n" } else { "0 rejected; all changes are undone\n" };
+    assert!(acted.ends_with(end), "{acted}");
     assert!(acted.contains(": 1 process managed, ") && !acted.contains(" 0 placements"), "{acted}");
     let reported = last_lines(&[]);
     assert!(reported.contains("requests are only reported, nothing is changed"), "{reported}");

@@ -9,6 +9,7 @@
 mod apply;
 mod fault_injection;
 mod job_runs;
+mod observation;
 mod progress;
 mod sampling;
 
@@ -36,6 +37,8 @@ use crate::script::Script;
 use crate::variation::{RandomKey, Variation, VariationStreams};
 
 use fault_injection::FaultSchedule;
+use observation::Observer;
+pub use observation::{CpuObservation, ObservedThread};
 pub use progress::SharedProgress;
 pub use sampling::Capabilities;
 
@@ -71,6 +74,9 @@ pub struct SimOptions {
     /// Whether interval turns are skipped while the policy is quiescent and jobs are running. The skipped turns are
     /// missing in the journal.
     pub skip_quiescent_turns: bool,
+    /// Time between two observations of the CPUs of all threads ([`SimHost::take_observations`]); `None`: no
+    /// observations.
+    pub observed_every: Option<Nanos>,
     /// Time at which all jobs are terminated.
     pub time_limit: Option<Nanos>,
     /// Whether all jobs are terminated when one fails.
@@ -96,6 +102,7 @@ impl Default for SimOptions {
             exact: false,
             capabilities: Capabilities::default(),
             skip_quiescent_turns: false,
+            observed_every: None,
             time_limit: None,
             fail_fast: false,
             faults: Faults::default(),
@@ -150,6 +157,7 @@ pub struct SimHost {
     /// The work of the machine at its last check.
     checked: Option<SimulationWork>,
     progress: SharedProgress,
+    observer: Option<Observer>,
 }
 
 /// A job of the workload and its state.
@@ -242,6 +250,7 @@ impl SimHost {
         let mut host = SimHost {
             machine: simulated_machine(hardware.clone(), settings, variation_streams),
             next_interval: options.interval.map(|_| 0),
+            observer: options.observed_every.map(Observer::new),
             fault_injector: FaultInjector::new(options.faults, options.seed),
             slots,
             assumed: assumed(machine, &hardware, settings.grain),
@@ -354,6 +363,7 @@ impl SimHost {
             self.turn_causes.insert(Cause::Interval);
             self.next_interval = Some(next_multiple(now, interval));
         }
+        self.observe();
         let is_late = self.options.time_limit.is_some_and(|limit| limit.0 <= now);
         if self.options.stop.is_raised() {
             self.stop_because(StopCause::Signal);
@@ -483,11 +493,12 @@ impl Host for SimHost {
             if self.is_over() {
                 return Ok(None);
             }
+            let observed = self.observer.as_ref().map_or(u64::MAX, Observer::next_ns);
             match self.next_scheduled() {
-                Some(until) => self.machine.advance(until, N_INSTANTS),
+                Some(until) => self.machine.advance(until.min(observed), N_INSTANTS),
                 // Without scheduled turns, the simulation advances to the next event.
                 None => match self.machine.next_event() {
-                    Some(at) => self.machine.advance(at, u64::MAX),
+                    Some(at) => self.machine.advance(at.min(observed), u64::MAX),
                     None => return Err(self.never_ends()),
                 },
             }

@@ -35,5 +35,6 @@ pub mod variation;
 
 pub use frame::InvariantViolation;
 pub use host::{
-    Capabilities, SharedProgress, SimError, SimHost, SimOptions, assumed, check_machine,
+    Capabilities, CpuObservation, ObservedThread, SharedProgress, SimError, SimHost, SimOptions,
+    assumed, check_machine,
 };

@@ -6,6 +6,7 @@
 //!   parameters of a policy ─► tune: search on training runs ─► held-out runs, stats ─► report::tuning
 //! ```
 
+pub mod assignment;
 pub mod compare;
 pub mod oracle;
 pub mod reproduce;

@@ -4,11 +4,10 @@ use std::sync::Arc;
 
 use base::StopFlag;
 
-use super::{Column, SimBench, SimSetting};
+use super::{Column, RunMetrics, SimBench, SimSetting};
 use crate::shipped;
 
-/// Returns the sum of the run times of all jobs under a column, in seconds.
-fn time(machine: &str, column: &str, seed: u64) -> f64 {
+fn bench(machine: &str) -> SimBench {
     let machine = shipped::machine(machine).expect("a shipped machine");
     let mut jobs = shipped::workload("core-kinds").expect("a shipped workload").jobs;
     for job in &mut jobs {
@@ -17,9 +16,13 @@ fn time(machine: &str, column: &str, seed: u64) -> f64 {
     }
     let (options, limits, signals) = Default::default();
     let setting = SimSetting { machine, options, limits, signals };
-    let bench = SimBench::without_solo_runs(setting, vec![jobs]).expect("it can be simulated");
+    SimBench::without_solo_runs(setting, vec![jobs]).expect("it can be simulated")
+}
+
+/// Returns the sum of the run times of all jobs under a column, in seconds.
+fn time(machine: &str, column: &str, seed: u64) -> f64 {
     let column = Column::parse(column).expect("a policy");
-    let run = bench.run((&column, 0, seed), &StopFlag::default(), None).expect("it runs");
+    let run = bench(machine).run((&column, 0, seed), &StopFlag::default(), None).expect("it runs");
     let metrics = run.expect("not interrupted");
     (0..8).map(|job| metrics.job_s(job).expect("it ended")).sum()
 }
@@ -40,4 +43,29 @@ fn on_a_machine_with_one_core_kind_the_policies_for_core_kinds_change_nothing() 
     for info in policy::registry().iter().filter(|info| info.needs_core_kinds) {
         assert_eq!(time("xeon-x5365-4x2", info.name, 1), linux, "{}", info.name);
     }
+}
+
+#[test]
+fn the_distance_to_the_assignment_model_is_that_of_the_placements_and_changes_no_run() {
+    let missed = |column: &str| {
+        let bench = bench("opteron-2384-uma");
+        let column = Column::parse(column).expect("a policy");
+        let stop = StopFlag::default();
+        let observed = bench.run((&column, 0, 1), &stop, None).expect("it runs").expect("it ends");
+        let policy = policy::build(&column.spec, 1).expect("a policy");
+        let run = bench.run_policy(policy, (&column, 0, 1), &stop, None).expect("it runs");
+        let unobserved =
+            RunMetrics { missed_by_model: observed.missed_by_model, ..run.expect("it ends") };
+        assert_eq!(observed, unobserved);
+        observed.missed_by_model.expect("two kinds and eight threads")
+    };
+    let [kernel, ib] = ["linux@kernel=2.6.27", "ib"].map(missed);
+    assert!(0.0 < ib && ib < kernel && kernel < 1.0, "{kernel} of the kernel, {ib} of ib");
+}
+
+#[test]
+fn a_machine_with_one_core_kind_has_no_assignment_model() {
+    let column = Column::parse("linux").expect("a policy");
+    let run = bench("xeon-x5365-4x2").run((&column, 0, 1), &StopFlag::default(), None);
+    assert_eq!(run.expect("it runs").expect("it ends").missed_by_model, None);
 }

@@ -33,6 +33,9 @@ pub struct RunMetrics {
     pub controllers: Vec<ControllerTraffic>,
     /// Search of the oracle, in runs of the policy `oracle`.
     pub oracle: Option<OracleSearch>,
+    /// Share of the work of the best assignments in the assignment model that the run missed; `None` on machines with one
+    /// core kind, and with too many threads.
+    pub missed_by_model: Option<f64>,
 }
 
 impl AsRef<RunMetrics> for RunMetrics {

@@ -88,13 +88,18 @@ impl SimBench {
     ) -> Result<Option<RunMetrics>, SimRunError> {
         let run = (column, workload, seed);
         let Some(params) = params(&column.spec)? else {
-            return self.run_policy(policy::build(&column.spec, seed)?, run, stop, listener);
+            return self.run_observed(policy::build(&column.spec, seed)?, run, stop, listener);
         };
         let Some(best) = best(self, run, params, stop)? else { return Ok(None) };
-        if let Some(listener) = listener {
-            self.run_policy(best.policy(self, run)?, run, stop, Some(listener))?;
+        let mut metrics = best.metrics.clone();
+        if listener.is_some() || self.is_observed(run.1, seed) {
+            let Some(repeated) = self.run_observed(best.policy(self, run)?, run, stop, listener)?
+            else {
+                return Ok(None);
+            };
+            metrics.missed_by_model = repeated.missed_by_model;
         }
-        Ok(Some(best.metrics))
+        Ok(Some(metrics))
     }
 
     /// Returns a policy that repeats the best run that the oracle finds; `None` if `stop` was raised.

@@ -2,26 +2,24 @@
 //!
 //! Everything that does not depend on policy and seed is prepared once: the tables of the machine, the scripts of each
 //! workload, and the time of each job alone. A run is a host, an engine and a [`MetricsRecorder`].
-//!
-//! A job is measured alone under the settings of the machine with which it runs together: kernel, NUMA balancing and
-//! interleaving of its column. Otherwise a setting that changes the time of a program alone would count as contention.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod solo_runs;
+
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use base::{JobId, Nanos, StopFlag};
+use base::{Nanos, StopFlag};
 use engine::{Engine, PageMigrationLimits, Sink};
 use host_sim::build_scripts;
-use host_sim::faults::Faults;
 use host_sim::frame::{GrainSettings, MachineSettings};
 use host_sim::hardware::Hardware;
 use host_sim::script::Script;
-use host_sim::variation::Variation;
 use host_sim::{SimError, SimHost, SimOptions};
-use program::{Ending, Job, Profile};
+use program::{Job, Profile};
 use sched::{Policy, TierOverride};
 use topology::Machine;
 
+use crate::assignment::{self, AssignmentModel};
 use crate::oracle::OracleError;
 use crate::shipped::{self, ProfileDraw};
 
@@ -29,6 +27,10 @@ use super::{
     Column, ComparePlan, Completion, ControllerTraffic, MachineVariant, MetricsRecorder,
     RunMetrics, SoloTimes,
 };
+
+/// Time between two comparisons of the cores of all threads with the best assignment. Chosen: a tenth of a phase of the
+/// assignment model.
+const OBSERVED_EVERY: Nanos = Nanos::from_secs(1);
 
 /// Settings of all runs.
 #[derive(Clone, Debug)]
@@ -69,6 +71,8 @@ impl PreparedWorkload {
 pub struct SimBench {
     setting: SimSetting,
     hardware: Arc<Hardware>,
+    /// The model of assignments to core kinds; `None` with one kind.
+    model: Option<AssignmentModel>,
     /// The workloads of each draw of the profiles; one draw if the profiles are not drawn.
     draws: Vec<Vec<PreparedWorkload>>,
     /// The draw of each seed; the first for other seeds.
@@ -82,25 +86,6 @@ impl SimBench {
     /// A job that cannot be simulated, or an unknown kernel.
     pub fn new(setting: SimSetting, workloads: Vec<Vec<Job>>) -> Result<Self, SimError> {
         SimBench::without_solo_runs(setting, workloads)?.with_solo_runs([MachineVariant::default()])
-    }
-
-    /// Runs each job alone with the settings of these variants.
-    ///
-    /// # Errors
-    /// The kernel does not exist, or does not support a setting.
-    pub fn with_solo_runs(
-        mut self,
-        variants: impl IntoIterator<Item = MachineVariant>,
-    ) -> Result<Self, SimError> {
-        let variants: BTreeSet<_> = variants.into_iter().map(|own| self.complete(own)).collect();
-        let mut draws = std::mem::take(&mut self.draws);
-        for ready in draws.iter_mut().flatten() {
-            for &variant in &variants {
-                let times = self.solo_times(ready, variant)?;
-                ready.alone.insert(variant, times);
-            }
-        }
-        Ok(SimBench { draws, ..self })
     }
 
     /// Draws the profiles of the jobs for the seeds of a plan, if the plan has draws. The jobs that policies receive
@@ -140,7 +125,8 @@ impl SimBench {
             Ok(PreparedWorkload { alone: BTreeMap::new(), jobs, scripts })
         };
         let workloads = workloads.into_iter().map(ready).collect::<Result<_, _>>()?;
-        Ok(SimBench { setting, hardware, draws: vec![workloads], draw_of_seed: BTreeMap::new() })
+        let (model, draws) = (AssignmentModel::new(&hardware), vec![workloads]);
+        Ok(SimBench { setting, hardware, model, draws, draw_of_seed: BTreeMap::new() })
     }
 
     /// Returns a phrase for each assumed value of the machine.
@@ -222,13 +208,41 @@ impl SimBench {
     pub fn run_policy(
         &self,
         policy: Box<dyn Policy>,
-        (column, workload, seed): (&Column, usize, u64),
+        run: (&Column, usize, u64),
         stop: &StopFlag,
+        listener: Option<&mut dyn Sink>,
+    ) -> Result<Option<RunMetrics>, SimRunError> {
+        self.run_with(policy, run, (stop, None), listener)
+    }
+
+    /// As [`SimBench::run_policy`], with the distance to the assignment model if the run has one.
+    pub(super) fn run_observed(
+        &self,
+        policy: Box<dyn Policy>,
+        run: (&Column, usize, u64),
+        stop: &StopFlag,
+        listener: Option<&mut dyn Sink>,
+    ) -> Result<Option<RunMetrics>, SimRunError> {
+        let observed_every = self.is_observed(run.1, run.2).then_some(OBSERVED_EVERY);
+        self.run_with(policy, run, (stop, observed_every), listener)
+    }
+
+    /// Returns whether a run of a workload is compared with the assignment model.
+    pub(super) fn is_observed(&self, workload: usize, seed: u64) -> bool {
+        let threads = self.workload(workload, seed).scripts.iter().map(|script| script.n_threads);
+        self.model.is_some() && threads.sum::<u32>() as usize <= assignment::N_TASKS_MAX
+    }
+
+    fn run_with(
+        &self,
+        policy: Box<dyn Policy>,
+        (column, workload, seed): (&Column, usize, u64),
+        (stop, observed_every): (&StopFlag, Option<Nanos>),
         listener: Option<&mut dyn Sink>,
     ) -> Result<Option<RunMetrics>, SimRunError> {
         let ready = self.workload(workload, seed);
         let options = self.options(column, policy.interval(), seed);
-        let options = SimOptions { stop: stop.clone(), ..options };
+        let options = SimOptions { stop: stop.clone(), observed_every, ..options };
         let mut host = self.host(&ready.jobs, &ready.scripts, options)?;
         let mut engine = Engine::new(self.setting.machine.clone(), host.declared_jobs(), policy)
             .with_page_migration_limits(self.setting.limits)
@@ -242,6 +256,11 @@ impl SimBench {
             RunMetrics { controllers: controllers(&mut host), ..recorder.into_metrics() };
         metrics.pages_moved_bytes = host.work().pages_moved_bytes;
         metrics.n_migrations = host.work().migrations;
+        metrics.missed_by_model = self.model.as_ref().and_then(|model| {
+            let share = |script: &Arc<Script>| model.memory_share(script, &self.hardware);
+            let shares: Vec<f64> = ready.scripts.iter().map(share).collect();
+            model.missed_share(&shares, &host.take_observations())
+        });
         match ended {
             Ok(_) if stop.is_raised() && host.stopped_by().is_some() => return Ok(None),
             Err(error) => {
@@ -281,57 +300,6 @@ impl SimBench {
     ) -> Result<SimHost, SimError> {
         let hardware = self.hardware.clone();
         SimHost::with_scripts(&self.setting.machine, hardware, jobs, scripts.to_vec(), options)
-    }
-
-    /// Runs each job alone without random variation and faults, placed by the kernel. Equal jobs run once.
-    fn solo_times(
-        &self,
-        ready: &PreparedWorkload,
-        variant: MachineVariant,
-    ) -> Result<Vec<Option<Nanos>>, SimError> {
-        let mut known: BTreeMap<(usize, String), Option<Nanos>> = BTreeMap::new();
-        let mut times = vec![None; ready.jobs.len()];
-        for (idx, (job, script)) in ready.jobs.iter().zip(&ready.scripts).enumerate() {
-            if job.ending != Ending::Exit {
-                continue;
-            }
-            let rules = format!("{:?} {:?} {:?}", job.cpus, job.nodes, job.memory);
-            let key = (Arc::as_ptr(script) as usize, rules);
-            times[idx] = match known.get(&key) {
-                Some(time) => *time,
-                None => {
-                    let time = self.solo_time(job, script, variant)?;
-                    *known.entry(key).or_insert(time)
-                }
-            };
-        }
-        Ok(times)
-    }
-
-    fn solo_time(
-        &self,
-        job: &Job,
-        script: &Arc<Script>,
-        variant: MachineVariant,
-    ) -> Result<Option<Nanos>, SimError> {
-        let only = Job { id: JobId(0), start: Nanos::ZERO, ..job.clone() };
-        let options = SimOptions {
-            interval: None,
-            variation: Variation::OFF,
-            faults: Faults::default(),
-            time_limit: None,
-            ..self.options_of(variant)
-        };
-        let jobs = [only];
-        let mut host = self.host(&jobs, std::slice::from_ref(script), options)?;
-        // The empty plan: the kernel alone places the job.
-        let Ok(policy) = policy::build("linux", 0) else { return Ok(None) };
-        let mut engine = Engine::new(self.setting.machine.clone(), jobs.to_vec(), policy);
-        let mut recorder = MetricsRecorder::new(&jobs);
-        let ended = engine::run(&mut host, &mut engine, &mut [&mut recorder]);
-        let metrics = recorder.into_metrics();
-        let well = ended.is_ok() && metrics.status == Completion::Finished;
-        Ok(metrics.time_of(0, &jobs[0]).filter(|time| well && *time != Nanos::ZERO))
     }
 }
 
@@ -384,7 +352,12 @@ fn controllers(host: &mut SimHost) -> Vec<ControllerTraffic> {
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use std::collections::BTreeSet;
+
+    use base::JobId;
+    use host_sim::faults::Faults;
     use host_sim::kernel::KernelVersion;
+    use host_sim::variation::Variation;
 
     use super::*;
     use crate::compare::columns;

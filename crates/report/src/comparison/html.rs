@@ -244,7 +244,7 @@ fn controllers_cell(row: &SummaryRow) -> TableCell {
 /// Returns the table of each policy on each workload. The verdict is next to the ratio, so that it is visible without
 /// scrolling; columns without any value are omitted.
 fn summary_table(all: &Comparison) -> String {
-    let columns: [RecordColumn<(&SummaryRow, Ratio<'_>)>; 18] = [
+    let columns: [RecordColumn<(&SummaryRow, Ratio<'_>)>; 19] = [
         ("column", Left, |(row, _)| policy_cell(row)),
         ("workload", Left, |(row, _)| TableCell::from(&*row.workload)),
         ("n_runs", Right, |(row, _)| TableCell::number(Some(row.n_runs), count)),
@@ -259,6 +259,7 @@ fn summary_table(all: &Comparison) -> String {
         }),
         ("variation", Right, |(row, _)| TableCell::number(row.variation, percent)),
         ("oracle_gap", Right, |(row, _)| TableCell::number(row.oracle_gap, format::signed_percent)),
+        ("model_gap", Right, |(row, _)| TableCell::number(row.model_gap, percent)),
         ("slowdown", Right, |(row, _)| TableCell::number(row.slowdown, format::ratio)),
         ("unfairness", Right, |(row, _)| TableCell::number(row.unfairness, format::ratio)),
         ("n_migrations", Right, |(row, _)| number(row.n_migrations, 1)),

@@ -76,7 +76,9 @@ fn makespans(comparison: &Comparison, workload: &str, width: usize) -> String {
         ("95 % CI", Align::Left),
         ("verdict", Align::Left),
     ]);
+    let has_model = rows().any(|row| row.model_gap.is_some());
     heads.extend(has_gaps.then_some(("above oracle", Align::Right)));
+    heads.extend(has_model.then_some(("below model", Align::Right)));
     let mut table = ReportTable::new(heads);
     for row in rows() {
         let digits = row.mean_s.map_or(0, n_decimals);
@@ -85,6 +87,7 @@ fn makespans(comparison: &Comparison, workload: &str, width: usize) -> String {
         cells.extend([row.mean_text(digits), interval(row.ci95_s.as_deref(), digits)]);
         cells.extend(ratio_cells(&Ratio::of_workload(comparison, row)));
         cells.extend(has_gaps.then(|| or_absent(row.oracle_gap, signed_percent)));
+        cells.extend(has_model.then(|| or_absent(row.model_gap, format::percent)));
         table.row(cells);
     }
     let head = match comparison.setting.compared {

@@ -94,6 +94,7 @@ fn run(cells: &Cells<'_>, about: &SummaryContext<'_>, key: RunKey, metrics: &Run
         pages_moved_bytes: metrics.pages_moved_bytes,
         controllers: controllers(&[metrics]),
         oracle: metrics.oracle.as_ref().map(oracle_row),
+        model_gap: metrics.missed_by_model,
         jobs: jobs
             .map(|((job, times), slowdown)| RunJobRow {
                 name: job.name.clone(),
@@ -224,6 +225,7 @@ fn row(
         p_holm: None,
         verdict: None,
         oracle_gap: oracle_gap(cells, (column, workload), about),
+        model_gap: mean_of(metrics.iter().filter_map(|run| run.missed_by_model)),
         slowdown: mean_of(per_run.iter().flatten().copied()),
         unfairness: mean_of(per_run.iter().filter_map(|slowdowns| unfairness(slowdowns))),
         n_migrations: average(|metrics| metrics.n_migrations),

@@ -103,7 +103,7 @@ pub fn simulation(seed: u64) -> Simulation {
 /// Seed of the sections, so that they do not change the other random choices.
 const SECTION_SEED: u64 = 0x5ec7;
 
-/// Returns sections for a third of the jobs with several threads: a team after a serial section, or a pipeline.
+/// Returns sections for half of the jobs with several threads: a team or a pipeline after a serial section.
 fn sections(n_threads: u32, rng: &mut Rng) -> Option<Sections> {
     let part = |work: u64| WorkPart { work: 1 + work as u32, phase: None };
     let choice = rng.below(6);
@@ -116,6 +116,10 @@ fn sections(n_threads: u32, rng: &mut Rng) -> Option<Sections> {
     let sections = match choice {
         0 => vec![serial, team],
         1 => vec![serial, pipeline],
+        2 => {
+            let parts = (0..n_threads).map(|_| part(rng.below(4))).collect();
+            vec![serial, Section::UnlikeTeam { parts }]
+        }
         _ => return None,
     };
     (2 <= n_threads).then_some(Sections { rounds, sections })

@@ -83,6 +83,11 @@ impl ThreadPlan {
                         queue: None,
                     }
                 }
+                Section::UnlikeTeam { parts } => PlanSection {
+                    parts: parts.iter().map(|part| plan_part(part, 1)).collect(),
+                    items: 1,
+                    queue: None,
+                },
                 Section::Pipeline { stages, items, queue } => PlanSection {
                     parts: stages.iter().map(|stage| plan_part(stage, *items)).collect(),
                     items: *items,

@@ -133,8 +133,20 @@ pub enum WorkloadFault {
         "a pipeline of one stage has no queue: a queue has a producer and a consumer; write two stages or more"
     )]
     OneStage,
-    #[error("\"phases\" needs a number for each of the {0} stages")]
-    PhasesOfStages(usize),
+    #[error("\"phases\" needs a number for each of the {0} works")]
+    PhasesOfParts(usize),
+    #[error(
+        "{0:?} next to the work of each thread; the numbers of \"work\" are the threads, and \"phases\" has their phases, so remove it"
+    )]
+    KeyWithWorks(&'static str),
+    #[error(
+        "\"phases\" needs a work for each thread, such as work = [1, 3]; write phase = N for all threads, or the works"
+    )]
+    PhasesOfTeam,
+    #[error(
+        "\"work\" has no threads; write the work of each thread, such as [1, 3], or one number"
+    )]
+    NoWork,
     #[error(
         "some sections have a phase of the profile and others have none; write one for all, or for none"
     )]

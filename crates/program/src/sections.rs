@@ -7,7 +7,7 @@
 //! ```
 //!
 //! At the end of a section, all threads of the job wait for each other (fork and join, or a barrier). In a team, the
-//! threads divide the work equally. In a pipeline, each stage is a thread, and a bounded queue is between two stages. A
+//! threads divide the work equally, or each thread has its own work. In a pipeline, each stage is a thread, and a bounded queue is between two stages. A
 //! pipeline has no cycle, and no queue has a capacity of 0, so that no workload deadlocks. With as many items as stages
 //! and queues for all items, a pipeline is the wavefront of a square grid, in which each cell needs its neighbours in
 //! the previous row and column.
@@ -35,6 +35,11 @@ pub enum Section {
         threads: Option<u32>,
         /// Work of all threads together.
         part: WorkPart,
+    },
+    /// Threads with a work each.
+    UnlikeTeam {
+        /// Work of each thread.
+        parts: Vec<WorkPart>,
     },
     /// Threads that pass items from one to the next.
     Pipeline {
@@ -69,6 +74,7 @@ impl Section {
     pub fn n_threads(&self, n_job: u32) -> u32 {
         match self {
             Section::Team { threads, .. } => threads.unwrap_or(n_job),
+            Section::UnlikeTeam { parts } => parts.len() as u32,
             Section::Pipeline { stages, .. } => stages.len() as u32,
         }
     }
@@ -77,6 +83,7 @@ impl Section {
     pub fn parts(&self) -> &[WorkPart] {
         match self {
             Section::Team { part, .. } => std::slice::from_ref(part),
+            Section::UnlikeTeam { parts } => parts,
             Section::Pipeline { stages, .. } => stages,
         }
     }
@@ -84,7 +91,7 @@ impl Section {
     /// Returns the number of times that a thread of the job executes a part of the section in one round.
     fn n_executions(&self, n_job: u32) -> u64 {
         match self {
-            Section::Team { .. } => u64::from(self.n_threads(n_job)),
+            Section::Team { .. } | Section::UnlikeTeam { .. } => u64::from(self.n_threads(n_job)),
             Section::Pipeline { stages, items, .. } => stages.len() as u64 * u64::from(*items),
         }
     }
@@ -120,19 +127,34 @@ pub(crate) fn sections(table: &TomlTable<'_>) -> Result<Option<Sections>, Worklo
 }
 
 fn section(table: &TomlTable<'_>) -> Result<Section, WorkloadError> {
-    let of_pipeline = ["phases", "items", "queue"];
-    if !table.has("stages") {
-        return match of_pipeline.into_iter().find(|key| table.has(key)) {
-            Some(key) => Err(table.error_in(key, WorkloadFault::KeyWithoutStages(key))),
-            None => Ok(Section::Team {
-                threads: table.get("threads", number)?,
-                part: WorkPart {
-                    work: table.get("work", number)?.unwrap_or(1),
-                    phase: table.get("phase", number)?,
-                },
-            }),
-        };
+    let of_pipeline = ["items", "queue"];
+    if table.has("stages") {
+        return pipeline(table);
     }
+    if let Some(key) = of_pipeline.into_iter().find(|key| table.has(key)) {
+        return Err(table.error_in(key, WorkloadFault::KeyWithoutStages(key)));
+    }
+    match table.get("work", work)? {
+        Some(Work::OfEachThread(works)) => {
+            match ["threads", "phase"].iter().find(|key| table.has(key)) {
+                Some(key) => Err(table.error_in(key, WorkloadFault::KeyWithWorks(key))),
+                None => Ok(Section::UnlikeTeam { parts: parts(table, works)? }),
+            }
+        }
+        Some(Work::OfAll(_)) | None if table.has("phases") => {
+            Err(table.error_in("phases", WorkloadFault::PhasesOfTeam))
+        }
+        of_all => Ok(Section::Team {
+            threads: table.get("threads", number)?,
+            part: WorkPart {
+                work: if let Some(Work::OfAll(work)) = of_all { work } else { 1 },
+                phase: table.get("phase", number)?,
+            },
+        }),
+    }
+}
+
+fn pipeline(table: &TomlTable<'_>) -> Result<Section, WorkloadError> {
     if let Some(key) = ["threads", "work", "phase"].into_iter().find(|key| table.has(key)) {
         return Err(table.error_in(key, WorkloadFault::KeyWithStages(key)));
     }
@@ -140,16 +162,21 @@ fn section(table: &TomlTable<'_>) -> Result<Section, WorkloadError> {
     if works.len() < 2 {
         return Err(table.error_in("stages", WorkloadFault::OneStage));
     }
-    let phases = table.get("phases", numbers)?;
-    if phases.as_ref().is_some_and(|phases| phases.len() != works.len()) {
-        return Err(table.error_in("phases", WorkloadFault::PhasesOfStages(works.len())));
-    }
-    let part = |(idx, work)| WorkPart { work, phase: phases.as_ref().map(|phases| phases[idx]) };
     Ok(Section::Pipeline {
-        stages: works.into_iter().enumerate().map(part).collect(),
+        stages: parts(table, works)?,
         items: table.require("items", "items = 1000", number)?,
         queue: table.require("queue", "queue = 4", number)?,
     })
+}
+
+/// Returns the parts with these works and the phases of the key `phases`.
+fn parts(table: &TomlTable<'_>, works: Vec<u32>) -> Result<Vec<WorkPart>, WorkloadError> {
+    let phases = table.get("phases", numbers)?;
+    if phases.as_ref().is_some_and(|phases| phases.len() != works.len()) {
+        return Err(table.error_in("phases", WorkloadFault::PhasesOfParts(works.len())));
+    }
+    let part = |(idx, work)| WorkPart { work, phase: phases.as_ref().map(|phases| phases[idx]) };
+    Ok(works.into_iter().enumerate().map(part).collect())
 }
 
 /// Checks the sections of a job against its number of threads.
@@ -181,6 +208,20 @@ fn number(key: &'static str, value: &Value<'_>) -> Result<u32, WorkloadFault> {
     Ok(integer(key, value, (1, max), range)? as u32)
 }
 
+/// Value of the key `work`.
+enum Work {
+    OfAll(u32),
+    OfEachThread(Vec<u32>),
+}
+
+fn work(key: &'static str, value: &Value<'_>) -> Result<Work, WorkloadFault> {
+    match value {
+        Value::Array(array) if array.is_empty() => Err(WorkloadFault::NoWork),
+        Value::Array(_) => Ok(Work::OfEachThread(numbers(key, value)?)),
+        _ => Ok(Work::OfAll(number(key, value)?)),
+    }
+}
+
 fn numbers(key: &'static str, value: &Value<'_>) -> Result<Vec<u32>, WorkloadFault> {
     let Value::Array(array) = value else {
         return Err(
@@ -204,21 +245,25 @@ fn section_text(section: &Section) -> String {
         let values: Vec<String> = values.iter().map(u32::to_string).collect();
         format!("[{}]", values.join(", "))
     };
+    let works =
+        |key, parts: &[WorkPart]| (key, Some(list(parts.iter().map(|part| part.work).collect())));
+    let phases = |parts: &[WorkPart]| {
+        let phases: Option<Vec<u32>> = parts.iter().map(|part| part.phase).collect();
+        ("phases", phases.map(list))
+    };
     let keys = match section {
         Section::Team { threads, part } => vec![
             ("threads", threads.map(|threads| threads.to_string())),
             ("work", Some(part.work.to_string())),
             ("phase", part.phase.map(|phase| phase.to_string())),
         ],
-        Section::Pipeline { stages, items, queue } => {
-            let phases: Option<Vec<u32>> = stages.iter().map(|stage| stage.phase).collect();
-            vec![
-                ("stages", Some(list(stages.iter().map(|stage| stage.work).collect()))),
-                ("phases", phases.map(list)),
-                ("items", Some(items.to_string())),
-                ("queue", Some(queue.to_string())),
-            ]
-        }
+        Section::UnlikeTeam { parts } => vec![works("work", parts), phases(parts)],
+        Section::Pipeline { stages, items, queue } => vec![
+            works("stages", stages),
+            phases(stages),
+            ("items", Some(items.to_string())),
+            ("queue", Some(queue.to_string())),
+        ],
     };
     let keys = keys.into_iter().filter_map(|(key, value)| Some(format!("{key} = {}", value?)));
     format!("{{ {} }}", keys.collect::<Vec<_>>().join(", "))

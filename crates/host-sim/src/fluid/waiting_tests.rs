@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::tests::{machine, mask_of, script, start};
 use super::*;
-use crate::physics::SharedFills;
+use crate::physics::{Calibration, CoreSpeed, CpiModel, MissCurve, MissPoint, SharedFills};
 use crate::script::Script;
 
 /// Returns a script of `instructions` for all threads together, with the sections of a workload file.
@@ -99,6 +99,53 @@ fn a_serial_share_limits_the_speed_up_as_in_amdahls_law() {
             }
         }
     }
+}
+
+#[test]
+fn a_fork_of_unlike_threads_takes_the_time_of_its_longest_thread() {
+    for rounds in [1, 5] {
+        let mut fluid = machine("cores=4");
+        let keys = format!(
+            "rounds = {rounds}\nsection = [{{ threads = 1, work = 10 }}, {{ work = [10, 20, 30, 30] }}]"
+        );
+        let work = with_sections(&fluid, 1e9, 4, &keys);
+        start_spread(&mut fluid, 0, &work);
+        let (ns, times) = run(&mut fluid);
+        assert_ms(ns, 100.0 + 300.0);
+        let found = times.iter().map(|(cpu, _)| libm::round(*cpu as f64 / 1e6));
+        assert_eq!(found.collect::<Vec<f64>>(), [200.0, 200.0, 300.0, 300.0]);
+        assert_ms(times[0].1, 200.0);
+    }
+    // On a CPU of half the speed, the longest thread takes twice the time.
+    let mut fluid = with_slow_cpu(2, 0.5);
+    let work = with_sections(&fluid, 4e8, 2, "section = [{ work = [1, 3] }]");
+    start_spread(&mut fluid, 0, &work);
+    assert_ms(run(&mut fluid).0, 600.0);
+}
+
+#[test]
+fn stages_with_their_own_phases_have_their_own_instructions_and_core_cycles() {
+    let mut fluid = machine("cores=2");
+    let text = "[[job]]\ncommand = [\"a\"]\nthreads = 2\n\
+                section = [{ stages = [1, 1], phases = [1, 2], items = 50, queue = 1 }]\n";
+    let workload = program::parse_toml(text, Path::new("w.toml")).expect("a workload");
+    let sections = workload.jobs[0].sections.clone().expect("sections");
+    let mut work = (*script(&fluid, 2.5e7, 0.0, 0)).clone();
+    let mut second = work.phases[0].clone();
+    let row = MissPoint::of_demand;
+    let character = MissCurve::new(vec![row(1048576.0, 0.0)], row(0.0, 0.0)).expect("a curve");
+    let parameters = Calibration::default().parameters(CoreSpeed::new(1.0));
+    let behaviour = CpiModel::from_core_cycles(&character, 3.0, 1.0, parameters);
+    (second.behaviour, second.instructions) = (Arc::new(behaviour), 5e7);
+    work.phases.push(second);
+    work.n_threads = 2;
+    work.plan = Some(work.plan_of(&sections).expect("a plan"));
+    start_spread(&mut fluid, 0, &Arc::new(work));
+    let (ns, times) = run(&mut fluid);
+    // Both threads together: a million instructions per item in a millisecond, and two million in six.
+    assert_ms(ns, pipeline_ns(&[1.0, 6.0], 50, 1));
+    assert_ms(times[0].0, 50.0);
+    assert_ms(times[1].0, 300.0);
 }
 
 /// Returns the time in nanoseconds of a pipeline with these nanoseconds per item and stage, from its recurrence: an

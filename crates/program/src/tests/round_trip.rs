@@ -82,12 +82,13 @@ fn sections() -> impl Strategy<Value = Sections> {
         (option::of(1u32..3), part()).prop_map(|(threads, part)| Section::Team { threads, part });
     let pipeline = (part(), part(), 1u32..1000, 1u32..1000)
         .prop_map(|(a, b, items, queue)| Section::Pipeline { stages: vec![a, b], items, queue });
-    (1u32..9, vec(prop_oneof![team, pipeline], 1..4), option::of(1u32..4)).prop_map(
+    let unlike = vec(part(), 1..3).prop_map(|parts| Section::UnlikeTeam { parts });
+    (1u32..9, vec(prop_oneof![team, unlike, pipeline], 1..4), option::of(1u32..4)).prop_map(
         |(rounds, mut sections, phase)| {
             for section in &mut sections {
                 match section {
                     Section::Team { part, .. } => part.phase = phase,
-                    Section::Pipeline { stages, .. } => {
+                    Section::UnlikeTeam { parts: stages } | Section::Pipeline { stages, .. } => {
                         stages.iter_mut().for_each(|stage| stage.phase = phase);
                     }
                 }

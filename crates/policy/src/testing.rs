@@ -8,6 +8,7 @@
 //!   1s counts a/2 in=1s cycles=9; poll     counters of a job's task in the given CPU time; `a` is `a/1`
 //!   1s rates a=20 b=0.5/3 c=-@50; poll     LLC misses (/ references) of a job's task per 1000 instructions, `-`
 //!                                          if not counted, and its CPU utilization in %
+//!   1s threads a=20@50,0.5,0.5@0; poll     as `rates`, of each thread of a job: CPU utilization 0, the thread sleeps
 //!   250ms waits a=60ms/190ms; poll         wait time and CPU time of a job
 //!   250ms moving a to=1; poll              a page migration is active until it is completed (`moved`)
 //!   250ms overflow; poll                   a counter overflow woke the policy
@@ -20,8 +21,7 @@
 //! is running.
 //!
 //! `> dfs` prints the plan of each turn with reason codes, `>> dfs` with sentences. `, with trials` or `, with trials
-//! that change nothing` after the policy adds trials of its migrations. Policies place jobs, so the target of every
-//! request is a job.
+//! that change nothing` after the policy adds trials of its migrations. A request for a thread has the target `a/2`.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -103,6 +103,9 @@ pub(crate) struct WatchedRequest<'a> {
     pub loads: &'a [u64],
 }
 
+/// Difference between the ids of two threads of a job.
+const TASKS_APART: u32 = 1000;
+
 /// A machine with jobs, and a policy that decides for it.
 struct PolicyWorld {
     machine: Machine,
@@ -139,6 +142,8 @@ struct JobInWorld {
     movable: bool,
     denied: bool,
     load: u64,
+    /// Rates of each thread; empty: `rates`.
+    thread_rates: Vec<Rates>,
     rates: Option<Rates>,
     /// Counters and CPU time, by number of the task.
     counts: BTreeMap<u32, (CounterDeltas, Nanos)>,
@@ -211,6 +216,9 @@ impl World for PolicyWorld {
             }),
             Event::Other("rates", rest) => fields(rest).for_each(|(name, value)| {
                 self.job(name).rates = Some(Rates::parse(value));
+            }),
+            Event::Other("threads", rest) => fields(rest).for_each(|(name, value)| {
+                self.job(name).thread_rates = value.split(',').map(Rates::parse).collect();
             }),
             Event::Other("moving", rest) => {
                 let (name, to) = rest.split_once(" to=").expect("a job and to=");
@@ -287,6 +295,7 @@ impl PolicyWorld {
             denied: false,
             load: 0,
             rates: None,
+            thread_rates: Vec::new(),
             counts: BTreeMap::new(),
             wait_and_cpu_time: None,
             memory: None,
@@ -418,8 +427,13 @@ impl PolicyWorld {
         };
         let mut lines: Vec<(String, String)> = Vec::new();
         for request in &plan.requests {
-            let Target::Job(id) = request.target else { panic!("policies place jobs only") };
-            let name = &self.jobs[id.index()].job.name;
+            let name = match request.target {
+                Target::Job(id) => self.jobs[id.index()].job.name.clone(),
+                Target::Task(TaskId { tid, .. }) => {
+                    let job = &self.jobs[(tid % TASKS_APART) as usize].job.name;
+                    format!("{job}/{}", tid / TASKS_APART + 1)
+                }
+            };
             let text = format!("{name} {}", testkit::action_text(&request.action));
             let reason = reason_text(&request.reason);
             match lines.last_mut().filter(|(_, last)| *last == reason) {
@@ -460,9 +474,16 @@ impl JobInWorld {
     fn tasks(&self, interval: Nanos) -> Vec<TaskView> {
         let (job, process) = (self.job.id, self.job.id.0);
         let view = |number: u32, counters, cpu_time| {
-            let task = TaskId { tid: process + 1000 * (number - 1), start_time_ticks: 0 };
+            let task = TaskId { tid: process + TASKS_APART * (number - 1), start_time_ticks: 0 };
             TaskView { task, process, job, cpu_time, wait: None, last_cpu: None, counters }
         };
+        if !self.thread_rates.is_empty() {
+            let of_thread = |(number, rates): (u32, &Rates)| {
+                let cpu_time = Nanos(interval.0 * rates.percent / 100);
+                view(number, rates.counters(cpu_time), cpu_time)
+            };
+            return (1..).zip(&self.thread_rates).map(of_thread).collect();
+        }
         if let Some(rates) = self.rates {
             let cpu_time = self.cpu_time(interval);
             return vec![view(1, rates.counters(cpu_time), cpu_time)];
@@ -481,6 +502,10 @@ impl JobInWorld {
     fn cpu_time(&self, interval: Nanos) -> Nanos {
         if let Some((_, cpu_time)) = self.wait_and_cpu_time {
             return cpu_time;
+        }
+        if !self.thread_rates.is_empty() {
+            let percent: u64 = self.thread_rates.iter().map(|rates| rates.percent).sum();
+            return Nanos(interval.0 * percent / 100);
         }
         if let Some(rates) = self.rates {
             return Nanos(interval.0 * u64::from(self.job.threads) * rates.percent / 100);

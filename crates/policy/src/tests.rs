@@ -27,6 +27,7 @@ testkit::case_files! {
         hass
         home_cluster
         ib
+        ib_threads
         nmass
         random
         sample_run

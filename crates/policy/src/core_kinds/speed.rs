@@ -9,7 +9,7 @@
 
 use base::Bytes;
 use program::Profile;
-use sched::{CounterEvent, JobView, Snapshot};
+use sched::{CounterEvent, JobView, Snapshot, TaskView};
 
 use super::CoreKinds;
 use crate::declaration::MILLION;
@@ -91,6 +91,19 @@ impl SpeedModel {
     }
 }
 
+impl SpeedModel {
+    /// Returns the CPU time of a task's work in the last interval on each kind, in nanoseconds, if it ran on the kind `on`:
+    /// the core time is in inverse proportion to the capacity, the memory time is the same on every kind.
+    pub fn cpu_ns(&self, kinds: &CoreKinds, task: &TaskView, on: usize) -> Vec<f64> {
+        let cpu_ns = task.cpu_time.0 as f64;
+        let misses = task.counters.misses().unwrap_or(0);
+        let memory_ns = (misses as f64 * self.latency_ns).min(cpu_ns);
+        let capacity = |kind: usize| f64::from(kinds.get(kind).capacity.max(1));
+        let of_kind = |kind| memory_ns + (cpu_ns - memory_ns) * capacity(on) / capacity(kind);
+        (0..kinds.len()).map(of_kind).collect()
+    }
+}
+
 /// Returns the speedup for a share of memory time, both in millionths: 1 + (ratio of capacities - 1) × (1 - share).
 fn speedup(kinds: &CoreKinds, stall: u64) -> u64 {
     MILLION + (kinds.capacity_ratio() - MILLION) * (MILLION - stall) / MILLION
@@ -124,18 +137,22 @@ pub(crate) struct Counts {
 pub(crate) fn counts(snapshot: &Snapshot<'_>, job: &JobView<'_>) -> Option<Counts> {
     let mut sum: Option<Counts> = None;
     let add = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
-    for task in snapshot.tasks_of(job.job.id).iter().filter(|task| task.cpu_time.0 != 0) {
-        let Some(misses) = task.counters.misses() else { continue };
-        let of_task = Counts {
-            misses,
-            accesses: task.counters.get(CounterEvent::LlcReferences),
-            instructions: task.counters.get(CounterEvent::Instructions),
-        };
+    for task in snapshot.tasks_of(job.job.id) {
+        let Some(of_task) = task_counts(task) else { continue };
         sum = Some(sum.map_or(of_task, |sum| Counts {
-            misses: sum.misses.saturating_add(misses),
+            misses: sum.misses.saturating_add(of_task.misses),
             accesses: add(sum.accesses, of_task.accesses),
             instructions: add(sum.instructions, of_task.instructions),
         }));
     }
     sum
+}
+
+/// Returns the counts of a task; `None` if it did not run or its misses are unknown.
+pub(crate) fn task_counts(task: &TaskView) -> Option<Counts> {
+    let misses = task.counters.misses().filter(|_| task.cpu_time.0 != 0)?;
+    let count = |event| task.counters.get(event);
+    let (accesses, instructions) =
+        (count(CounterEvent::LlcReferences), count(CounterEvent::Instructions));
+    Some(Counts { misses, accesses, instructions })
 }

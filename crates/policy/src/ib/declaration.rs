@@ -3,7 +3,7 @@
 use base::Nanos;
 use sched::reasons;
 
-use super::IntegratedBehaviour;
+use super::{IntegratedBehaviour, threads};
 use crate::declaration::{INTERVAL_TIMES, Millionths, READING, Values, names, params};
 use crate::{IfMissing, PolicyInfo, RequiredSignal, Signal, core_kinds};
 
@@ -26,7 +26,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
         },
     ],
     params: &[&[READING], PARAMS],
-    reasons: &[core_kinds::REASONS, REASONS],
+    reasons: &[core_kinds::REASONS, REASONS, threads::REASONS],
     work_conserving: false,
     needs_core_kinds: true,
     rules: Some(|params, _seed| Box::new(IntegratedBehaviour::new(Config::new(params)))),
@@ -58,6 +58,12 @@ params! {
             .paper("always");
         margin: Millionths [Values::decimal("", 1)] = "0.1", "difference of integrated behaviour above which a job changes \
             its kind (guessed)".paper("0");
+        tlp: bool = "no", "thread-level parallelism: the only runnable thread of a program in a serial phase gets a fast \
+            core. With tlp, lrt or cosched, each thread of a job with several threads is placed separately";
+        lrt: bool = "no", "longest remaining time: of threads with about the same behaviour, the one with more remaining \
+            work is nearer to the fast cores";
+        cosched: bool = "no", "co-scheduling: the runnable threads of a program migrate to all core kinds in one step if \
+            that is predicted to shorten their work by more than 5 %";
         interval: Nanos [INTERVAL_TIMES] = "200ms", "time between two samples".published();
     }
 }
@@ -82,6 +88,13 @@ names! {
     pub(super) enum Balance { Improving = "improving", Always = "always" }
 }
 
+impl Config {
+    /// Returns whether the threads of parallel programs are placed one by one.
+    pub fn uses_threads(&self) -> bool {
+        self.tlp || self.lrt || self.cosched
+    }
+}
+
 /// The rule that selected a kind, as text of a reason.
 macro_rules! rule {
     () => {
@@ -94,6 +107,8 @@ macro_rules! rule {
         )
     };
 }
+
+pub(super) use rule;
 
 reasons! {
     /// A job gets its first kind.

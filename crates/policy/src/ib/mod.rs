@@ -13,19 +13,20 @@
 mod declaration;
 mod monitor;
 mod queues;
+mod threads;
 
-use base::JobId;
-use sched::{Cause, JobState, PerJob, Plan, Reason, Snapshot};
+use sched::{Cause, JobState, JobView, PerJob, Plan, Reason, Snapshot};
 
 use crate::Rules;
-use crate::core_kinds::speed::{self, cache_share};
+use crate::core_kinds::speed::{self, Counts, cache_share};
 use crate::core_kinds::{CoreKinds, KindJob, is_interval, is_new};
 use crate::declaration::MILLION;
 use crate::placement::remove_old_state;
 pub(crate) use declaration::INFO;
 use declaration::{Config, IB_BALANCED, IB_IDLE, IB_PHASE, IB_STARTED, Metric, StartValue};
 use monitor::{Monitor, Phase};
-use queues::{Balanced, Member, Queues, Rule};
+use queues::{Balanced, Member, Queues, Rule, Unit};
+use threads::{IB_THREAD_BALANCED, IB_THREAD_IDLE, Threads};
 
 /// Misses per 1000 instructions that count as behaviour 1. Chosen: the largest of the measured programs are near 30.
 const MPKI_FULL: u64 = 30;
@@ -41,6 +42,7 @@ struct IntegratedBehaviour {
     config: Config,
     kinds: CoreKinds,
     jobs: PerJob<JobBehaviour>,
+    threads: Threads,
     n_arrivals: u64,
     /// Intervals in a row in which a core was idle.
     n_idle: u64,
@@ -58,9 +60,9 @@ struct JobBehaviour {
     arrived: u64,
 }
 
-/// The last decision about a job in this turn.
+/// The last decision about a job or thread in this turn.
 struct Decision {
-    job: JobId,
+    unit: Unit,
     to: usize,
     reason: Reason,
 }
@@ -71,7 +73,7 @@ impl Rules for IntegratedBehaviour {
         if !self.kinds.update(snapshot, plan) {
             return;
         }
-        let jobs = self.kinds.jobs(snapshot);
+        let jobs = self.whole_jobs(snapshot);
         let mut queues = self.queues(snapshot, &jobs);
         let mut decisions: Vec<Decision> = Vec::new();
         for job in &jobs {
@@ -81,18 +83,23 @@ impl Rules for IntegratedBehaviour {
                 self.sample(snapshot, job, &mut queues, &mut decisions);
             }
         }
+        self.sample_threads(snapshot, &mut queues, &mut decisions);
         if self.rebalances(snapshot, &queues) {
             let moves = queues.rebalance();
             self.balanced(moves, &mut decisions);
         }
+        if self.config.cosched && is_interval(snapshot) {
+            self.coschedule(snapshot, &jobs, &mut queues, &mut decisions);
+        }
         self.request(snapshot, &jobs, &decisions, plan);
+        self.request_threads(snapshot, &decisions, plan);
     }
 }
 
 impl IntegratedBehaviour {
     fn new(config: Config) -> Self {
-        let (kinds, jobs) = Default::default();
-        IntegratedBehaviour { config, kinds, jobs, n_arrivals: 0, n_idle: 0 }
+        let (kinds, jobs, threads) = Default::default();
+        IntegratedBehaviour { config, kinds, jobs, threads, n_arrivals: 0, n_idle: 0 }
     }
 
     /// Returns whether jobs ended, CPUs changed, or a core was idle in two intervals in a row because other jobs sleep.
@@ -103,6 +110,7 @@ impl IntegratedBehaviour {
         let has_changed = |cause| snapshot.turn.causes.contains(&cause);
         let rebalances = has_changed(Cause::Ended)
             || has_changed(Cause::CpusChanged)
+            || self.threads.take_forked()
             || IDLE_INTERVALS <= self.n_idle;
         if rebalances {
             self.n_idle = 0;
@@ -119,6 +127,7 @@ impl IntegratedBehaviour {
                 queues.insert(kind, self.member(snapshot, job, (state.ib, state.arrived)));
             }
         }
+        self.enqueue_threads(&mut queues);
         queues
     }
 
@@ -131,7 +140,8 @@ impl IntegratedBehaviour {
         let counts =
             self.config.balance == declaration::Balance::Always || job.is_runnable(snapshot);
         let n_tasks = if counts { job.n_tasks() } else { 0 };
-        Member { job: job.view.job.id, ib, arrived, n_tasks, possible: job.possible.clone() }
+        let (unit, possible) = (job.view.job.id.into(), job.possible.clone());
+        Member { unit, ib, arrived, n_tasks, possible, remaining: None }
     }
 
     /// Places a job that starts, by its global behaviour.
@@ -142,12 +152,9 @@ impl IntegratedBehaviour {
         queues: &mut Queues,
         decisions: &mut Vec<Decision>,
     ) {
-        let profiled = self.profiled(snapshot, job);
+        let profiled = self.profiled(snapshot, job.view);
         let id = job.view.job.id;
-        let ib = match self.config.unknown_start {
-            StartValue::Global => profiled.unwrap_or(0),
-            StartValue::ZeroLocal => profiled.unwrap_or(0) * self.config.alpha.0 / MILLION,
-        };
+        let ib = self.start_value(profiled);
         let mut monitor = Monitor::default();
         monitor.skip_next();
         let arrived = self.next_arrival();
@@ -156,6 +163,14 @@ impl IntegratedBehaviour {
             .with("ib", share(ib))
             .with("global", if profiled.is_some() { "known" } else { "unknown" });
         self.reschedule(snapshot, (job, None), reason, queues, decisions);
+    }
+
+    /// Returns the integrated behaviour of a job that starts.
+    fn start_value(&self, profiled: Option<u64>) -> u64 {
+        match self.config.unknown_start {
+            StartValue::Global => profiled.unwrap_or(0),
+            StartValue::ZeroLocal => profiled.unwrap_or(0) * self.config.alpha.0 / MILLION,
+        }
     }
 
     /// Adds the behaviour of an interval, and reschedules a job whose new phase is stable.
@@ -182,7 +197,7 @@ impl IntegratedBehaviour {
             .with("local", share(local))
             .with("global", global.map_or("unknown".to_owned(), share))
             .with("ib", share(state.ib));
-        let was = queues.remove(job.view.job.id).map(|(kind, _)| kind);
+        let was = queues.remove(job.view.job.id.into()).map(|(kind, _)| kind);
         self.reschedule(snapshot, (job, was), reason, queues, decisions);
     }
 
@@ -198,9 +213,15 @@ impl IntegratedBehaviour {
         let state = self.jobs.get_or_default(id);
         let (ib, arrived) = (state.ib, state.arrived);
         let member = self.member(snapshot, job, (ib, arrived));
-        let before = self.kinds.counts_label(&queues.n_tasks());
+        let before = queues.n_tasks();
         let (to, rule, moves) = queues.reschedule(member, was);
-        let after = self.kinds.counts_label(&queues.n_tasks());
+        let reason = self.with_rule(reason, rule, (&before, &queues.n_tasks()));
+        decisions.push(Decision { unit: id.into(), to, reason });
+        self.balanced(moves, decisions);
+    }
+
+    /// Adds the rule that selected a kind, and the numbers of tasks before and after.
+    fn with_rule(&self, reason: Reason, rule: Rule, (before, after): (&[u64], &[u64])) -> Reason {
         let (rule, bound) = match rule {
             Rule::Below { bound, beside } => ("below", Some((bound, beside))),
             Rule::Above { bound, beside } => ("above", Some((bound, beside))),
@@ -208,29 +229,34 @@ impl IntegratedBehaviour {
             Rule::IdleCore { .. } => ("idle", None),
             Rule::OnlyKind => ("only", None),
         };
-        let reason = reason
+        reason
             .with("rule", rule)
             .with_some("bound", bound.map(|(bound, _)| share(bound)))
             .with_some("beside", bound.map(|(_, kind)| self.kinds.get(kind).name.clone()))
-            .with("before", before)
-            .with("after", after);
-        decisions.push(Decision { job: id, to, reason });
-        self.balanced(moves, decisions);
+            .with("before", self.kinds.counts_label(before))
+            .with("after", self.kinds.counts_label(after))
     }
 
     fn balanced(&mut self, moves: Vec<Balanced>, decisions: &mut Vec<Decision>) {
         for moved in moves {
+            let (idle, balanced) = match moved.unit.thread {
+                Some(_) => (IB_THREAD_IDLE, IB_THREAD_BALANCED),
+                None => (IB_IDLE, IB_BALANCED),
+            };
+            let end = if moved.is_down { "highest" } else { "lowest" };
             let reason = match moved.to_idle_core {
-                true => Reason::new(IB_IDLE),
-                false => Reason::new(IB_BALANCED)
-                    .with("beta", share(self.config.beta.0))
-                    .with("end", if moved.is_down { "highest" } else { "lowest" }),
+                true => Reason::new(idle),
+                false => {
+                    Reason::new(balanced).with("beta", share(self.config.beta.0)).with("end", end)
+                }
             };
             let reason = reason
+                .with_some("similar", moved.remaining.map(|_| end))
+                .with_some("remaining", moved.remaining)
                 .with("ib", share(moved.ib))
                 .with("before", self.kinds.counts_label(&moved.before))
                 .with("after", self.kinds.counts_label(&moved.after));
-            decisions.push(Decision { job: moved.job, to: moved.to, reason });
+            decisions.push(Decision { unit: moved.unit, to: moved.to, reason });
         }
     }
 
@@ -244,7 +270,7 @@ impl IntegratedBehaviour {
     ) {
         for job in jobs {
             let id = job.view.job.id;
-            let of_job = || decisions.iter().filter(|decision| decision.job == id);
+            let of_job = || decisions.iter().filter(|decision| decision.unit == id.into());
             let (first, last) = (of_job().next(), of_job().next_back());
             // A job that starts has no kind that it leaves for balance: its reason is that of the start.
             let reason = if job.kind.is_none() { first } else { last };
@@ -271,8 +297,8 @@ impl IntegratedBehaviour {
     }
 
     /// Returns the behaviour of a job over its whole run, from its profile: with the cache share of the fastest kind.
-    fn profiled(&self, snapshot: &Snapshot<'_>, job: &KindJob<'_>) -> Option<u64> {
-        let profile = job.view.job.found.as_deref()?;
+    fn profiled(&self, snapshot: &Snapshot<'_>, job: &JobView<'_>) -> Option<u64> {
+        let profile = job.job.found.as_deref()?;
         let cache = cache_share(snapshot, &self.kinds, 0);
         let value = match self.config.metric {
             Metric::Mpki => {
@@ -285,7 +311,11 @@ impl IntegratedBehaviour {
 
     /// Returns the behaviour of a job in the last interval; `None` if it was not counted or the job did not run.
     fn behaviour(&self, snapshot: &Snapshot<'_>, job: &KindJob<'_>) -> Option<u64> {
-        let counts = speed::counts(snapshot, job.view)?;
+        self.behaviour_of(speed::counts(snapshot, job.view)?)
+    }
+
+    /// Returns the behaviour of counted values.
+    fn behaviour_of(&self, counts: Counts) -> Option<u64> {
         let ratio = |parts: u64, whole: u64| {
             let value = u128::from(parts) * u128::from(MILLION) / u128::from(whole.max(1));
             u64::try_from(value).unwrap_or(u64::MAX).min(MILLION)

@@ -12,15 +12,34 @@
 //! With more than two kinds the algorithm is applied to neighbouring kinds, from the fastest on: a task above the lowest of
 //! the slower kind continues with the next pair. Numbers of tasks are compared as products, without rounding.
 
-use base::JobId;
+use std::cmp::Reverse;
+
+use base::{JobId, TaskId};
 
 use super::declaration::Balance;
 use crate::declaration::MILLION;
 
-/// A job in a queue.
+/// Difference of integrated behaviour below which the remaining work decides. Chosen.
+pub(super) const ALIKE: u64 = MILLION / 20;
+
+/// What is placed on a kind: a whole job, or one thread of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Unit {
+    pub job: JobId,
+    /// `None`: the whole job.
+    pub thread: Option<TaskId>,
+}
+
+impl From<JobId> for Unit {
+    fn from(job: JobId) -> Self {
+        Unit { job, thread: None }
+    }
+}
+
+/// A job or thread in a queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Member {
-    pub job: JobId,
+    pub unit: Unit,
     /// Integrated behaviour in millionths.
     pub ib: u64,
     /// Order of arrival. Of equal jobs, the earlier one is nearer to the head.
@@ -29,6 +48,8 @@ pub(super) struct Member {
     pub n_tasks: u64,
     /// Kinds on which the job may run.
     pub possible: Vec<usize>,
+    /// Remaining work of a thread, with `lrt` only.
+    pub remaining: Option<u64>,
 }
 
 impl Member {
@@ -72,13 +93,15 @@ pub(super) enum Rule {
 /// A migration for balance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Balanced {
-    pub job: JobId,
+    pub unit: Unit,
     pub ib: u64,
     pub to: usize,
     /// The job migrates to a slower kind.
     pub is_down: bool,
     /// The faster kind had an idle core.
     pub to_idle_core: bool,
+    /// Remaining work of a thread, if it decides between similar threads.
+    pub remaining: Option<u64>,
     /// Numbers of tasks by kind, before and after.
     pub before: Vec<u64>,
     pub after: Vec<u64>,
@@ -93,10 +116,10 @@ impl Queues {
         self.members[kind].push(member);
     }
 
-    /// Removes a job. Returns its kind and entry.
-    pub fn remove(&mut self, job: JobId) -> Option<(usize, Member)> {
+    /// Removes a job or thread. Returns its kind and entry.
+    pub fn remove(&mut self, unit: Unit) -> Option<(usize, Member)> {
         self.members.iter_mut().enumerate().find_map(|(kind, members)| {
-            let idx = members.iter().position(|member| member.job == job)?;
+            let idx = members.iter().position(|member| member.unit == unit)?;
             Some((kind, members.remove(idx)))
         })
     }
@@ -111,15 +134,34 @@ impl Queues {
         self.members[kind].iter().map(|member| member.n_tasks).sum()
     }
 
-    /// Returns the job with the highest integrated behaviour of a kind, of those that meet a condition.
-    fn highest(&self, kind: usize, may: impl Fn(&Member) -> bool) -> Option<&Member> {
-        let order = |m: &&Member| (m.ib, std::cmp::Reverse((m.arrived, m.job)));
-        self.members[kind].iter().filter(|m| may(m)).max_by_key(order)
+    /// Returns the kind of a job or thread.
+    pub fn kind_of(&self, unit: Unit) -> Option<usize> {
+        self.members.iter().position(|members| members.iter().any(|m| m.unit == unit))
     }
 
-    /// As [`Queues::highest`], with the lowest integrated behaviour.
+    /// Returns the job with the highest integrated behaviour of a kind, of those that meet a condition. Of threads with
+    /// about the same behaviour, the one with the least remaining work.
+    fn highest(&self, kind: usize, may: impl Fn(&Member) -> bool) -> Option<&Member> {
+        let order = |m: &&Member| (m.ib, Reverse((m.arrived, m.unit)));
+        let head = self.members[kind].iter().filter(|m| may(m)).max_by_key(order)?;
+        let alike = self.alike(kind, head).filter(|m| may(m));
+        alike.min_by_key(|m| (m.remaining, Reverse(m.ib), m.arrived, m.unit)).or(Some(head))
+    }
+
+    /// As [`Queues::highest`], with the lowest integrated behaviour and the most remaining work.
     fn lowest(&self, kind: usize, may: impl Fn(&Member) -> bool) -> Option<&Member> {
-        self.members[kind].iter().filter(|m| may(m)).min_by_key(|m| (m.ib, m.arrived, m.job))
+        let order = |m: &&Member| (m.ib, m.arrived, m.unit);
+        let head = self.members[kind].iter().filter(|m| may(m)).min_by_key(order)?;
+        let alike = self.alike(kind, head).filter(|m| may(m));
+        alike.min_by_key(|m| (Reverse(m.remaining), m.ib, m.arrived, m.unit)).or(Some(head))
+    }
+
+    /// Returns the threads of a kind whose remaining work decides between them and the head of the queue; empty if the
+    /// remaining work of the head is unknown.
+    fn alike(&self, kind: usize, head: &Member) -> impl Iterator<Item = &Member> {
+        let (ib, is_known) = (head.ib, head.remaining.is_some());
+        let is_alike = move |m: &&Member| m.remaining.is_some() && m.ib.abs_diff(ib) < ALIKE;
+        self.members[kind].iter().filter(move |m| is_known && is_alike(m))
     }
 
     /// Inserts a job that is in no queue. `was` is its previous kind. Returns its kind with the rule, and the migrations of
@@ -130,7 +172,7 @@ impl Queues {
         was: Option<usize>,
     ) -> (usize, Rule, Vec<Balanced>) {
         let (kind, rule) = self.select(&member, was);
-        let arrived = member.job;
+        let arrived = member.unit;
         self.insert(kind, member);
         let mut moves = Vec::new();
         // A job between two kinds is on the kind with fewer tasks per core already: only the other pairs are balanced.
@@ -219,7 +261,7 @@ impl Queues {
     }
 
     /// Migrates the highest jobs of a kind to the next slower kind while the kind has too many tasks per core.
-    fn shed(&mut self, fast: usize, arrived: Option<JobId>, moves: &mut Vec<Balanced>) {
+    fn shed(&mut self, fast: usize, arrived: Option<Unit>, moves: &mut Vec<Balanced>) {
         let slow = fast + 1;
         for _ in 0..self.members[fast].len() {
             let (on_fast, on_slow) = self.loads(fast);
@@ -228,19 +270,19 @@ impl Queues {
             }
             let Some(head) = self.highest(fast, |m| m.may_move_to(slow)) else { return };
             if self.balance == Balance::Improving
-                && (Some(head.job) == arrived
+                && (Some(head.unit) == arrived
                     || self.n_in(fast) <= self.n_cores[fast]
                     || !self.improves(fast, head.n_tasks, 0))
             {
                 return;
             }
-            let job = head.job;
-            self.migrate(job, slow, false, moves);
+            let unit = head.unit;
+            self.migrate(unit, slow, false, moves);
         }
     }
 
     /// Migrates the lowest jobs of the next slower kind to a kind while the kind has too few tasks per core.
-    fn fill(&mut self, fast: usize, arrived: Option<JobId>, moves: &mut Vec<Balanced>) {
+    fn fill(&mut self, fast: usize, arrived: Option<Unit>, moves: &mut Vec<Balanced>) {
         let slow = fast + 1;
         for _ in 0..self.members[slow].len() {
             let (on_fast, on_slow) = self.loads(fast);
@@ -254,13 +296,13 @@ impl Queues {
             let Some(head) = self.lowest(slow, |m| m.may_move_to(fast)) else { return };
             let fits_idle = is_idle && self.n_in(fast) + head.n_tasks <= self.n_cores[fast];
             if self.balance == Balance::Improving
-                && (Some(head.job) == arrived
+                && (Some(head.unit) == arrived
                     || !fits_idle && !self.improves(fast, 0, head.n_tasks))
             {
                 return;
             }
-            let job = head.job;
-            self.migrate(job, fast, fits_idle, moves);
+            let unit = head.unit;
+            self.migrate(unit, fast, fits_idle, moves);
         }
     }
 
@@ -285,12 +327,12 @@ impl Queues {
         imbalance(on_fast - down + up, on_slow + down - up) < imbalance(on_fast, on_slow)
     }
 
-    fn migrate(&mut self, job: JobId, to: usize, to_idle_core: bool, moves: &mut Vec<Balanced>) {
+    fn migrate(&mut self, unit: Unit, to: usize, to_idle_core: bool, moves: &mut Vec<Balanced>) {
         let before = self.n_tasks();
-        let Some((from, member)) = self.remove(job) else { return };
-        let ib = member.ib;
+        let Some((from, member)) = self.remove(unit) else { return };
+        let (ib, remaining) = (member.ib, member.remaining);
         self.insert(to, member);
-        let after = self.n_tasks();
-        moves.push(Balanced { job, ib, to, is_down: from < to, to_idle_core, before, after });
+        let (after, is_down) = (self.n_tasks(), from < to);
+        moves.push(Balanced { unit, ib, to, is_down, to_idle_core, remaining, before, after });
     }
 }

@@ -29,7 +29,7 @@ const MACHINES: [&str; 11] = [
 ];
 
 /// Parameters of the registered policies that change their rules, in addition to the defaults.
-const VARIANTS: [&str; 37] = [
+const VARIANTS: [&str; 39] = [
     "spread[memory=bind]",
     "random[every=2s,domains=core]",
     "dfs[reading=paper]",
@@ -61,6 +61,8 @@ const VARIANTS: [&str; 37] = [
     "ib[metric=miss-ratio,interval=1s]",
     "ib[beta=0.5,margin=0]",
     "ib[reading=paper,beta=0.3,interval=1s]",
+    "ib[tlp=yes,interval=1s]",
+    "ib[lrt=yes,cosched=yes]",
     "hass-s[reading=paper]",
     "hass-s[later=refresh]",
     "hass-d[reading=paper,interval=1s]",

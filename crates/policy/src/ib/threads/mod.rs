@@ -12,6 +12,8 @@
 //! thread is the number of its instructions, or its CPU time in nanoseconds if they are not counted.
 
 mod coscheduling;
+#[cfg(test)]
+mod invariants;
 mod reasons;
 
 use std::collections::BTreeMap;

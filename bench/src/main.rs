@@ -24,6 +24,7 @@ mod simgrid;
 mod simulator;
 mod start;
 mod stats;
+mod tune;
 mod turn;
 mod variation;
 mod wake;
@@ -55,6 +56,8 @@ enum Benchmark {
     Convergence(convergence::Args),
     /// Measure the cost of a counter sample of a task: a group of four software events
     Counters,
+    /// Measure the CPU time of decisions on core kinds, per task and as a share of the managed CPU time
+    Decisions(turn::DecisionArgs),
     /// Measure whether watch slows down a balanced machine: work and run times with watch and without
     Harm(harm::Args),
     /// Compare the task placement of the simulated kernel with a real kernel, in a guest with four nodes
@@ -77,6 +80,8 @@ enum Benchmark {
     Simulator(simulator::Args),
     /// Measure the time to the first job, and jobs started per second, compared with a shell loop
     Start(start::Args),
+    /// Measure a search for parameters: 100 settings on 7 workloads with 5 seeds
+    Tune(tune::Args),
     /// Measure the CPU time of one turn, from a sample to an approved plan, for 10,000 tasks on 512 CPUs
     Turn,
     /// Measure how CPU times and sleeps vary between runs: the data behind the random variation of the simulator
@@ -100,12 +105,14 @@ fn main() -> ExitCode {
         Some(Benchmark::Numad(args)) => numad::main(&args),
         Some(Benchmark::Overhead(args)) => overhead::main(&args),
         Some(Benchmark::Physics) => physics::main(),
+        Some(Benchmark::Decisions(args)) => turn::decisions(&args),
         Some(Benchmark::Policies(args)) => turn::policies(&args),
         Some(Benchmark::Profile(args)) => profile::main(&args),
         Some(Benchmark::Restore(args)) => restore::main(&args),
         Some(Benchmark::Simgrid(args)) => simgrid::main(&args),
         Some(Benchmark::Simulator(args)) => simulator::main(&args),
         Some(Benchmark::Start(args)) => start::main(&args),
+        Some(Benchmark::Tune(args)) => tune::main(&args),
         Some(Benchmark::Turn) => turn::dfs(),
         Some(Benchmark::Variation(args)) => variation::main(&args),
         Some(Benchmark::Wake(args)) => wake::main(&args),

@@ -8,7 +8,8 @@
 //! `bench turn` measures dfs for 10,000 tasks on 512 CPUs, once with many single-threaded programs and once with fewer
 //! programs of ten threads. `bench policies` measures every policy for 10,000 tasks with counters on 1,024 CPUs. The
 //! load changes during the run, so that the policies request moves. The turn in which all jobs are due is printed too,
-//! although a live host starts at most 64 jobs per turn.
+//! although a live host starts at most 64 jobs per turn. `bench decisions` measures how decisions on core kinds grow with the
+//! tasks.
 //!
 //! The unit is CPU time of this thread, because wall time depends on other load. The benchmark reads no data of this
 //! machine. The targets are checked in release builds only.
@@ -89,6 +90,8 @@ pub struct PolicyArgs {
 /// Measures every policy. Fails if a median exceeds the target.
 pub fn policies(args: &PolicyArgs) -> anyhow::Result<()> {
     const MACHINE: &str = "nodes=16 llcs=8 cores=8 mem=1T";
+    /// For policies that need core kinds.
+    const KINDS_MACHINE: &str = "nodes=16 llcs=8 cores=8 mem=1T kinds=1024x4+512x4";
     const N_CPUS: u32 = 1024;
     const N_TURNS: u64 = 60;
     println!(
@@ -99,17 +102,73 @@ pub fn policies(args: &PolicyArgs) -> anyhow::Result<()> {
     let is_selected =
         |info: &&&policy::PolicyInfo| args.policy.as_ref().is_none_or(|name| info.name == name);
     for info in policy::registry().iter().filter(is_selected) {
-        let (engine, interval) = engine(info.name, MACHINE, N_TASKS)?;
+        let machine = if info.needs_core_kinds { KINDS_MACHINE } else { MACHINE };
+        let (engine, interval) = engine(info.name, machine, N_TASKS)?;
         let mut engine = engine.with_page_migration_limits(PageMigrationLimits::default());
         let mut counters = vec![Counters::NONE; N_TASKS as usize];
         let result = measure(&mut engine, N_TASKS, N_TURNS, nodes(0, None), |number, cpus| {
-            (interval, policy_sample(number, interval, N_CPUS, cpus, &mut counters))
+            (interval, policy_sample(number, interval, (N_TASKS, N_CPUS), cpus, &mut counters))
         });
         let ms = format!("{:.3}", result.ms);
         println!("{:<15} {ms:<26} {:>8}  {:.1}", info.name, result.n_requests, result.start_ms);
         worst = worst.max(result.ms.median);
     }
     check_target(worst, 10.0)
+}
+
+/// Options of `bench decisions`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct DecisionArgs {
+    /// Measure this policy
+    #[arg(long, value_name = "NAME", default_value = "ib")]
+    policy: String,
+}
+
+/// Measures the decisions of a policy for two tasks per CPU on machines with core kinds. Fails if the share of the managed
+/// CPU time exceeds the target.
+pub fn decisions(args: &DecisionArgs) -> anyhow::Result<()> {
+    const N_TURNS: u64 = 200;
+    /// The smallest share that the paper of `ib` publishes (Figure 6).
+    const TARGET: f64 = 0.0002;
+    /// Nodes with four cores of each kind.
+    const N_NODES: [u32; 5] = [1, 4, 16, 64, 128];
+    println!(
+        "Decisions of {} for two tasks per CPU, half of the CPUs of each kind, {N_TURNS} turns, CPU time",
+        args.policy
+    );
+    println!(
+        "{:>5} {:>6}  {:<26} ns per task  share of managed CPU time",
+        "CPUs", "tasks", "ms per turn (low to high)"
+    );
+    let mut worst: f64 = 0.0;
+    for n_nodes in N_NODES {
+        let (n_cpus, n_jobs) = (n_nodes * 8, n_nodes * 16);
+        let machine = format!("nodes={n_nodes} cores=8 kinds=1024x4+512x4");
+        let (mut engine, interval) = engine(&args.policy, &machine, n_jobs)?;
+        let mut counters = vec![Counters::NONE; n_jobs as usize];
+        let result = measure(&mut engine, n_jobs, N_TURNS, Vec::new(), |number, cpus| {
+            let sample = policy_sample(number, interval, (n_jobs, n_cpus), cpus, &mut counters);
+            (interval, Sample { nodes: Vec::new(), ..sample })
+        });
+        let ns = result.ms.median * 1e6;
+        let share = ns / (interval.0 as f64 * f64::from(n_cpus));
+        println!(
+            "{n_cpus:>5} {n_jobs:>6}  {:<26} {:>11.0}  {:.4} %",
+            format!("{:.4}", result.ms),
+            ns / f64::from(n_jobs),
+            share * 100.0
+        );
+        worst = worst.max(share);
+    }
+    if !cfg!(debug_assertions) && TARGET < worst {
+        bail!(
+            "decisions take {:.4} % of the managed CPU time; the target is {:.2} %",
+            worst * 100.0,
+            TARGET * 100.0
+        );
+    }
+    println!("sampling is not included: bench counters measures a sample of a task");
+    Ok(())
 }
 
 fn check_target(worst_ms: f64, target_ms: f64) -> anyhow::Result<()> {
@@ -138,7 +197,8 @@ fn measure(
     nodes_at_start: Vec<NodeSample>,
     mut sample: impl FnMut(u64, &[CpuId]) -> (Nanos, Sample),
 ) -> Measurement {
-    let mut cpus: Vec<CpuId> = (0..N_TASKS).map(|nth| CpuId(nth % 1024)).collect();
+    let n_cpus = engine.machine().online().len() as u32;
+    let mut cpus: Vec<CpuId> = (0..N_TASKS).map(|nth| CpuId(nth % n_cpus)).collect();
     let before = thread_cpu_time();
     start(engine, n_jobs, nodes_at_start, &mut cpus);
     let start_ms = millis_since(before);
@@ -206,13 +266,13 @@ fn n_busy_turns(group: u32, number: u64) -> u64 {
 fn policy_sample(
     number: u64,
     interval: Nanos,
-    n_cpus: u32,
+    (n_tasks, n_cpus): (u32, u32),
     cpus: &[CpuId],
     counters: &mut [Counters],
 ) -> Sample {
     let at = Nanos(interval.0 * number);
-    let ran_ns = interval.0 / u64::from(N_TASKS / n_cpus + 1);
-    let tasks = (0..N_TASKS).zip(cpus).zip(counters).map(|((nth, cpu), counters)| {
+    let ran_ns = interval.0 / u64::from(n_tasks / n_cpus + 1);
+    let tasks = (0..n_tasks).zip(cpus).zip(counters).map(|((nth, cpu), counters)| {
         count(counters, number, nth, ran_ns);
         TaskSample {
             cpu_time: Nanos(ran_ns * number),
@@ -225,7 +285,7 @@ fn policy_sample(
     Sample {
         tasks: tasks.collect(),
         nodes: nodes(number, None),
-        memory: memory(number, at),
+        memory: memory(number, at, n_tasks),
         ..Sample::default()
     }
 }
@@ -258,7 +318,7 @@ fn count(counters: &mut Counters, number: u64, nth: u32, ran_ns: u64) {
 
 /// Samples the memory of a few hundred processes per turn, as on a live host. The memory of each process is on one
 /// node.
-fn memory(number: u64, at: Nanos) -> Vec<ProcessMemory> {
+fn memory(number: u64, at: Nanos, n_tasks: u32) -> Vec<ProcessMemory> {
     let is_sampled = |nth: &u32| number == 1 || u64::from(nth % 50) == number % 50;
     let process = |nth: u32| ProcessMemory {
         job: JobId(nth),
@@ -271,7 +331,7 @@ fn memory(number: u64, at: Nanos) -> Vec<ProcessMemory> {
         sampled_permille: 1000,
         at,
     };
-    (0..N_TASKS).filter(is_sampled).map(process).collect()
+    (0..n_tasks).filter(is_sampled).map(process).collect()
 }
 
 /// Returns the samples of the memory controllers: for `bench turn` with a tier, for `bench policies` with `None`.

@@ -15,6 +15,8 @@ mod monitor;
 mod queues;
 mod threads;
 
+use std::collections::BTreeMap;
+
 use sched::{Cause, JobState, JobView, PerJob, Plan, Reason, Snapshot};
 
 use crate::Rules;
@@ -65,6 +67,13 @@ struct Decision {
     unit: Unit,
     to: usize,
     reason: Reason,
+}
+
+/// Returns the decisions about each unit, in order.
+fn by_unit(decisions: &[Decision]) -> BTreeMap<Unit, Vec<&Decision>> {
+    let mut all: BTreeMap<Unit, Vec<&Decision>> = BTreeMap::new();
+    decisions.iter().for_each(|decision| all.entry(decision.unit).or_default().push(decision));
+    all
 }
 
 impl Rules for IntegratedBehaviour {
@@ -268,9 +277,10 @@ impl IntegratedBehaviour {
         decisions: &[Decision],
         plan: &mut Plan,
     ) {
+        let of_units = by_unit(decisions);
         for job in jobs {
             let id = job.view.job.id;
-            let of_job = || decisions.iter().filter(|decision| decision.unit == id.into());
+            let of_job = || of_units.get(&id.into()).into_iter().flatten();
             let (first, last) = (of_job().next(), of_job().next_back());
             // A job that starts has no kind that it leaves for balance: its reason is that of the start.
             let reason = if job.kind.is_none() { first } else { last };

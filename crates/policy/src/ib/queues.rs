@@ -13,6 +13,7 @@
 //! the slower kind continues with the next pair. Numbers of tasks are compared as products, without rounding.
 
 use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
 use base::{JobId, TaskId};
 
@@ -28,6 +29,11 @@ pub(super) struct Unit {
     pub job: JobId,
     /// `None`: the whole job.
     pub thread: Option<TaskId>,
+}
+
+impl Unit {
+    /// The first unit in the order.
+    const FIRST: Unit = Unit { job: JobId(0), thread: None };
 }
 
 impl From<JobId> for Unit {
@@ -62,11 +68,35 @@ impl Member {
 /// Jobs by kind, fastest first.
 #[derive(Clone, Debug)]
 pub(super) struct Queues {
-    members: Vec<Vec<Member>>,
+    /// Kind and entry of each job or thread.
+    members: BTreeMap<Unit, (usize, Member)>,
+    /// The order of each kind. Empty until a decision needs it, because most turns need none.
+    orders: Vec<KindOrder>,
+    n_tasks: Vec<u64>,
     n_cores: Vec<u64>,
     beta: u64,
     balance: Balance,
     margin: u64,
+}
+
+/// Integrated behaviour, arrival and unit: the order of a queue.
+type Key = (u64, u64, Unit);
+
+/// The members of a kind, by integrated behaviour. Of equal members, the one that arrived first is the first in both
+/// directions.
+#[derive(Clone, Debug, Default)]
+struct KindOrder {
+    ascending: BTreeSet<Key>,
+    descending: BTreeSet<(Reverse<u64>, u64, Unit)>,
+}
+
+impl KindOrder {
+    fn of(members: &[&Member]) -> Self {
+        KindOrder {
+            ascending: members.iter().map(|m| (m.ib, m.arrived, m.unit)).collect(),
+            descending: members.iter().map(|m| (Reverse(m.ib), m.arrived, m.unit)).collect(),
+        }
+    }
 }
 
 /// Rule by which a job got its kind, with the compared value and its kind.
@@ -109,49 +139,68 @@ pub(super) struct Balanced {
 
 impl Queues {
     pub fn new(n_cores: Vec<u64>, (beta, margin): (u64, u64), balance: Balance) -> Self {
-        Queues { members: vec![Vec::new(); n_cores.len()], n_cores, beta, balance, margin }
+        let (members, orders, n_tasks) = (BTreeMap::new(), Vec::new(), vec![0; n_cores.len()]);
+        Queues { members, orders, n_tasks, n_cores, beta, balance, margin }
     }
 
     pub fn insert(&mut self, kind: usize, member: Member) {
-        self.members[kind].push(member);
+        self.n_tasks[kind] += member.n_tasks;
+        if let Some(order) = self.orders.get_mut(kind) {
+            order.ascending.insert((member.ib, member.arrived, member.unit));
+            order.descending.insert((Reverse(member.ib), member.arrived, member.unit));
+        }
+        self.members.insert(member.unit, (kind, member));
     }
 
     /// Removes a job or thread. Returns its kind and entry.
     pub fn remove(&mut self, unit: Unit) -> Option<(usize, Member)> {
-        self.members.iter_mut().enumerate().find_map(|(kind, members)| {
-            let idx = members.iter().position(|member| member.unit == unit)?;
-            Some((kind, members.remove(idx)))
-        })
+        let (kind, member) = self.members.remove(&unit)?;
+        self.n_tasks[kind] -= member.n_tasks;
+        if let Some(order) = self.orders.get_mut(kind) {
+            order.ascending.remove(&(member.ib, member.arrived, unit));
+            order.descending.remove(&(Reverse(member.ib), member.arrived, unit));
+        }
+        Some((kind, member))
+    }
+
+    /// Sorts the members of each kind, if they are not sorted.
+    fn sort(&mut self) {
+        if self.orders.is_empty() {
+            let mut of_kinds = vec![Vec::new(); self.n_cores.len()];
+            self.members.values().for_each(|(kind, member)| of_kinds[*kind].push(member));
+            self.orders = of_kinds.iter().map(|members| KindOrder::of(members)).collect();
+        }
     }
 
     /// Returns the number of tasks of each kind.
     pub fn n_tasks(&self) -> Vec<u64> {
-        let sum = |members: &Vec<Member>| members.iter().map(|member| member.n_tasks).sum();
-        self.members.iter().map(sum).collect()
+        self.n_tasks.clone()
     }
 
     fn n_in(&self, kind: usize) -> u64 {
-        self.members[kind].iter().map(|member| member.n_tasks).sum()
+        self.n_tasks[kind]
     }
 
     /// Returns the kind of a job or thread.
     pub fn kind_of(&self, unit: Unit) -> Option<usize> {
-        self.members.iter().position(|members| members.iter().any(|m| m.unit == unit))
+        self.members.get(&unit).map(|(kind, _)| *kind)
     }
 
     /// Returns the job with the highest integrated behaviour of a kind, of those that meet a condition. Of threads with
     /// about the same behaviour, the one with the least remaining work.
     fn highest(&self, kind: usize, may: impl Fn(&Member) -> bool) -> Option<&Member> {
-        let order = |m: &&Member| (m.ib, Reverse((m.arrived, m.unit)));
-        let head = self.members[kind].iter().filter(|m| may(m)).max_by_key(order)?;
+        let mut in_order =
+            self.orders[kind].descending.iter().map(|(.., unit)| &self.members[unit].1);
+        let head = in_order.find(|m| may(m))?;
         let alike = self.alike(kind, head).filter(|m| may(m));
         alike.min_by_key(|m| (m.remaining, Reverse(m.ib), m.arrived, m.unit)).or(Some(head))
     }
 
     /// As [`Queues::highest`], with the lowest integrated behaviour and the most remaining work.
     fn lowest(&self, kind: usize, may: impl Fn(&Member) -> bool) -> Option<&Member> {
-        let order = |m: &&Member| (m.ib, m.arrived, m.unit);
-        let head = self.members[kind].iter().filter(|m| may(m)).min_by_key(order)?;
+        let mut in_order =
+            self.orders[kind].ascending.iter().map(|(.., unit)| &self.members[unit].1);
+        let head = in_order.find(|m| may(m))?;
         let alike = self.alike(kind, head).filter(|m| may(m));
         alike.min_by_key(|m| (Reverse(m.remaining), m.ib, m.arrived, m.unit)).or(Some(head))
     }
@@ -159,9 +208,11 @@ impl Queues {
     /// Returns the threads of a kind whose remaining work decides between them and the head of the queue; empty if the
     /// remaining work of the head is unknown.
     fn alike(&self, kind: usize, head: &Member) -> impl Iterator<Item = &Member> {
-        let (ib, is_known) = (head.ib, head.remaining.is_some());
-        let is_alike = move |m: &&Member| m.remaining.is_some() && m.ib.abs_diff(ib) < ALIKE;
-        self.members[kind].iter().filter(move |m| is_known && is_alike(m))
+        let (ib, from) = (head.ib, (head.ib.saturating_sub(ALIKE), 0, Unit::FIRST));
+        let near = head.remaining.map(|_| self.orders[kind].ascending.range(from..));
+        let near = near.into_iter().flatten().map(|(.., unit)| &self.members[unit].1);
+        let near = near.take_while(move |m| m.ib < ib.saturating_add(ALIKE));
+        near.filter(move |m| m.remaining.is_some() && m.ib.abs_diff(ib) < ALIKE)
     }
 
     /// Inserts a job that is in no queue. `was` is its previous kind. Returns its kind with the rule, and the migrations of
@@ -171,6 +222,7 @@ impl Queues {
         member: Member,
         was: Option<usize>,
     ) -> (usize, Rule, Vec<Balanced>) {
+        self.sort();
         let (kind, rule) = self.select(&member, was);
         let arrived = member.unit;
         self.insert(kind, member);
@@ -191,6 +243,7 @@ impl Queues {
     pub fn rebalance(&mut self) -> Vec<Balanced> {
         let mut moves = Vec::new();
         if self.balance == Balance::Improving {
+            self.sort();
             (0..self.last()).rev().for_each(|fast| self.fill(fast, None, &mut moves));
             (0..self.last()).for_each(|fast| self.shed(fast, None, &mut moves));
         }
@@ -253,9 +306,12 @@ impl Queues {
     /// that may run on the idle core.
     pub fn leaves_core_idle(&self) -> bool {
         let has_idle = |kind: usize| self.n_in(kind) < self.n_cores[kind];
+        let may_move = |from: usize, to: usize| {
+            self.members.values().any(|(kind, member)| *kind == from && member.may_move_to(to))
+        };
         (0..self.last()).any(|fast| {
             let slow = fast + 1;
-            has_idle(fast) && self.lowest(slow, |m| m.may_move_to(fast)).is_some()
+            has_idle(fast) && may_move(slow, fast)
                 || has_idle(slow) && self.n_cores[fast] < self.n_in(fast)
         })
     }
@@ -263,7 +319,7 @@ impl Queues {
     /// Migrates the highest jobs of a kind to the next slower kind while the kind has too many tasks per core.
     fn shed(&mut self, fast: usize, arrived: Option<Unit>, moves: &mut Vec<Balanced>) {
         let slow = fast + 1;
-        for _ in 0..self.members[fast].len() {
+        for _ in 0..self.orders[fast].ascending.len() {
             let (on_fast, on_slow) = self.loads(fast);
             if on_fast * u128::from(MILLION - self.beta) <= on_slow * u128::from(MILLION) {
                 return;
@@ -284,7 +340,7 @@ impl Queues {
     /// Migrates the lowest jobs of the next slower kind to a kind while the kind has too few tasks per core.
     fn fill(&mut self, fast: usize, arrived: Option<Unit>, moves: &mut Vec<Balanced>) {
         let slow = fast + 1;
-        for _ in 0..self.members[slow].len() {
+        for _ in 0..self.orders[slow].ascending.len() {
             let (on_fast, on_slow) = self.loads(fast);
             let is_idle =
                 self.balance == Balance::Improving && self.n_in(fast) < self.n_cores[fast];

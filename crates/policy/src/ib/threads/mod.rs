@@ -24,7 +24,7 @@ use sched::{Action, Cause, CounterEvent, JobState, JobView, Plan, Reason, Snapsh
 use super::declaration::Balance;
 use super::monitor::{self, Monitor, Phase};
 use super::queues::{Member, Queues, Unit};
-use super::{Decision, IntegratedBehaviour, integrated, share};
+use super::{Decision, IntegratedBehaviour, by_unit, integrated, share};
 use crate::core_kinds::{CoreKinds, KIND_CPUS_CHANGED, KindJob, is_interval, speed};
 use crate::placement::cpus_label;
 use reasons::{IB_PARALLEL, IB_SERIAL, IB_THREAD_PHASE, IB_THREAD_STARTED};
@@ -348,13 +348,14 @@ impl IntegratedBehaviour {
         decisions: &[Decision],
         plan: &mut Plan,
     ) {
+        let of_units = by_unit(decisions);
         let mut threads = std::mem::take(&mut self.threads);
         let has_changed = snapshot.turn.causes.contains(&Cause::CpusChanged);
         for (&job, program) in &mut threads.programs {
             let Some(view) = snapshot.job(job) else { continue };
             for (&task, thread) in &mut program.threads {
                 let unit = Unit { job, thread: Some(task) };
-                let of_thread = || decisions.iter().filter(|decision| decision.unit == unit);
+                let of_thread = || of_units.get(&unit).into_iter().flatten();
                 let (first, last) = (of_thread().next(), of_thread().next_back());
                 let reason = if thread.kind.is_none() { first } else { last };
                 let (kind, reason) = match last.zip(reason) {

@@ -88,3 +88,24 @@ impl SimHost {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_run_has_fewer_observations_at_longer_times() {
+        let mut observer = Observer::new(Nanos(10));
+        for job in 0..N_OBSERVATIONS_MAX {
+            assert_eq!(observer.next_ns, 10 * (job as u64 + 1));
+            let threads = vec![ObservedThread { job, tid: 1, core: 0 }];
+            observer.add(CpuObservation { threads });
+        }
+        let jobs: Vec<usize> = observer.observed.iter().map(|it| it.threads[0].job).collect();
+        assert_eq!(jobs, Vec::from_iter((0..N_OBSERVATIONS_MAX).skip(1).step_by(2)));
+        assert_eq!(
+            (observer.every_ns, observer.next_ns),
+            (20, 10 * N_OBSERVATIONS_MAX as u64 + 20)
+        );
+    }
+}

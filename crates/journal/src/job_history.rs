@@ -318,7 +318,10 @@ impl JobHistory {
                 JobChange::PageMigrationStarted(action)
             }
             (OutcomeResult::Done { .. } | OutcomeResult::InProgress, Target::Task(_)) => {
-                return None;
+                match action {
+                    Action::Place(cpus) => JobChange::ThreadPlaced(cpus),
+                    _ => return None,
+                }
             }
         };
         Some(JobRecord { target, change, request })

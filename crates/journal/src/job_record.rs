@@ -12,7 +12,8 @@ use sched::{
 /// One change of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobRecord<'a> {
-    /// A job. In [`JobChange::Rejected`] and [`JobChange::NotCarriedOut`] the target can also be a task.
+    /// A job. In [`JobChange::ThreadPlaced`] the target is a task; in [`JobChange::Rejected`] and
+    /// [`JobChange::NotCarriedOut`] it can also be a task.
     pub target: Target,
     /// The change.
     pub change: JobChange<'a>,
@@ -52,6 +53,8 @@ pub enum JobChange<'a> {
         /// Number of tasks whose affinity was set.
         n_tasks: u32,
     },
+    /// One thread was bound to these CPUs.
+    ThreadPlaced(&'a CpuSet),
     /// All tasks of the job were bound to these CPUs already.
     Unchanged(&'a CpuSet),
     /// The memory policy was set.

@@ -157,6 +157,7 @@ impl ProgressReporter {
                 let from = from.as_ref().map_or("unbound".to_owned(), place);
                 ("move", format!("{from} -> {}{because}", place(to)))
             }
+            JobChange::ThreadPlaced(cpus) => ("move", format!("-> {}{because}", place(cpus))),
             JobChange::Unchanged(cpus) => ("unchanged", format!("already on {}", place(cpus))),
             JobChange::Released { .. } => ("released", "original CPUs restored".to_owned()),
             JobChange::Rejected(action, cause, detail) => {

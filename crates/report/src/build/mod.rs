@@ -258,6 +258,9 @@ impl ReportBuilder {
             let rejected = (RejectedBy::Kernel, cause, detail);
             return self.reject(record.target, Some(action), rejected);
         }
+        if let JobChange::ThreadPlaced(_) = record.change {
+            self.counts.moves += 1;
+        }
         let Target::Job(id) = record.target else { return };
         match &record.change {
             JobChange::Ended(exit) => {
@@ -289,6 +292,7 @@ impl ReportBuilder {
             }
             JobChange::NotCarriedOut(from) => self.would_move(id, from.as_ref(), request),
             JobChange::MemoryPolicySet(_)
+            | JobChange::ThreadPlaced(_)
             | JobChange::PageMigrationStarted(_)
             | JobChange::PageMigrationEnded(_)
             | JobChange::Rejected(..) => {}

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use base::{CpuSet, JobId, Nanos};
+use base::{CpuSet, JobId, Nanos, TaskId};
 use engine::TurnRecord;
 use journal::{Checkpoint, Header, JobChange, JobHistory, JobProgress, JobRecord};
 use program::Job;
@@ -20,6 +20,8 @@ pub(super) struct Explainer {
     header: Header,
     only: Option<JobId>,
     jobs: JobHistory,
+    /// The sampled threads that have not exited.
+    job_of_thread: BTreeMap<TaskId, JobId>,
     epochs: Epochs,
     at: Nanos,
     n_parts_missing: u32,
@@ -35,6 +37,7 @@ impl Explainer {
             header: header.clone(),
             only,
             jobs: JobHistory::new(header),
+            job_of_thread: BTreeMap::new(),
             epochs: Epochs::new(&header.machine),
             at: Nanos::ZERO,
             n_parts_missing: 0,
@@ -72,6 +75,10 @@ impl Explainer {
     pub fn observe(&mut self, record: &TurnRecord<'_>) {
         self.at = record.turn.at;
         self.epochs.observe(record);
+        for task in &record.sample.exited {
+            self.job_of_thread.remove(task);
+        }
+        self.job_of_thread.extend(record.sample.tasks.iter().map(|task| (task.task, task.job)));
         self.observe_attached(record.sample);
         for job in self.jobs.apply_events(record) {
             self.observe_job(&job);
@@ -100,8 +107,19 @@ impl Explainer {
     }
 
     fn observe_job(&mut self, record: &JobRecord<'_>) {
-        let Target::Job(id) = record.target else { return };
         let request = record.request;
+        let id = match record.target {
+            Target::Job(id) => id,
+            Target::Task(task) => {
+                if let (JobChange::ThreadPlaced(cpus), Some(&id)) =
+                    (&record.change, self.job_of_thread.get(&task))
+                {
+                    let done = DoneAction::Thread(task.tid, (*cpus).clone());
+                    self.add_done(id, JobEventKind::Move, done, request);
+                }
+                return;
+            }
+        };
         match &record.change {
             JobChange::Unmanaged(cause) => {
                 let text = format!("no longer managed: {}", unmanaged_phrase(cause));

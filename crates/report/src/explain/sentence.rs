@@ -61,6 +61,8 @@ pub(super) enum DoneAction {
         from: Option<CpuSet>,
         to: CpuSet,
     },
+    /// The placement of a thread, by its TID.
+    Thread(u32, CpuSet),
     Unchanged(CpuSet),
     MemoryPolicy(MemoryPolicy),
     Release,
@@ -130,6 +132,7 @@ impl DoneAction {
             DoneAction::Move { from: Some(from), to } => {
                 format!("moved from {} to {}", place(from), place(to))
             }
+            DoneAction::Thread(tid, cpus) => format!("thread {tid} bound to {}", place(cpus)),
             DoneAction::Unchanged(cpus) => {
                 format!("unchanged: already bound to {}, which was requested", place(cpus))
             }
@@ -153,6 +156,7 @@ impl DoneAction {
             DoneAction::Move { from: Some(from), to } => {
                 format!("moved it from {} to {}", place(from), place(to))
             }
+            DoneAction::Thread(tid, cpus) => format!("bound thread {tid} to {}", place(cpus)),
             DoneAction::Unchanged(cpus) => format!("kept it on {}", place(cpus)),
             DoneAction::MemoryPolicy(policy) => {
                 format!("set its memory policy: {}", memory_policy_phrase(policy))
@@ -173,6 +177,7 @@ impl DoneAction {
             DoneAction::Move { from, .. } => from.as_ref(),
             DoneAction::Unchanged(cpus) => Some(cpus),
             DoneAction::Start(_)
+            | DoneAction::Thread(..)
             | DoneAction::MemoryPolicy(_)
             | DoneAction::Release
             | DoneAction::PageMigration(..) => None,
@@ -184,7 +189,7 @@ impl DoneAction {
         match self {
             DoneAction::Start(cpus) => cpus.as_ref(),
             DoneAction::Move { to, .. } => Some(to),
-            DoneAction::Unchanged(cpus) => Some(cpus),
+            DoneAction::Thread(_, cpus) | DoneAction::Unchanged(cpus) => Some(cpus),
             DoneAction::MemoryPolicy(_) | DoneAction::Release | DoneAction::PageMigration(..) => {
                 None
             }

@@ -30,6 +30,8 @@ const COMMANDS: &[&[&str]] = &[
     &["load", "sleep"],
     &["load", "fork"],
     &["load", "phases"],
+    &["load", "forkjoin"],
+    &["load", "pipeline"],
     &["load", "throttle"],
     &["explain"],
     &["record"],

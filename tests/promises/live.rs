@@ -10,6 +10,7 @@ mod external_affinity;
 mod mon_groups;
 mod other_users;
 mod resource_usage;
+mod threads;
 mod wake_ups;
 
 use base::Nanos;

@@ -45,7 +45,8 @@ pub use toml_workload::parse_toml;
 pub use write::{WriteError, to_classic, to_toml};
 
 /// The built-in synthetic programs, which are the first arguments of `evenkeel load`.
-pub const LOADS: &[&str] = &["hog", "compute", "rows", "columns", "sleep", "fork", "phases"];
+pub const LOADS: &[&str] =
+    &["hog", "compute", "rows", "columns", "sleep", "fork", "phases", "forkjoin", "pipeline"];
 
 /// Returns whether a file is parsed as TOML: its name ends in `.toml`, in upper or lower case.
 pub fn is_toml(path: &Path) -> bool {

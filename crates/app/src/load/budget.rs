@@ -153,28 +153,37 @@ pub(crate) fn run<P: WorkerTask>(
     make: impl Fn(u32) -> P + Sync,
 ) -> anyhow::Result<CompletedWork> {
     let ready = Barrier::new(budget.threads as usize);
-    let run_thread = |thread_idx: u32| {
-        let mut part = make(thread_idx);
+    let run_thread = |thread_idx: usize| {
+        let mut part = make(thread_idx as u32);
         ready.wait();
-        budget.spend(thread_idx, P::BATCH_OPS, |ops| part.work(ops))
+        budget.spend(thread_idx as u32, P::BATCH_OPS, |ops| part.work(ops))
     };
     if budget.threads == 1 {
         return Ok(run_thread(0));
     }
+    let parts = run_each(budget.threads as usize, run_thread)?;
+    Ok(parts.into_iter().fold(CompletedWork::default(), sum))
+}
+
+/// Calls a function in each of `n` threads, with the index of the thread. Returns the results in this order.
+///
+/// # Errors
+/// A thread cannot be started. No thread calls the function.
+pub(crate) fn run_each<T: Send>(
+    n: usize,
+    run: impl Fn(usize) -> T + Sync,
+) -> anyhow::Result<Vec<T>> {
     // The threads wait for this value: whether all were started.
     let all_started: OnceLock<bool> = OnceLock::new();
     std::thread::scope(|scope| {
-        let (run_thread, all_started) = (&run_thread, &all_started);
-        let start = |idx| {
-            Builder::new().spawn_scoped(scope, move || all_started.wait().then(|| run_thread(idx)))
-        };
-        let threads: io::Result<Vec<_>> = (0..budget.threads).map(start).collect();
+        let (run, all_started) = (&run, &all_started);
+        let start =
+            |idx| Builder::new().spawn_scoped(scope, move || all_started.wait().then(|| run(idx)));
+        let threads: io::Result<Vec<_>> = (0..n).map(start).collect();
         // Set once.
         let _ = all_started.set(threads.is_ok());
-        let threads =
-            threads.with_context(|| format!("cannot start {} threads", budget.threads))?;
-        let parts = threads.into_iter().filter_map(|thread| thread.join().ok().flatten());
-        Ok(parts.fold(CompletedWork::default(), sum))
+        let threads = threads.with_context(|| format!("cannot start {n} threads"))?;
+        Ok(threads.into_iter().filter_map(|thread| thread.join().ok().flatten()).collect())
     })
 }
 

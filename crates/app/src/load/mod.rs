@@ -11,6 +11,8 @@
 //!   sleep     sleeps, then exits with a given status
 //!   fork      starts children that compute
 //!   phases    compute, hog and sleep in sequence
+//!   forkjoin  a serial part and a fork of threads that wait for each other, repeatedly
+//!   pipeline  threads that pass items through bounded queues
 //!   throttle  occupies CPUs by duty cycle, so that they are slower for other programs
 //! ```
 //!
@@ -25,9 +27,11 @@
 mod array;
 mod budget;
 mod compute;
+mod forkjoin;
 mod hog;
 mod memory;
 mod phases;
+mod pipeline;
 mod processes;
 mod throttle;
 mod walk;
@@ -71,6 +75,12 @@ enum LoadProgram {
     /// Run phases of compute, hog and sleep
     #[command(after_help = examples_of_kind("phases"))]
     Phases(phases::Args),
+    /// Fork and join threads repeatedly, with a serial part
+    #[command(after_help = examples_of_kind("forkjoin"))]
+    Forkjoin(forkjoin::Args),
+    /// Pass items through stages, a thread each, with bounded queues
+    #[command(after_help = examples_of_kind("pipeline"))]
+    Pipeline(pipeline::Args),
     /// Occupy CPUs for a share of the time, so that other programs run slower there
     #[command(after_help = examples_of_kind("throttle"))]
     Throttle(throttle::Args),
@@ -89,6 +99,8 @@ pub fn main(args: &Args) -> CommandResult {
         LoadProgram::Sleep(args) => processes::sleep(args),
         LoadProgram::Fork(args) => processes::fork(args),
         LoadProgram::Phases(args) => phases::main(args),
+        LoadProgram::Forkjoin(args) => forkjoin::main(args),
+        LoadProgram::Pipeline(args) => pipeline::main(args),
         LoadProgram::Throttle(args) => throttle::main(args),
     }
 }
@@ -103,7 +115,11 @@ pub fn check(args: &[String]) -> Result<(), String> {
         LoadProgram::Throttle(_) => {
             Err(anyhow::anyhow!("throttle is not a job: start it beside the run"))
         }
-        LoadProgram::Compute(_) | LoadProgram::Sleep(_) | LoadProgram::Fork(_) => Ok(()),
+        LoadProgram::Compute(_)
+        | LoadProgram::Sleep(_)
+        | LoadProgram::Fork(_)
+        | LoadProgram::Forkjoin(_)
+        | LoadProgram::Pipeline(_) => Ok(()),
     }
     .map_err(|error| format!("{error:#}"))
 }

@@ -3,7 +3,8 @@
 use base::Nanos;
 use sched::reasons;
 
-use super::{IntegratedBehaviour, threads};
+use super::IntegratedBehaviour;
+use super::thread_reasons::{self, rule};
 use crate::declaration::{INTERVAL_TIMES, Millionths, READING, Values, names, params};
 use crate::{IfMissing, PolicyInfo, RequiredSignal, Signal, core_kinds};
 
@@ -26,7 +27,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
         },
     ],
     params: &[&[READING], PARAMS],
-    reasons: &[core_kinds::REASONS, REASONS, threads::REASONS],
+    reasons: &[core_kinds::REASONS, REASONS, thread_reasons::REASONS],
     work_conserving: false,
     needs_core_kinds: true,
     rules: Some(|params, _seed| Box::new(IntegratedBehaviour::new(Config::new(params)))),
@@ -94,21 +95,6 @@ impl Config {
         self.tlp || self.lrt || self.cosched
     }
 }
-
-/// The rule that selected a kind, as text of a reason.
-macro_rules! rule {
-    () => {
-        concat!(
-            "[rule=below: below {bound}, the highest on the {beside} cores]",
-            "[rule=above: above {bound}, the lowest on the {beside} cores]",
-            "[rule=between: between those on the other cores, so the kind with fewer tasks per core]",
-            "[rule=idle: a faster core is idle]",
-            "[rule=only: the only kind with enough CPUs for the job]",
-        )
-    };
-}
-
-pub(super) use rule;
 
 reasons! {
     /// A job gets its first kind.

@@ -13,6 +13,7 @@
 mod declaration;
 mod monitor;
 mod queues;
+mod thread_reasons;
 mod threads;
 
 use std::collections::BTreeMap;
@@ -28,7 +29,8 @@ pub(crate) use declaration::INFO;
 use declaration::{Config, IB_BALANCED, IB_IDLE, IB_PHASE, IB_STARTED, Metric, StartValue};
 use monitor::{Monitor, Phase};
 use queues::{Balanced, Member, Queues, Rule, Unit};
-use threads::{IB_THREAD_BALANCED, IB_THREAD_IDLE, Threads};
+use thread_reasons::{IB_THREAD_BALANCED, IB_THREAD_IDLE};
+use threads::Threads;
 
 /// Misses per 1000 instructions that count as behaviour 1. Chosen: the largest of the measured programs are near 30.
 const MPKI_FULL: u64 = 30;

@@ -21,9 +21,9 @@ use super::declaration::Balance;
 use crate::declaration::MILLION;
 
 /// Difference of integrated behaviour below which the remaining work decides. Chosen.
-pub(super) const ALIKE: u64 = MILLION / 20;
+pub(super) const SIMILAR: u64 = MILLION / 20;
 
-/// What is placed on a kind: a whole job, or one thread of a job.
+/// A whole job, or one thread of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Unit {
     pub job: JobId,
@@ -192,8 +192,8 @@ impl Queues {
         let mut in_order =
             self.orders[kind].descending.iter().map(|(.., unit)| &self.members[unit].1);
         let head = in_order.find(|m| may(m))?;
-        let alike = self.alike(kind, head).filter(|m| may(m));
-        alike.min_by_key(|m| (m.remaining, Reverse(m.ib), m.arrived, m.unit)).or(Some(head))
+        let similar = self.similar(kind, head).filter(|m| may(m));
+        similar.min_by_key(|m| (m.remaining, Reverse(m.ib), m.arrived, m.unit)).or(Some(head))
     }
 
     /// As [`Queues::highest`], with the lowest integrated behaviour and the most remaining work.
@@ -201,18 +201,18 @@ impl Queues {
         let mut in_order =
             self.orders[kind].ascending.iter().map(|(.., unit)| &self.members[unit].1);
         let head = in_order.find(|m| may(m))?;
-        let alike = self.alike(kind, head).filter(|m| may(m));
-        alike.min_by_key(|m| (Reverse(m.remaining), m.ib, m.arrived, m.unit)).or(Some(head))
+        let similar = self.similar(kind, head).filter(|m| may(m));
+        similar.min_by_key(|m| (Reverse(m.remaining), m.ib, m.arrived, m.unit)).or(Some(head))
     }
 
     /// Returns the threads of a kind whose remaining work decides between them and the head of the queue; empty if the
     /// remaining work of the head is unknown.
-    fn alike(&self, kind: usize, head: &Member) -> impl Iterator<Item = &Member> {
-        let (ib, from) = (head.ib, (head.ib.saturating_sub(ALIKE), 0, Unit::FIRST));
+    fn similar(&self, kind: usize, head: &Member) -> impl Iterator<Item = &Member> {
+        let (ib, from) = (head.ib, (head.ib.saturating_sub(SIMILAR), 0, Unit::FIRST));
         let near = head.remaining.map(|_| self.orders[kind].ascending.range(from..));
         let near = near.into_iter().flatten().map(|(.., unit)| &self.members[unit].1);
-        let near = near.take_while(move |m| m.ib < ib.saturating_add(ALIKE));
-        near.filter(move |m| m.remaining.is_some() && m.ib.abs_diff(ib) < ALIKE)
+        let near = near.take_while(move |m| m.ib < ib.saturating_add(SIMILAR));
+        near.filter(move |m| m.remaining.is_some() && m.ib.abs_diff(ib) < SIMILAR)
     }
 
     /// Inserts a job that is in no queue. `was` is its previous kind. Returns its kind with the rule, and the migrations of

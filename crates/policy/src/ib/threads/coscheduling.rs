@@ -12,11 +12,11 @@
 use base::JobId;
 use sched::{Reason, Snapshot};
 
-use super::reasons::IB_COSCHEDULED;
 use super::{Program, Threads};
 use crate::core_kinds::KindJob;
 use crate::core_kinds::speed::SpeedModel;
-use crate::ib::queues::{ALIKE, Queues, Unit};
+use crate::ib::queues::{Queues, SIMILAR, Unit};
+use crate::ib::thread_reasons::IB_COSCHEDULED;
 use crate::ib::{Decision, IntegratedBehaviour};
 
 /// Predicted gain above which threads migrate. Chosen.
@@ -158,7 +158,7 @@ impl IntegratedBehaviour {
             // The CPU time on the slowest kind is the demand: of similar threads, the largest gets a fast core.
             let times = times.iter().find(|times| times.unit == unit)?;
             let demand = times.by_kind.last().map_or(0, |ns| *ns as u64);
-            runnable.push((thread.ib / ALIKE, u64::MAX - demand, unit));
+            runnable.push((thread.ib / SIMILAR, u64::MAX - demand, unit));
         }
         if runnable.len() < 2 || program.possible.len() < 2 {
             return None;

@@ -14,7 +14,6 @@
 mod coscheduling;
 #[cfg(test)]
 mod invariants;
-mod reasons;
 
 use std::collections::BTreeMap;
 
@@ -24,11 +23,10 @@ use sched::{Action, Cause, CounterEvent, JobState, JobView, Plan, Reason, Snapsh
 use super::declaration::Balance;
 use super::monitor::{self, Monitor, Phase};
 use super::queues::{Member, Queues, Unit};
+use super::thread_reasons::{IB_PARALLEL, IB_SERIAL, IB_THREAD_PHASE, IB_THREAD_STARTED};
 use super::{Decision, IntegratedBehaviour, by_unit, integrated, share};
 use crate::core_kinds::{CoreKinds, KIND_CPUS_CHANGED, KindJob, is_interval, speed};
 use crate::placement::cpus_label;
-use reasons::{IB_PARALLEL, IB_SERIAL, IB_THREAD_PHASE, IB_THREAD_STARTED};
-pub(super) use reasons::{IB_THREAD_BALANCED, IB_THREAD_IDLE, REASONS};
 
 /// Intervals in a row with one runnable thread after which a program is in a serial phase. Chosen.
 const SERIAL_INTERVALS: u64 = 2;

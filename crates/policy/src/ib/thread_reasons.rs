@@ -1,8 +1,21 @@
-//! Reasons for placements of single threads.
+//! Reasons for placements of single threads, and the text of the rule that they share with the reasons of jobs.
 
 use sched::reasons;
 
-use crate::ib::declaration::rule;
+/// The rule that selected a kind, as text of a reason.
+macro_rules! rule {
+    () => {
+        concat!(
+            "[rule=below: below {bound}, the highest on the {beside} cores]",
+            "[rule=above: above {bound}, the lowest on the {beside} cores]",
+            "[rule=between: between those on the other cores, so the kind with fewer tasks per core]",
+            "[rule=idle: a faster core is idle]",
+            "[rule=only: the only kind with enough CPUs for the job]",
+        )
+    };
+}
+
+pub(super) use rule;
 
 reasons! {
     /// A thread gets its first kind.

@@ -7,6 +7,7 @@
 
 mod balancing;
 mod contention;
+mod core_kinds;
 mod cpusets;
 mod hotplug;
 mod locality;
@@ -49,7 +50,9 @@ fn main() {
         balancing::ALL,
     ];
     let promises = all.into_iter().chain([pages::ALL, undo::ALL, watching::ALL, watched::ALL]);
-    let promises = promises.chain([contention::ALL, locality::ALL, memory_speed::ALL]).flatten();
+    let promises = promises
+        .chain([contention::ALL, locality::ALL, memory_speed::ALL, core_kinds::ALL])
+        .flatten();
     let reason = reason_not_to_run();
     if let Some(reason) = &reason {
         println!("not run: {reason}; make test-vm runs these in a guest");

@@ -24,6 +24,9 @@ reasons! {
     /// All usable cores are of one kind.
     ONE_CORE_KIND = "one-core-kind":
         "all usable cores are {kind} cores, so the policy places no job: it selects between core kinds";
+    /// A program has no signature with a miss curve.
+    NO_SIGNATURE = "no-signature":
+        "the program of job {job} has no signature (its misses over cache sizes); [then=half: half of its time counts as memory time][then=mean: its global behaviour is the mean of its intervals]. To make one: evenkeel profile --embed PROGRAM -- ARG…";
     /// The usable CPUs of a kind changed.
     KIND_CPUS_CHANGED = "kind-cpus-changed":
         "the usable CPUs of the {kind} cores changed: the job gets {cpus}";
@@ -49,6 +52,7 @@ pub(crate) struct CoreKinds {
     /// The usable CPUs for which `kinds` was computed.
     usable: CpuSet,
     has_noted_one_kind: bool,
+    has_noted_signature: bool,
 }
 
 /// A job that can be placed on a core kind.
@@ -96,6 +100,14 @@ impl CoreKinds {
             self.has_noted_one_kind = true;
         }
         false
+    }
+
+    /// Adds a note about the first job whose program has no signature, and how the policy places it then.
+    pub fn note_no_signature(&mut self, job: &KindJob<'_>, then: &'static str, plan: &mut Plan) {
+        if !std::mem::replace(&mut self.has_noted_signature, true) {
+            let name = job.view.job.name.clone();
+            plan.note(Reason::new(NO_SIGNATURE).with("job", name).with("then", then));
+        }
     }
 
     pub fn len(&self) -> usize {

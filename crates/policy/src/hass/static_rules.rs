@@ -99,6 +99,9 @@ impl Rules for Static {
                     .with("signature", if *is_known { "known" } else { "unknown" })
                     .with("time", times[kind] as f64 / 1000.0)
                     .with("tasks", self.kinds.counts_label(&n_tasks));
+                if !is_known {
+                    self.kinds.note_no_signature(job, "half", plan);
+                }
                 self.kinds.place(kind, job, reason, plan);
                 n_tasks[kind] += job.n_tasks();
                 moved[idx] = true;

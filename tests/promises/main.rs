@@ -17,6 +17,7 @@ mod machines;
 mod mutated_numbers;
 mod one_line;
 mod parsers;
+mod phases;
 mod predict;
 mod profiles;
 mod record;

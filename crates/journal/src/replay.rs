@@ -107,6 +107,7 @@ impl ReplaySummary {
             });
         let is_identical = recorded.plan.requests == step.plan.requests
             && recorded.plan.notes == step.plan.notes
+            && recorded.plan.observations == step.plan.observations
             && recorded.plan.abort == step.plan.abort
             && recorded.rejected == step.rejected;
         self.n_turns += 1;

@@ -43,13 +43,13 @@ pub(crate) fn plans(machine: &str, policy: &str, script: &str) -> String {
 
 /// Returns the time and text of every request in printed plans.
 pub(crate) fn requests(output: &str) -> impl Iterator<Item = (&str, &str)> {
-    output.lines().filter(|line| !line.contains(" note: ") && !line.contains(" abort ")).flat_map(
-        |line| {
-            let (time, rest) = line.split_once(' ').expect("a time");
-            let (texts, _) = rest.split_once(" because ").expect("a reason");
-            texts.split("; ").map(move |text| (time, text))
-        },
-    )
+    let is_request =
+        |line: &&str| ![" note: ", " observed ", " abort "].iter().any(|word| line.contains(word));
+    output.lines().filter(is_request).flat_map(|line| {
+        let (time, rest) = line.split_once(' ').expect("a time");
+        let (texts, _) = rest.split_once(" because ").expect("a reason");
+        texts.split("; ").map(move |text| (time, text))
+    })
 }
 
 /// Plays a script and passes every request to place a job to `watch`.
@@ -442,10 +442,14 @@ impl PolicyWorld {
             }
         }
         let notes = plan.notes.iter().map(|note| format!("note: {}", reason_text(note)));
+        let observed = plan.observations.iter().map(|observation| {
+            let name = &self.jobs[observation.job.index()].job.name;
+            format!("observed {name}: {}", reason_text(&observation.reason))
+        });
         let requests = lines.iter().map(|(text, reason)| format!("{text} because {reason}"));
         let abort =
             plan.abort.iter().map(|reason| format!("abort because {}", reason_text(reason)));
-        notes.chain(requests).chain(abort).collect()
+        notes.chain(observed).chain(requests).chain(abort).collect()
     }
 
     fn act(&mut self, at: Nanos, plan: &Plan) {

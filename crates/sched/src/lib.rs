@@ -47,7 +47,7 @@ pub use memory::{
     PageMigrationEnd, ProcessMemory,
 };
 pub use outcome::{CauseAndDetail, Outcome, OutcomeResult, RejectCause, Rejection};
-pub use plan::{Action, ActionKind, Plan, Request, Target};
+pub use plan::{Action, ActionKind, Observation, Plan, Request, Target};
 pub use reason::{Reason, ReasonCode, ReasonValue};
 pub use sample::{
     Cause, DetachCause, HostKind, JobEvent, NodeSample, NumaSettings, Sample, TaskSample, Turn,

@@ -14,6 +14,8 @@ pub struct Plan {
     pub requests: Vec<Request>,
     /// Messages for the user. The engine forwards each message once per run.
     pub notes: Vec<Reason>,
+    /// What the policy found out about jobs without requesting an action. `evenkeel explain` prints them.
+    pub observations: Vec<Observation>,
     /// The policy makes no request until a job starts or ends, a task runs, or the usable CPUs change. A
     /// host may skip interval turns until then.
     pub quiescent: bool,
@@ -30,6 +32,15 @@ pub struct Request {
     pub action: Action,
     /// Reason of the policy. Shared, because the plan and the approved plan both contain the request.
     pub reason: Arc<Reason>,
+}
+
+/// A fact about a job that a policy derived from samples, such as the start of a phase.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Observation {
+    /// The job.
+    pub job: JobId,
+    /// The fact: a declared reason of the policy.
+    pub reason: Reason,
 }
 
 /// The job or task that an action applies to.
@@ -105,9 +116,17 @@ impl Plan {
         self.notes.push(note);
     }
 
-    /// Returns whether the plan has no request, no note and no error.
+    /// Adds an observation about a job.
+    pub fn observe(&mut self, job: JobId, reason: Reason) {
+        self.observations.push(Observation { job, reason });
+    }
+
+    /// Returns whether the plan has no request, no note, no observation and no error.
     pub fn is_empty(&self) -> bool {
-        self.requests.is_empty() && self.notes.is_empty() && self.abort.is_none()
+        self.requests.is_empty()
+            && self.notes.is_empty()
+            && self.observations.is_empty()
+            && self.abort.is_none()
     }
 }
 

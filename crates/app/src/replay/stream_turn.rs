@@ -6,12 +6,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use base::printable;
+use base::{JobId, printable};
 use report::format::{bytes, duration, seconds};
 use report::phrases::action_phrase;
 use sched::{
-    CounterDeltas, CounterEvent, Plan, Request, SignalTier, Snapshot, StallTimes, Target,
-    TrafficDelta,
+    CounterDeltas, CounterEvent, Observation, Plan, Request, SignalTier, Snapshot, StallTimes,
+    Target, TrafficDelta,
 };
 use serde::Serialize;
 
@@ -37,6 +37,9 @@ pub struct ReplayTurn {
     pub pressure: BTreeMap<&'static str, ReplayPressure>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub requests: Vec<String>,
+    /// What the policy found out about jobs, such as phases.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub observations: Vec<String>,
     /// Events that cannot be counted, reported once.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub degraded: Vec<String>,
@@ -118,16 +121,23 @@ impl ReplayTurn {
             cpus: snapshot.cpus.iter().map(cpu_row).collect(),
             pressure: pressure_rows(snapshot),
             requests: requests.collect(),
+            observations: plan.observations.iter().map(|one| observed(snapshot, one)).collect(),
             degraded: Vec::new(),
         }
     }
 }
 
+fn job_name(snapshot: &Snapshot<'_>, job: JobId) -> String {
+    snapshot.job(job).map_or_else(|| job.to_string(), |job| job.job.name.clone())
+}
+
+fn observed(snapshot: &Snapshot<'_>, observation: &Observation) -> String {
+    format!("{}: {}", job_name(snapshot, observation.job), observation.reason)
+}
+
 fn request_text(snapshot: &Snapshot<'_>, request: &Request) -> String {
     let target = match request.target {
-        Target::Job(job) => {
-            snapshot.job(job).map_or_else(|| job.to_string(), |job| job.job.name.clone())
-        }
+        Target::Job(job) => job_name(snapshot, job),
         Target::Task(task) => format!("task {}", task.tid),
     };
     let code = request.reason.code.name();
@@ -229,7 +239,7 @@ pub fn lines(turn: &ReplayTurn) -> String {
             let _ = writeln!(text, "  pressure on {name}: {}", duration(some));
         }
     }
-    for line in turn.requests.iter().chain(&turn.degraded) {
+    for line in turn.requests.iter().chain(&turn.observations).chain(&turn.degraded) {
         let _ = writeln!(text, "  {}", printable(line));
     }
     text

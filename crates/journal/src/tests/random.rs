@@ -126,6 +126,7 @@ pub(crate) fn random_turn(number: u64, rng: &mut Rng) -> RecordedTurn {
         plan: Plan {
             requests: Random::random(rng),
             notes: Random::random(rng),
+            observations: Random::random(rng),
             abort: if rng.below(20) == 0 { Some(Random::random(rng)) } else { None },
             quiescent: false,
         },

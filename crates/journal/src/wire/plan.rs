@@ -5,7 +5,8 @@ use std::fmt;
 
 use base::Bytes;
 use sched::{
-    Action, Outcome, OutcomeResult, Reason, ReasonCode, ReasonValue, Rejection, Request, Target,
+    Action, Observation, Outcome, OutcomeResult, Reason, ReasonCode, ReasonValue, Rejection,
+    Request, Target,
 };
 use serde::de::{MapAccess, Visitor};
 use serde::ser::SerializeMap;
@@ -19,6 +20,12 @@ line_types! {
     RequestLine for Request {
         flatten target: TargetField = target,
         flatten action: ActionField = action,
+        reason: ReasonField = reason,
+    }
+
+    /// `{"job":3,"reason":{"code":"ib-phase-kept","values":{…}}}`.
+    ObservationLine for Observation {
+        job: u32 = job,
         reason: ReasonField = reason,
     }
 

@@ -7,7 +7,7 @@ use sched::{Cause, CounterEvent, DomainLoads, Plan, ReasonCode, SignalTier, Tier
 use serde::{Deserialize, Serialize};
 
 use super::fields::{Encoded, Name, is_default, line_types};
-use super::plan::{OutcomeLine, ReasonField, RejectionLine, RequestLine};
+use super::plan::{ObservationLine, OutcomeLine, ReasonField, RejectionLine, RequestLine};
 use super::sample::SampleLine;
 use crate::{LineError, RecordedTurn};
 
@@ -28,6 +28,8 @@ pub(crate) struct TurnLine {
     pub requests: Vec<RequestLine>,
     #[serde(skip_serializing_if = "is_default", default)]
     pub notes: Vec<ReasonField>,
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub observations: Vec<ObservationLine>,
     #[serde(skip_serializing_if = "is_default", default)]
     pub abort: Option<ReasonField>,
     #[serde(skip_serializing_if = "is_default", default)]
@@ -156,6 +158,7 @@ impl From<&TurnRecord<'_>> for TurnLine {
             loads: record.loads.map(LoadSample::encode),
             requests: record.plan.requests.encode(),
             notes: record.plan.notes.encode(),
+            observations: record.plan.observations.encode(),
             abort: record.plan.abort.encode(),
             rejected: record.rejected.iter().map(Encoded::encode).collect(),
             outcomes: record.outcomes.iter().map(Encoded::encode).collect(),
@@ -179,6 +182,7 @@ impl TurnLine {
             plan: Plan {
                 requests: Encoded::decode(self.requests, codes)?,
                 notes: Encoded::decode(self.notes, codes)?,
+                observations: Encoded::decode(self.observations, codes)?,
                 abort: Encoded::decode(self.abort, codes)?,
                 quiescent: false, // `quiescent` is not recorded, because only the host uses it.
             },

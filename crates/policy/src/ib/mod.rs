@@ -26,7 +26,10 @@ use crate::core_kinds::{CoreKinds, KindJob, is_interval, is_new};
 use crate::declaration::MILLION;
 use crate::placement::remove_old_state;
 pub(crate) use declaration::INFO;
-use declaration::{Config, IB_BALANCED, IB_IDLE, IB_PHASE, IB_STARTED, Metric, StartValue};
+use declaration::{
+    Config, IB_BALANCED, IB_CHANGE, IB_FILTERED, IB_IDLE, IB_PHASE, IB_PHASE_QUEUED, IB_STARTED,
+    Metric, StartValue,
+};
 use monitor::{Monitor, Phase};
 use queues::{Balanced, Member, Queues, Rule, Unit};
 use thread_reasons::{IB_THREAD_BALANCED, IB_THREAD_IDLE};
@@ -64,6 +67,14 @@ struct JobBehaviour {
     arrived: u64,
 }
 
+impl JobBehaviour {
+    fn reason_of_start(&self) -> Reason {
+        Reason::new(IB_STARTED)
+            .with("ib", share(self.ib))
+            .with("global", if self.profiled.is_some() { "known" } else { "unknown" })
+    }
+}
+
 /// The last decision about a job or thread in this turn.
 struct Decision {
     unit: Unit,
@@ -88,10 +99,22 @@ impl Rules for IntegratedBehaviour {
         let mut queues = self.queues(snapshot, &jobs);
         let mut decisions: Vec<Decision> = Vec::new();
         for job in &jobs {
-            if is_new(snapshot, job) {
-                self.start(snapshot, job, &mut queues, &mut decisions);
-            } else if is_interval(snapshot) {
-                self.sample(snapshot, job, &mut queues, &mut decisions);
+            // A running job without a kind whose placement was not carried out, for example in a watch without --act, keeps
+            // its monitor.
+            let is_known =
+                job.view.state == JobState::Running && self.jobs.get(job.view.job.id).is_some();
+            match is_new(snapshot, job) {
+                true if !is_known => {
+                    if self.profiled(snapshot, job.view).is_none() {
+                        self.kinds.note_no_signature(job, "mean", plan);
+                    }
+                    self.start(snapshot, job, &mut queues, &mut decisions);
+                }
+                is_new if is_new || is_interval(snapshot) => {
+                    let phase = self.phase(snapshot, job, plan);
+                    self.sampled((snapshot, job), phase, &mut queues, &mut decisions);
+                }
+                _ => {}
             }
         }
         self.sample_threads(snapshot, &mut queues, &mut decisions);
@@ -169,10 +192,9 @@ impl IntegratedBehaviour {
         let mut monitor = Monitor::default();
         monitor.skip_next();
         let arrived = self.next_arrival();
-        *self.jobs.get_or_default(id) = JobBehaviour { monitor, profiled, ib, arrived };
-        let reason = Reason::new(IB_STARTED)
-            .with("ib", share(ib))
-            .with("global", if profiled.is_some() { "known" } else { "unknown" });
+        let state = JobBehaviour { monitor, profiled, ib, arrived };
+        let reason = state.reason_of_start();
+        *self.jobs.get_or_default(id) = state;
         self.reschedule(snapshot, (job, None), reason, queues, decisions);
     }
 
@@ -184,31 +206,65 @@ impl IntegratedBehaviour {
         }
     }
 
-    /// Adds the behaviour of an interval, and reschedules a job whose new phase is stable.
-    fn sample(
+    /// Adds the behaviour of an interval. Returns the reason of a reschedule if a new phase is stable. The other results of
+    /// the monitor are observations.
+    fn phase(
         &mut self,
         snapshot: &Snapshot<'_>,
         job: &KindJob<'_>,
-        queues: &mut Queues,
-        decisions: &mut Vec<Decision>,
-    ) {
-        let Some(value) = self.behaviour(snapshot, job) else { return };
+        plan: &mut Plan,
+    ) -> Option<Reason> {
+        let value = self.behaviour(snapshot, job).filter(|_| is_interval(snapshot))?;
         let config = self.config;
-        let state = self.jobs.get_or_default(job.view.job.id);
-        let (local, phase) = match state.monitor.record(value, &config) {
-            Phase::Continues => return,
+        let id = job.view.job.id;
+        let state = self.jobs.get_or_default(id);
+        let result = state.monitor.record(value, &config);
+        let (interval, began) = state.monitor.intervals();
+        let of_phase = |code, local| {
+            let reason = Reason::new(code).with("interval", interval).with("began", began);
+            reason.with("local", share(local))
+        };
+        let (local, phase) = match result {
+            Phase::Continues => return None,
+            Phase::Changed(from, local) => {
+                let first = if from.is_none() { "yes" } else { "no" };
+                let reason = of_phase(IB_CHANGE, local).with("first", first);
+                plan.observe(id, reason.with_some("from", from.map(share)));
+                return None;
+            }
+            Phase::TooShort(local) => {
+                plan.observe(id, of_phase(IB_FILTERED, local).with("why", "too-short"));
+                return None;
+            }
+            Phase::Unchecked(local) => {
+                plan.observe(id, of_phase(IB_FILTERED, local).with("why", "unchecked"));
+                return None;
+            }
             Phase::Stable(local) => (local, "stable"),
             Phase::Unstable(local) => (local, "unstable"),
         };
         let global = state.profiled.or_else(|| state.monitor.global());
         state.ib = integrated(config.alpha.0, global, local);
-        let reason = Reason::new(IB_PHASE)
+        let reason = of_phase(IB_PHASE, local)
             .with("phase", phase)
             .with("n_intervals", monitor::UNSTABLE_AFTER)
-            .with("local", share(local))
             .with("global", global.map_or("unknown".to_owned(), share))
             .with("ib", share(state.ib));
-        let was = queues.remove(job.view.job.id.into()).map(|(kind, _)| kind);
+        Some(reason)
+    }
+
+    /// Reschedules a job with a new phase, and a job that is on no kind yet.
+    fn sampled(
+        &mut self,
+        (snapshot, job): (&Snapshot<'_>, &KindJob<'_>),
+        phase: Option<Reason>,
+        queues: &mut Queues,
+        decisions: &mut Vec<Decision>,
+    ) {
+        let id = job.view.job.id;
+        let start = || Some(self.jobs.get(id).filter(|_| job.kind.is_none())?.reason_of_start());
+        let Some(reason) = phase.or_else(start) else { return };
+        let was = queues.remove(id.into()).map(|(kind, _)| kind);
         self.reschedule(snapshot, (job, was), reason, queues, decisions);
     }
 
@@ -271,7 +327,8 @@ impl IntegratedBehaviour {
         }
     }
 
-    /// Requests the last decision about each job, if the job changes its kind.
+    /// Requests the last decision about each job, if the job changes its kind. A reschedule that is not the reason of the
+    /// request is an observation.
     fn request(
         &mut self,
         snapshot: &Snapshot<'_>,
@@ -286,12 +343,21 @@ impl IntegratedBehaviour {
             let (first, last) = (of_job().next(), of_job().next_back());
             // A job that starts has no kind that it leaves for balance: its reason is that of the start.
             let reason = if job.kind.is_none() { first } else { last };
+            let changes = last.is_some_and(|decision| job.kind != Some(decision.to));
+            for Decision { to, reason: of_decision, .. } in of_job() {
+                let is_requested = changes && reason.is_some_and(|r| r.reason == *of_decision);
+                if of_decision.code == IB_PHASE && !is_requested {
+                    let mut queued = of_decision.clone();
+                    queued.code = IB_PHASE_QUEUED;
+                    plan.observe(id, queued.with("kind", self.kinds.get(*to).name.clone()));
+                }
+            }
             match last.zip(reason) {
                 Some((Decision { to, .. }, Decision { reason, .. })) if job.kind != Some(*to) => {
                     let arrived = self.next_arrival();
                     let state = self.jobs.get_or_default(id);
                     state.arrived = arrived;
-                    if job.view.state == JobState::Running {
+                    if job.kind.is_some() {
                         state.monitor.skip_next();
                     }
                     self.kinds.place(*to, job, reason.clone(), plan);

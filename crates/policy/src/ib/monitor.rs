@@ -42,6 +42,8 @@ pub(super) struct Monitor {
     skips_next: bool,
     /// Sum and number of all recorded intervals.
     total: (u64, u64),
+    /// Number of the recorded interval in which the last change was seen.
+    began: u64,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -57,6 +59,12 @@ enum Mode {
 pub(super) enum Phase {
     /// No decision.
     Continues,
+    /// A phase may begin. The fields are the local behaviour before, unless it is the first phase, and now.
+    Changed(Option<u64>, u64),
+    /// The phase is filtered: the local behaviour, which is the field, returned to its value before the phase.
+    TooShort(u64),
+    /// As printed, a phase that is not stable in the second interval is filtered. The field is its local behaviour.
+    Unchecked(u64),
     /// A new phase is stable; the field is its local behaviour.
     Stable(u64),
     /// The behaviour did not become stable; the field is the mean of the last ten intervals.
@@ -75,6 +83,17 @@ impl Monitor {
         (GLOBAL_AFTER <= n).then(|| sum / n)
     }
 
+    /// Returns the number of recorded intervals, and the number of the one in which the last change was seen.
+    pub fn intervals(&self) -> (u64, u64) {
+        (self.total.1, self.began)
+    }
+
+    fn begin(&mut self, before: Option<u64>, sum: u64, config: &Config) -> Phase {
+        self.mode = Mode::Changed { since: 0, before };
+        self.began = self.total.1;
+        Phase::Changed(before.map(|sum| sum / config.window), sum / config.window)
+    }
+
     /// Adds the behaviour of an interval.
     pub fn record(&mut self, value: u64, config: &Config) -> Phase {
         if std::mem::take(&mut self.skips_next) {
@@ -91,10 +110,10 @@ impl Monitor {
         }
         let sum: u64 = self.recent.iter().rev().take(window).sum();
         let Some(previous) = self.previous.replace(sum) else {
-            if config.first_window_is_change {
-                self.mode = Mode::Changed { since: 0, before: None };
-            }
-            return Phase::Continues;
+            return match config.first_window_is_change {
+                true => self.begin(None, sum, config),
+                false => Phase::Continues,
+            };
         };
         // Both comparisons are strict, as printed: a change of exactly the limit neither begins a phase nor is stable.
         let change = |since: u64| {
@@ -110,10 +129,10 @@ impl Monitor {
             change < base * u128::from(config.stable.0)
         };
         let Mode::Changed { since, before } = self.mode else {
-            if exceeds(previous, config.change) {
-                self.mode = Mode::Changed { since: 0, before: Some(previous) };
-            }
-            return Phase::Continues;
+            return match exceeds(previous, config.change) {
+                true => self.begin(Some(previous), sum, config),
+                false => Phase::Continues,
+            };
         };
         let since = since + 1;
         self.mode = Mode::Changed { since, before };
@@ -122,11 +141,11 @@ impl Monitor {
             Check::Once if since < CHECK_AFTER => Phase::Continues,
             Check::Once => {
                 self.mode = Mode::Steady;
-                if is_within(previous) { Phase::Stable(local) } else { Phase::Continues }
+                if is_within(previous) { Phase::Stable(local) } else { Phase::Unchecked(local) }
             }
             Check::Repeated if before.is_some_and(is_within) => {
-                self.mode = Mode::Steady; // The change was too short.
-                Phase::Continues
+                self.mode = Mode::Steady;
+                Phase::TooShort(local)
             }
             Check::Repeated if CHECK_AFTER <= since && is_within(previous) => {
                 self.mode = Mode::Steady;
@@ -156,7 +175,7 @@ mod tests {
         let mut found = Vec::new();
         for (idx, value) in values.iter().enumerate() {
             let phase = monitor.record((value * MILLION as f64).round() as u64, &config);
-            if phase != Phase::Continues {
+            if matches!(phase, Phase::Stable(_) | Phase::Unstable(_)) {
                 found.push((idx + 1 - 3, format!("{phase:?}")));
             }
         }

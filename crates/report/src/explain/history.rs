@@ -6,7 +6,9 @@ use base::{CpuSet, JobId, Nanos, TaskId};
 use engine::TurnRecord;
 use journal::{Checkpoint, Header, JobChange, JobHistory, JobProgress, JobRecord};
 use program::Job;
-use sched::{Action, JobEvent, Reason, RejectCause, Rejection, Request, Sample, Target};
+use sched::{
+    Action, JobEvent, Observation, Reason, RejectCause, Rejection, Request, Sample, Target,
+};
 
 use super::sentence::{DoneAction, ExplainedEvent, Sentence, checkpoint_text};
 use super::{EventRow, Explanation, FORMAT, JobEventKind, JobEvents};
@@ -85,6 +87,10 @@ impl Explainer {
         }
         record.sample.degraded.iter().for_each(|text| self.add_note(text.clone(), None));
         record.plan.notes.iter().for_each(|note| self.add_note(note.to_string(), Some(note)));
+        for observation in &record.plan.observations {
+            let Observation { job, reason } = observation;
+            self.add(*job, JobEventKind::Observed, Sentence::Reason, Some(reason));
+        }
         if let Some(reason) = &record.plan.abort {
             self.add_note(format!("the policy aborted the run: {reason}"), Some(reason));
         }

@@ -57,6 +57,7 @@ names! {
     JobEventKind {
         Checkpoint "checkpoint" "State at the checkpoint; the earlier parts of the journal are missing.";
         Note "note" "A note about the whole run.";
+        Observed "observed" "The policy observed something about the job, such as a phase, and requested nothing.";
         Start "start" "The job was started.";
         NotStarted "not-started" "The job could not be started.";
         Move "move" "The job was bound to other CPUs.";

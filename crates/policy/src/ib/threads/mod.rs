@@ -268,7 +268,9 @@ impl IntegratedBehaviour {
         let profiled = program.profiled;
         let thread = program.threads.get_mut(&task.task)?;
         let (local, phase) = match thread.monitor.record(value, &self.config) {
-            Phase::Continues => return None,
+            Phase::Continues | Phase::Changed(..) | Phase::TooShort(_) | Phase::Unchecked(_) => {
+                return None;
+            }
             Phase::Stable(local) => (local, "stable"),
             Phase::Unstable(local) => (local, "unstable"),
         };

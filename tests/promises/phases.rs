@@ -1,0 +1,67 @@
+//! Phases of a program as the policy ib sees them: in a simulated run.
+//!
+//! `explain` prints when a phase begins, whether it is filtered as too short, and each reschedule with the numbers of
+//! tasks before and after, also if the job keeps its core kind.
+
+use expect_test::expect;
+use tests::dir::Dir;
+
+/// Parts of the run of a program, with LLC misses per 1000 instructions. The second part takes about one interval.
+const PARTS: [(f64, f64); 4] = [(0.3, 3.0), (0.02, 20.0), (0.28, 3.0), (0.4, 20.0)];
+
+fn profile(name: &str, parts: &[(f64, f64)]) -> String {
+    let part = |&(share, misses): &(f64, f64)| {
+        format!(
+            "[[phase]]\nshare = {share:?}\ninstructions = {:?}\ncycles_per_instruction = 1.0\n\
+             llc_accesses_per_1000 = 40.0\n[phase.curve]\ncache_bytes = [1048576, 1073741824]\n\
+             misses_per_1000 = [{misses:?}, {misses:?}]\n",
+            share * 2e10
+        )
+    };
+    let parts: String = parts.iter().map(part).collect();
+    format!("version = 2\nname = \"{name}\"\ncpu_time_ns = 10000000000\n{parts}")
+}
+
+/// With one interval in the local behaviour, a single interval can be recognized as a short phase.
+#[test]
+fn explain_prints_the_phases_of_a_job_those_that_were_too_short_and_each_reschedule() {
+    let dir = Dir::new();
+    dir.write("phased.profile.toml", profile("phased", &PARTS));
+    dir.write("steady.profile.toml", profile("steady", &[(1.0, 12.0)]));
+    let job = |name: &str, rest: &str| {
+        format!("[[job]]\nname = \"{name}\"\ncommand = [\"x\"]\nprofile = \"{name}\"\n{rest}\n")
+    };
+    dir.write("w.toml", job("phased", "") + &job("steady", "copies = 3"));
+    let sim = ["--host", "sim", "--machine", "opteron-2384-uma", "--quiet", "--out", "a"];
+    dir.success(&[&["run", "w.toml", "--policy", "ib[window=1]"][..], &sim].concat());
+    let explained = dir.success(&["explain", "a/journal.jsonl", "--job", "phased"]);
+    let (_, events) = explained.split_once("\n\n").expect("the paragraph of the job");
+    expect![[r#"
+        phased (no class): x
+            0.009 s  started on cpus 0-1 because the job starts with integrated
+                     behaviour 0.338 (from its profile): below 0.400, the highest on the
+                     fast cores; tasks fast 2, slow 0 before and fast 2, slow 1 after:
+                     it gets the fast cores (cpus 0-1)
+            0.400 s  the first phase of the job begins in interval 1: local behaviour
+                     0.105
+            0.800 s  the phase since interval 1 is stable in interval 3: local behaviour
+                     0.107, global 0.338, integrated 0.176: below 0.400, the highest on
+                     the fast cores; tasks fast 1, slow 2 before and fast 2, slow 2
+                     after: its queue is that of the fast cores
+            2.600 s  the local behaviour changed from 0.106 to 0.438 in interval 12: a
+                     new phase may begin
+            3.000 s  the phase since interval 12 is filtered: it was too short, in
+                     interval 14 the local behaviour 0.103 is as before it
+            5.000 s  the local behaviour changed from 0.105 to 0.256 in interval 24: a
+                     new phase may begin
+            5.400 s  moved from cpus 0-1 to cpus 2-3 because the phase since interval 24
+                     is stable in interval 26: local behaviour 0.671, global 0.338,
+                     integrated 0.571: above 0.403, the lowest on the slow cores; tasks
+                     fast 1, slow 2 before and fast 2, slow 2 after: it migrates from
+                     the fast to the slow cores (cpus 2-3)
+            9.003 s  exited with status 0 after 8.994 s: 8.99 s of CPU time (8.99 s
+                     user, 0 s system), 0 s of wait time, 2 migrations, maximum resident
+                     set 0 B
+    "#]]
+    .assert_eq(events);
+}

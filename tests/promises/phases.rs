@@ -1,10 +1,11 @@
-//! Phases of a program as the policy ib sees them: in a simulated run.
+//! Phases of a program as the policy ib sees them: in a simulated run, and in a stream of counters.
 //!
 //! `explain` prints when a phase begins, whether it is filtered as too short, and each reschedule with the numbers of
 //! tasks before and after, also if the job keeps its core kind.
 
 use expect_test::expect;
 use tests::dir::Dir;
+use tests::tool;
 
 /// Parts of the run of a program, with LLC misses per 1000 instructions. The second part takes about one interval.
 const PARTS: [(f64, f64); 4] = [(0.3, 3.0), (0.02, 20.0), (0.28, 3.0), (0.4, 20.0)];
@@ -64,4 +65,33 @@ fn explain_prints_the_phases_of_a_job_those_that_were_too_short_and_each_resched
                      set 0 B
     "#]]
     .assert_eq(events);
+}
+
+/// The stream is synthetic in the format of the kernel: no machine with such counters was available. The misses per 1000
+/// instructions are 6, 10 in one interval, 6, 2 in one interval, 6, then 24.
+#[test]
+fn the_phases_of_a_counter_stream_are_those_of_its_misses() {
+    let path = tool::root().join("fixtures/streams/intel-hybrid-phases.stream");
+    let stream = path.to_str().expect("UTF-8");
+    let text = tool::success(&["replay", "--policy", "ib", "--json", stream]);
+    let turns =
+        text.lines().map(|line| serde_json::from_str::<serde_json::Value>(line).expect(line));
+    // The requests are not carried out, so that each turn repeats the start of the job.
+    let lines = turns.flat_map(|turn| {
+        let of = |key: &str| turn[key].as_array().cloned().unwrap_or_default();
+        let all = [of("observations"), of("requests")].concat();
+        let texts = all.into_iter().map(|one| one.as_str().expect("text").to_owned());
+        let new = texts.filter(|text| !text.ends_with("ib-started"));
+        new.map(|text| format!("{} {text}\n", turn["turn"])).collect::<Vec<_>>()
+    });
+    expect![[r#"
+        4 phased: the first phase of the job begins in interval 3: local behaviour 0.200
+        6 phased: would place on cpus 0 because ib-phase
+        8 phased: the local behaviour changed from 0.200 to 0.244 in interval 7: a new phase may begin
+        10 phased: the phase since interval 7 is filtered: it was too short, in interval 9 the local behaviour 0.199 is as before it
+        11 phased: the local behaviour changed from 0.199 to 0.155 in interval 10: a new phase may begin
+        13 phased: the phase since interval 10 is filtered: it was too short, in interval 12 the local behaviour 0.200 is as before it
+        15 phased: the local behaviour changed from 0.200 to 0.400 in interval 14: a new phase may begin
+        18 phased: would place on cpus 0 because ib-phase
+    "#]].assert_eq(&lines.collect::<String>());
 }

@@ -145,6 +145,11 @@ fn a_task_that_migrates_between_core_kinds_is_counted_on_both() {
 }
 
 #[test]
+fn a_task_whose_misses_change_is_counted_in_each_interval() {
+    check("intel-hybrid-phases");
+}
+
+#[test]
 fn a_short_lived_thread_is_counted_once() {
     check("amd-zen4");
 }

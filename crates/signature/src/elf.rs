@@ -1,14 +1,14 @@
 //! The part of ELF that a signature needs: digest of the loaded segments, and a note at the end of the file.
 //!
-//! Only 64-bit programs are supported, of both byte orders. The crate `object` parses all structures and defines their
-//! fields. Its rewriting (`object::build`) is not used: it lays out the whole file again, so that the original bytes
+//! Programs have 32 or 64 bits and either byte order. The crate `object` parses all structures and defines their fields;
+//! [`Class`] has the few places in which both classes differ. Its rewriting (`object::build`) is not used: it lays out the whole file again, so that the original bytes
 //! cannot be restored.
 
 use std::ops::Range;
 
 use object::elf::{
-    ET_DYN, ET_EXEC, FileHeader64, NoteHeader32, PT_LOAD, ProgramHeader64, SHN_LORESERVE,
-    SHT_NOBITS, SHT_NOTE, SectionHeader64,
+    ET_DYN, ET_EXEC, FileHeader32, FileHeader64, NoteHeader32, PT_LOAD, ProgramHeader32,
+    ProgramHeader64, SHN_LORESERVE, SHT_NOBITS, SHT_NOTE, SectionHeader32, SectionHeader64,
 };
 use object::pod::bytes_of;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, SectionTable};
@@ -27,20 +27,81 @@ const NOTE_TYPE: u32 = 0x100;
 /// Alignment of section headers in a file. Notes need 4.
 const ALIGN: usize = 8;
 
-/// Offsets in the ELF header of the fields that embedding and `strip` change: offset of the section headers; their
-/// size, their number, and the index of the section names.
-const SECTION_FIELDS: [Range<u64>; 2] = [40..48, 58..64];
+/// The ELF header of a class, 32 or 64 bits.
+pub(crate) trait Class: FileHeader<Endian = Endianness> {
+    /// Offsets in the ELF header of the fields that embedding and `strip` change: offset of the section headers; their
+    /// size, their number, and the index of the section names.
+    const SECTION_FIELDS: [Range<u64>; 2];
+    /// The largest offset in a file.
+    const OFFSET_MAX: u64;
+    /// Returns the header with another offset and number of section headers.
+    fn with_sections(&self, endian: Endianness, at: u64, n: u16) -> Self;
+    /// Returns the program header without its offset in the file.
+    fn without_offset(segment: &Self::ProgramHeader, endian: Endianness) -> Self::ProgramHeader;
+    /// Sets offset and size of a section.
+    fn set_place(section: &mut Self::SectionHeader, endian: Endianness, at: u64, size: u64);
+    /// Returns the section header of a note, which is not loaded.
+    fn note(endian: Endianness, name: u32, at: u64, size: u64) -> Self::SectionHeader;
+}
 
-type Header = FileHeader64<Endianness>;
-type Segment = ProgramHeader64<Endianness>;
-type Section = SectionHeader64<Endianness>;
+/// Implements [`Class`] for the structures and the integer of a class.
+macro_rules! class {
+    ($Header:ident, $Segment:ident, $Section:ident, $Word:ident as $integer:ty, $fields:expr) => {
+        impl Class for $Header<Endianness> {
+            const SECTION_FIELDS: [Range<u64>; 2] = $fields;
+            const OFFSET_MAX: u64 = <$integer>::MAX as u64;
+
+            fn with_sections(&self, endian: Endianness, at: u64, n: u16) -> Self {
+                let e_shoff = $Word::new(endian, at as $integer);
+                $Header { e_shoff, e_shnum: U16::new(endian, n), ..*self }
+            }
+
+            fn without_offset(
+                segment: &$Segment<Endianness>,
+                endian: Endianness,
+            ) -> $Segment<Endianness> {
+                $Segment { p_offset: $Word::new(endian, 0), ..*segment }
+            }
+
+            fn set_place(
+                section: &mut $Section<Endianness>,
+                endian: Endianness,
+                at: u64,
+                size: u64,
+            ) {
+                section.sh_offset = $Word::new(endian, at as $integer);
+                section.sh_size = $Word::new(endian, size as $integer);
+            }
+
+            fn note(endian: Endianness, name: u32, at: u64, size: u64) -> $Section<Endianness> {
+                $Section {
+                    sh_name: U32::new(endian, name),
+                    sh_type: U32::new(endian, SHT_NOTE),
+                    sh_flags: $Word::new(endian, 0),
+                    sh_addr: $Word::new(endian, 0),
+                    sh_offset: $Word::new(endian, at as $integer),
+                    sh_size: $Word::new(endian, size as $integer),
+                    sh_link: U32::new(endian, 0),
+                    sh_info: U32::new(endian, 0),
+                    sh_addralign: $Word::new(endian, 4),
+                    sh_entsize: $Word::new(endian, 0),
+                }
+            }
+        }
+    };
+}
+
+class!(FileHeader32, ProgramHeader32, SectionHeader32, U32 as u32, [32..36, 46..52]);
+class!(FileHeader64, ProgramHeader64, SectionHeader64, U64 as u64, [40..48, 58..64]);
 
 /// The reason why no signature can be embedded in a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum NotEmbeddable {
-    #[error("the file is not a 64-bit ELF program")]
+    #[error("the file is not an ELF program")]
     NotElf,
+    #[error("the program is so large that its format has no offset for more data")]
+    TooLarge,
     #[error("the program has no section headers, or invalid ones")]
     NoSections,
     #[error(
@@ -49,71 +110,38 @@ pub enum NotEmbeddable {
     Appended,
 }
 
-/// A 64-bit ELF program.
-pub(crate) struct Elf<'data, R: ReadRef<'data>> {
-    data: R,
-    endian: Endianness,
-    header: &'data Header,
-    segments: &'data [Segment],
-    sections: SectionTable<'data, Header, R>,
+/// An ELF program.
+pub(crate) enum Elf<'data, R: ReadRef<'data>> {
+    Bits32(ElfOf<'data, FileHeader32<Endianness>, R>),
+    Bits64(ElfOf<'data, FileHeader64<Endianness>, R>),
+}
+
+/// Calls a method of the program, whatever its class.
+macro_rules! of_class {
+    ($elf:expr, $program:ident => $call:expr) => {
+        match $elf {
+            Elf::Bits32($program) => $call,
+            Elf::Bits64($program) => $call,
+        }
+    };
 }
 
 impl<'data, R: ReadRef<'data>> Elf<'data, R> {
     pub fn parse(data: R) -> Result<Self, NotEmbeddable> {
-        Elf::parsed(data).filter(Elf::is_program).ok_or(NotEmbeddable::NotElf)
-    }
-
-    fn parsed(data: R) -> Option<Self> {
-        let header = Header::parse(data).ok()?;
-        let endian = header.endian().ok()?;
-        let segments = header.program_headers(endian, data).ok()?;
-        let sections = header.sections(endian, data).ok()?;
-        Some(Elf { data, endian, header, segments, sections })
-    }
-
-    fn is_program(&self) -> bool {
-        let is_loaded = |segment: &Segment| segment.p_type(self.endian) == PT_LOAD;
-        matches!(self.header.e_type(self.endian), ET_EXEC | ET_DYN)
-            && self.segments.iter().any(is_loaded)
+        let bits64 = || ElfOf::parsed(data).map(Elf::Bits64);
+        let bits32 = || ElfOf::parsed(data).map(Elf::Bits32);
+        bits64().or_else(bits32).ok_or(NotEmbeddable::NotElf)
     }
 
     /// Checks that a note can be appended.
     pub fn check_embeddable(&self) -> Result<(), NotEmbeddable> {
-        let n_sections = self.header.e_shnum(self.endian);
-        let names = self.header.e_shstrndx(self.endian);
-        if n_sections == 0 || names == 0 || SHN_LORESERVE - 1 <= n_sections.max(names) {
-            return Err(NotEmbeddable::NoSections);
-        }
-        let len = self.data.len().unwrap_or(u64::MAX);
-        if self.contents_end() < len { Err(NotEmbeddable::Appended) } else { Ok(()) }
-    }
-
-    /// Returns the end of the last part of the file that a header describes.
-    fn contents_end(&self) -> u64 {
-        let endian = self.endian;
-        let table_size = self.sections.len() as u64 * size_of::<Section>() as u64;
-        let table = self.header.e_shoff(endian).saturating_add(table_size);
-        let segments =
-            self.segments.iter().map(|s| s.p_offset(endian).saturating_add(s.p_filesz(endian)));
-        let in_file = |section: &&Section| section.sh_type(endian) != SHT_NOBITS;
-        let sections = self.sections.iter().filter(in_file);
-        let sections = sections.map(|s| s.sh_offset(endian).saturating_add(s.sh_size(endian)));
-        segments.chain(sections).chain([table]).max().unwrap_or_default()
+        of_class!(self, program => program.check_embeddable())
     }
 
     /// Returns the digest of the loaded segments and of the headers that describe them, without the fields about
     /// sections and without the offsets in the file.
     pub fn digest(&self) -> Result<String, SignatureError> {
-        let mut hasher = Hasher::new("loaded\n");
-        hasher.add_part(self.data, 0..size_of::<Header>() as u64, &SECTION_FIELDS)?;
-        for segment in self.segments {
-            let (start, size) = segment.file_range(self.endian);
-            hasher.add(bytes_of(&Segment { p_offset: U64::new(self.endian, 0), ..*segment }));
-            if segment.p_type(self.endian) == PT_LOAD {
-                hasher.add_part(self.data, start..start.saturating_add(size), &SECTION_FIELDS)?;
-            }
-        }
-        Ok(hasher.finish())
+        of_class!(self, program => program.digest())
     }
 
     /// Returns whether the signature with this profile is found.
@@ -125,11 +153,97 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
 
     /// Returns the text of the signature; `None` if the program has no signature.
     pub fn signature(&self) -> Result<Option<&'data [u8]>, SignatureError> {
+        of_class!(self, program => program.signature())
+    }
+}
+
+impl<'data> Elf<'data, &'data [u8]> {
+    /// Returns the program with a signature at its end.
+    pub fn attach(&self, text: impl FnOnce(Layout) -> Vec<u8>) -> Vec<u8> {
+        of_class!(self, program => program.attach(text))
+    }
+
+    /// Returns the beginning of the program with its former section headers; `None` if the layout is impossible.
+    pub fn detach(&self, layout: Layout) -> Option<Vec<u8>> {
+        of_class!(self, program => program.detach(layout))
+    }
+}
+
+/// A program of one class.
+pub(crate) struct ElfOf<'data, H: Class, R: ReadRef<'data>> {
+    data: R,
+    endian: Endianness,
+    header: &'data H,
+    segments: &'data [H::ProgramHeader],
+    sections: SectionTable<'data, H, R>,
+}
+
+impl<'data, H: Class, R: ReadRef<'data>> ElfOf<'data, H, R> {
+    fn parsed(data: R) -> Option<Self> {
+        let header = H::parse(data).ok()?;
+        let endian = header.endian().ok()?;
+        let segments = header.program_headers(endian, data).ok()?;
+        let sections = header.sections(endian, data).ok()?;
+        Some(ElfOf { data, endian, header, segments, sections }).filter(ElfOf::is_program)
+    }
+
+    fn is_program(&self) -> bool {
+        let is_loaded = |segment: &H::ProgramHeader| segment.p_type(self.endian) == PT_LOAD;
+        matches!(self.header.e_type(self.endian), ET_EXEC | ET_DYN)
+            && self.segments.iter().any(is_loaded)
+    }
+
+    fn check_embeddable(&self) -> Result<(), NotEmbeddable> {
+        let n_sections = self.header.e_shnum(self.endian);
+        let names = self.header.e_shstrndx(self.endian);
+        if n_sections == 0 || names == 0 || SHN_LORESERVE - 1 <= n_sections.max(names) {
+            return Err(NotEmbeddable::NoSections);
+        }
+        let len = self.data.len().unwrap_or(u64::MAX);
+        // The signature is appended, and a copy of the names and headers of the sections.
+        let appended = SIGNATURE_BYTES_MAX.saturating_add(len);
+        if H::OFFSET_MAX < len.saturating_add(appended) {
+            return Err(NotEmbeddable::TooLarge);
+        }
+        if self.contents_end() < len { Err(NotEmbeddable::Appended) } else { Ok(()) }
+    }
+
+    /// Returns the end of the last part of the file that a header describes.
+    fn contents_end(&self) -> u64 {
+        let endian = self.endian;
+        let end = |at: H::Word, size: H::Word| at.into().saturating_add(size.into());
+        let table_size = self.sections.len() as u64 * size_of::<H::SectionHeader>() as u64;
+        let table = self.header.e_shoff(endian).into().saturating_add(table_size);
+        let segments = self.segments.iter().map(|s| end(s.p_offset(endian), s.p_filesz(endian)));
+        let in_file = |section: &&H::SectionHeader| section.sh_type(endian) != SHT_NOBITS;
+        let sections = self.sections.iter().filter(in_file);
+        let sections = sections.map(|s| end(s.sh_offset(endian), s.sh_size(endian)));
+        segments.chain(sections).chain([table]).max().unwrap_or_default()
+    }
+
+    fn digest(&self) -> Result<String, SignatureError> {
+        let mut hasher = Hasher::new("loaded\n");
+        hasher.add_part(self.data, 0..size_of::<H>() as u64, &H::SECTION_FIELDS)?;
+        for segment in self.segments {
+            let (start, size) = segment.file_range(self.endian);
+            hasher.add(bytes_of(&H::without_offset(segment, self.endian)));
+            if segment.p_type(self.endian) == PT_LOAD {
+                hasher.add_part(
+                    self.data,
+                    start..start.saturating_add(size),
+                    &H::SECTION_FIELDS,
+                )?;
+            }
+        }
+        Ok(hasher.finish())
+    }
+
+    fn signature(&self) -> Result<Option<&'data [u8]>, SignatureError> {
         let Some((_, section)) = self.sections.section_by_name(self.endian, SECTION.as_bytes())
         else {
             return Ok(None);
         };
-        if SIGNATURE_BYTES_MAX < section.sh_size(self.endian) {
+        if SIGNATURE_BYTES_MAX < section.sh_size(self.endian).into() {
             return Err(SignatureError::Damaged("it is larger than 1 MiB"));
         }
         let damaged = |_| SignatureError::Damaged("its note is invalid");
@@ -142,13 +256,12 @@ impl<'data, R: ReadRef<'data>> Elf<'data, R> {
     }
 }
 
-impl<'data> Elf<'data, &'data [u8]> {
-    /// Returns the program with a signature at its end.
-    pub fn attach(&self, text: impl FnOnce(Layout) -> Vec<u8>) -> Vec<u8> {
+impl<'data, H: Class> ElfOf<'data, H, &'data [u8]> {
+    fn attach(&self, text: impl FnOnce(Layout) -> Vec<u8>) -> Vec<u8> {
         let endian = self.endian;
         let names_idx = usize::from(self.header.e_shstrndx(endian));
-        let layout =
-            Layout { file_bytes: self.data.len() as u64, sections_at: self.header.e_shoff(endian) };
+        let sections_at = self.header.e_shoff(endian).into();
+        let layout = Layout { file_bytes: self.data.len() as u64, sections_at };
         let mut file = self.data.to_vec();
         let note = self.note(&text(layout));
         let note_at = append(&mut file, &note);
@@ -157,23 +270,11 @@ impl<'data> Elf<'data, &'data [u8]> {
         let old_names = old_names.unwrap_or_default();
         let names = [old_names, SECTION.as_bytes(), b"\0"].concat();
         let names_at = append(&mut file, &names);
-        let mut table: Vec<Section> = self.sections.iter().copied().collect();
+        let mut table: Vec<H::SectionHeader> = self.sections.iter().copied().collect();
         if let Some(section) = table.get_mut(names_idx) {
-            section.sh_offset = U64::new(endian, names_at);
-            section.sh_size = U64::new(endian, names.len() as u64);
+            H::set_place(section, endian, names_at, names.len() as u64);
         }
-        table.push(Section {
-            sh_name: U32::new(endian, old_names.len() as u32),
-            sh_type: U32::new(endian, SHT_NOTE),
-            sh_flags: U64::new(endian, 0),
-            sh_addr: U64::new(endian, 0),
-            sh_offset: U64::new(endian, note_at),
-            sh_size: U64::new(endian, note.len() as u64),
-            sh_link: U32::new(endian, 0),
-            sh_info: U32::new(endian, 0),
-            sh_addralign: U64::new(endian, 4),
-            sh_entsize: U64::new(endian, 0),
-        });
+        table.push(H::note(endian, old_names.len() as u32, note_at, note.len() as u64));
         let table_bytes: Vec<u8> = table.iter().flat_map(bytes_of).copied().collect();
         let table_at = append(&mut file, &table_bytes);
         set_sections(&mut file, endian, self.header, table_at, table.len());
@@ -194,11 +295,9 @@ impl<'data> Elf<'data, &'data [u8]> {
         note
     }
 
-    /// Returns the beginning of the program with its former section headers; `None` if the layout is impossible.
-    pub fn detach(&self, layout: Layout) -> Option<Vec<u8>> {
+    fn detach(&self, layout: Layout) -> Option<Vec<u8>> {
         let size = usize::try_from(layout.file_bytes).ok()?;
-        let mut file =
-            self.data.get(..size).filter(|file| size_of::<Header>() <= file.len())?.to_vec();
+        let mut file = self.data.get(..size).filter(|file| size_of::<H>() <= file.len())?.to_vec();
         let n_sections = self.sections.len().checked_sub(1)?;
         set_sections(&mut file, self.endian, self.header, layout.sections_at, n_sections);
         Some(file)
@@ -214,8 +313,7 @@ fn append(file: &mut Vec<u8>, bytes: &[u8]) -> u64 {
 }
 
 /// Sets offset and number of the section headers in the ELF header.
-fn set_sections(file: &mut [u8], endian: Endianness, header: &Header, at: u64, n: usize) {
-    let header =
-        Header { e_shoff: U64::new(endian, at), e_shnum: U16::new(endian, n as u16), ..*header };
-    file[..size_of::<Header>()].copy_from_slice(bytes_of(&header));
+fn set_sections<H: Class>(file: &mut [u8], endian: Endianness, header: &H, at: u64, n: usize) {
+    let header = header.with_sections(endian, at, n as u16);
+    file[..size_of::<H>()].copy_from_slice(bytes_of(&header));
 }

@@ -39,6 +39,36 @@ fn program() -> Vec<u8> {
     file
 }
 
+/// Returns a 32-bit program of the same form, with big-endian numbers.
+fn program_of_32_bits() -> Vec<u8> {
+    let mut file = vec![0; LOADED];
+    file[..16].copy_from_slice(b"\x7fELF\x01\x02\x01\0\0\0\0\0\0\0\0\0");
+    let mut put = |at: usize, bytes: &[u8]| file[at..at + bytes.len()].copy_from_slice(bytes);
+    let names = b"\0.comment\0.names\0";
+    let names_at = LOADED + 16;
+    let table_at = names_at + 20;
+    put(16, &[0, 2, 0, 20, 0, 0, 0, 1]); // ET_EXEC, PowerPC, version
+    put(28, &52u32.to_be_bytes()); // program headers
+    put(32, &(table_at as u32).to_be_bytes());
+    put(40, &[0, 52, 0, 32, 0, 1, 0, 40, 0, 3, 0, 2]);
+    put(52, &[0, 0, 0, 1]); // PT_LOAD
+    for at in [68, 72] {
+        put(at, &(LOADED as u32).to_be_bytes());
+    }
+    put(200, b"code");
+    file.extend(b"not loaded......");
+    file.extend(names);
+    file.resize(table_at, 0);
+    let section = |name: usize, kind: usize, at: usize, size: usize| {
+        let fields = [name, kind, 0, 0, at, size, 0, 0, 0, 0];
+        fields.map(|field| (field as u32).to_be_bytes()).concat()
+    };
+    file.extend(section(0, 0, 0, 0));
+    file.extend(section(1, 1, LOADED, 16));
+    file.extend(section(10, 3, names_at, names.len()));
+    file
+}
+
 fn profile(name: &str) -> Profile {
     let text = format!("name = {name:?}\n[[phase]]\nllc_accesses_per_1000 = 10.0\n");
     program::profile::parse_profile(&text, std::path::Path::new("p")).expect("it is valid")
@@ -67,6 +97,29 @@ fn a_program_has_the_profile_that_was_embedded_last() {
     assert_eq!(read(&*again).expect("valid"), Some(profile("other")));
     assert_eq!(remove(&again).expect("valid"), Some(program()));
     assert_eq!(remove(&program()).expect("no signature"), None);
+}
+
+#[test]
+fn a_32_bit_program_has_a_note_that_other_readers_find_and_gets_its_original_bytes_back() {
+    use object::{Object, ObjectSection};
+    let signed = embed(&program_of_32_bits(), &profile("prog")).expect("it is a program");
+    assert_eq!(read(&*signed).expect("valid"), Some(profile("prog")));
+    let file = object::read::elf::ElfFile32::<object::Endianness>::parse(&*signed);
+    let file = file.expect("an ELF file");
+    let names: Vec<&str> = file.sections().filter_map(|section| section.name().ok()).collect();
+    assert_eq!(names, [".comment", ".names", ".note.evenkeel"]);
+    let note =
+        file.section_by_name(".note.evenkeel").expect("a section").data().expect("in the file");
+    assert!(note[12..].starts_with(b"evenkeel\0\0\0\0evenkeel-signature 1\n"));
+    assert_eq!(
+        file.section_by_name(".comment").expect("a section").data(),
+        Ok(&b"not loaded......"[..])
+    );
+    let patched = replaced(&signed, "code", "cold");
+    assert!(error(read(&*patched)).starts_with("the signature is of another build"));
+    assert!(read(&*replaced(&signed, "not loaded", "other text")).expect("valid").is_some());
+    let again = embed(&signed, &profile("other")).expect("it is a program");
+    assert_eq!(remove(&again).expect("valid"), Some(program_of_32_bits()));
 }
 
 #[test]
@@ -128,8 +181,8 @@ fn files_that_a_note_would_break_get_none() {
     named_at_the_end[second] = b"\0.comment\0.names\0".len() as u8;
     let appended = [&program()[..], b"archive"].concat();
     for (file, expected) in [
-        (b"#!/bin/sh\n".to_vec(), "the file is not a 64-bit ELF program"),
-        (program()[..100].to_vec(), "the file is not a 64-bit ELF program"),
+        (b"#!/bin/sh\n".to_vec(), "the file is not an ELF program"),
+        (program()[..100].to_vec(), "the file is not an ELF program"),
         (no_sections, "the program has no section headers, or invalid ones"),
         (named_at_the_end, "the program has no section headers, or invalid ones"),
         (appended, "data follows the ELF contents"),
@@ -173,6 +226,49 @@ proptest! {
         if let Ok(Some(original)) = remove(&file) {
             let elf = elf::Elf::parse(&*original).expect("a program");
             prop_assert!(elf.signature().expect("none").is_none());
+        }
+    }
+
+    #[test]
+    fn any_changed_byte_of_a_32_bit_program_is_detected_or_leaves_the_profile(
+        at in 0usize..1200,
+        bit in 0u8..8,
+    ) {
+        let mut file = embed(&program_of_32_bits(), &profile("prog")).expect("it is a program");
+        let at = at % file.len();
+        file[at] ^= 1 << bit;
+        if let Ok(Some(found)) = read(&*file) {
+            prop_assert_eq!(found, profile("prog"));
+            prop_assert!(LOADED <= at || (32..36).contains(&at) || (46..52).contains(&at));
+        }
+        let _ = remove(&file);
+    }
+
+    /// Headers and notes of any content cost no panic and no time.
+    #[test]
+    fn any_bytes_behind_an_elf_header_are_no_signature_or_one_error(
+        class in 1u8..3,
+        order in 1u8..3,
+        bytes in proptest::collection::vec(any::<u8>(), 0..400),
+        from in 0usize..1600,
+        replacement in proptest::collection::vec(prop_oneof![Just(0u8), Just(0xff), any::<u8>()], 1..9),
+    ) {
+        let ident = [b"\x7fELF".as_slice(), &[class, order, 1]].concat();
+        let mut overwritten = if class == 1 { program_of_32_bits() } else { program() };
+        overwritten = embed(&overwritten, &profile("prog")).expect("it is a program");
+        let from = from % (overwritten.len() - replacement.len());
+        overwritten[from..from + replacement.len()].copy_from_slice(&replacement);
+        let truncated = overwritten[..from].to_vec();
+        for file in [[&ident[..], &bytes].concat(), overwritten, truncated] {
+            let results = [
+                read(&*file).err(),
+                remove(&file).err(),
+                read_side(&bytes, &*file).err(),
+                embed(&file, &profile("prog")).err(),
+            ];
+            for error in results.into_iter().flatten() {
+                prop_assert_eq!(error.to_string().lines().count(), 1);
+            }
         }
     }
 

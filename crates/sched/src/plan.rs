@@ -14,7 +14,7 @@ pub struct Plan {
     pub requests: Vec<Request>,
     /// Messages for the user. The engine forwards each message once per run.
     pub notes: Vec<Reason>,
-    /// What the policy found out about jobs without requesting an action. `evenkeel explain` prints them.
+    /// Facts about jobs that the policy derived from samples, without an action. `evenkeel explain` prints them.
     pub observations: Vec<Observation>,
     /// The policy makes no request until a job starts or ends, a task runs, or the usable CPUs change. A
     /// host may skip interval turns until then.

@@ -37,7 +37,7 @@ pub struct ReplayTurn {
     pub pressure: BTreeMap<&'static str, ReplayPressure>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub requests: Vec<String>,
-    /// What the policy found out about jobs, such as phases.
+    /// Facts about jobs that the policy derived, such as phases.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub observations: Vec<String>,
     /// Events that cannot be counted, reported once.

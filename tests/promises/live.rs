@@ -276,6 +276,29 @@ fn stop_after_ends_a_job_and_a_restarting_job_ends_with_the_others() {
 }
 
 #[test]
+fn jobs_that_restart_until_all_are_done_end_when_each_has_ended_once() {
+    let mut run = LiveRun::new(
+        r#"
+        [defaults]
+        restart = "until-all-done"
+        [[job]]
+        name = "short"
+        command = ["true"]
+        [[job]]
+        name = "long"
+        command = ["sleep", "600"]
+        "#,
+    );
+    run.until("a restart", |run| 2 <= run.exits("short").len());
+    signal(run.pid("long").expect("it runs"), Signal::KILL);
+    run.finish();
+    assert_eq!(run.exits("long").len(), 1, "no job is left to wait for");
+    let ends = run.exits("short");
+    let (last, earlier) = ends.split_last().expect("ends");
+    assert!(!last.restarts && earlier.iter().all(|end| end.restarts && !end.stopped_by_host));
+}
+
+#[test]
 fn the_exit_of_a_job_has_its_resource_usage() {
     let mut run = LiveRun::shell("i=0; while [ $i -lt 200000 ]; do i=$((i+1)); done");
     run.finish();

@@ -50,6 +50,7 @@ pub fn simulation(seed: u64) -> Simulation {
         job.ending = match one_of(6) {
             0 if nth != 0 => Ending::RestartUntilOthersDone,
             1 => Ending::After(Nanos::from_millis(700)),
+            2 => Ending::RestartUntilAllDone,
             _ => Ending::Exit,
         };
         job.sections = sections(job.threads, &mut section_rng);
@@ -67,7 +68,7 @@ pub fn simulation(seed: u64) -> Simulation {
     for (nth, job) in jobs.iter_mut().enumerate() {
         job.id = JobId(nth as u32);
     }
-    if jobs.iter().all(|job| job.ending == Ending::RestartUntilOthersDone) {
+    if jobs.iter().all(|job| !job.ending.is_awaited()) {
         jobs[0].ending = Ending::Exit;
     }
     let kernel = KernelVersion::ALL[one_of(3)];
@@ -225,7 +226,7 @@ fn under_every_policy_and_fault_the_machine_keeps_its_rules_and_every_job_ends()
         for job in &simulation.jobs {
             let n_final = ends.0.iter().filter(|(id, restarts)| *id == job.id && !restarts).count();
             assert!(n_final <= 1, "{context}: {} ended {n_final} times", job.name);
-            let must_end = job.ending != Ending::RestartUntilOthersDone;
+            let must_end = job.ending.is_awaited();
             assert!(!must_end || n_final == 1, "{context}: {} never ended", job.name);
         }
     }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use base::{Bytes, CpuSet, Nanos, NodeSet};
 use program::profile::{Phase, ProfileValue};
-use program::{Ending, Job, Profile, Sections};
+use program::{Job, Profile, Sections};
 
 use crate::hardware::Hardware;
 use crate::physics::{Calibration, PAGE_BYTES, ProfileError, SharedFills, of_phase};
@@ -67,8 +67,7 @@ impl ScriptProblem {
 /// # Errors
 /// Returns an error for the first job that cannot be simulated.
 pub fn build_scripts(jobs: &[Job], hardware: &Hardware) -> Result<Vec<Arc<Script>>, ScriptError> {
-    let ends = |job: &&Job| job.ending != Ending::RestartUntilOthersDone;
-    if let Some(job) = jobs.first().filter(|_| !jobs.iter().any(|job| ends(&job))) {
+    if let Some(job) = jobs.first().filter(|_| !jobs.iter().any(|job| job.ending.is_awaited())) {
         return Err(ScriptProblem::EndlessRun.for_job(job));
     }
     let mut known: BTreeMap<(usize, u32, Option<&Sections>), Arc<Script>> = BTreeMap::new();
@@ -95,7 +94,7 @@ const RUN_TIME_MAX_UNLIMITED: Nanos = Nanos::from_secs(100 * 86_400);
 const RUN_TIME_MAX: Nanos = Nanos::from_secs(36_525 * 86_400);
 
 /// Checks the start time plus the run time alone of each job. The maximum is 100 days. With a time limit of the run,
-/// and for jobs with `stop_after` or `restart`, it is 100 years.
+/// and for jobs that the run may end before their program exits, it is 100 years.
 ///
 /// The check finds mistyped profiles, which are too long by orders of magnitude. It is based on the fastest core with local
 /// memory, because the placement is not known before the run: with the slowest core and the most distant memory, runs would
@@ -111,7 +110,7 @@ pub fn check_lengths(
 ) -> Result<(), ScriptError> {
     for (job, script) in jobs.iter().zip(scripts) {
         let ns = script.run_ns_alone(hardware) + job.start.0 as f64;
-        let is_cut = limit.is_some() || job.ending != Ending::Exit;
+        let is_cut = limit.is_some() || !job.ending.is_program_exit();
         let is_below = |most: Nanos| ns < most.0 as f64;
         if !is_below(if is_cut { RUN_TIME_MAX } else { RUN_TIME_MAX_UNLIMITED }) {
             let hint = if is_below(RUN_TIME_MAX) { TIME_LIMIT_HINT } else { "" };

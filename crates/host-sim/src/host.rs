@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use base::{JobId, Nanos, NodeId, StopFlag};
 use engine::{Approved, Host};
-use program::{Ending, Job};
+use program::Job;
 use sched::{Cause, JobEvent, Outcome, PageMigrationEnd, Sample, StopCause, Turn};
 use topology::Machine;
 
@@ -166,6 +166,8 @@ struct SimJob {
     pub job: Job,
     pub script: Arc<Script>,
     pub n_runs: u32,
+    /// Whether a run of the job has ended.
+    pub has_ended: bool,
     pub state: SimJobState,
     /// Owner of the random numbers of all runs of the job.
     pub key: RandomKey,
@@ -189,7 +191,7 @@ struct SimJobRun {
 
 impl SimJob {
     pub fn new(job: Job, script: Arc<Script>, key: RandomKey) -> Self {
-        SimJob { job, script, n_runs: 0, state: SimJobState::Waiting, key }
+        SimJob { job, script, n_runs: 0, has_ended: false, state: SimJobState::Waiting, key }
     }
 
     /// Returns the owner of the random numbers of the current or next run of the job.
@@ -197,10 +199,10 @@ impl SimJob {
         self.key.part(u64::from(self.n_runs))
     }
 
-    /// Returns whether the job ends with its program or at its maximum run time. After the last of these jobs, the
-    /// host stops the restarted jobs.
-    fn is_finite(&self) -> bool {
-        self.job.ending != Ending::RestartUntilOthersDone
+    /// Returns whether the run waits for the first exit of the job. After the last of these exits, the host stops the
+    /// restarted jobs.
+    fn is_awaited(&self) -> bool {
+        self.job.ending.is_awaited() && !self.has_ended
     }
 }
 

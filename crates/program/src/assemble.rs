@@ -9,7 +9,7 @@ use base::{JobId, Nanos};
 use crate::error::{N_JOBS_MAX, WorkloadFault};
 use crate::time::{TIME_MAX, seconds};
 use crate::values::NAME_BYTES_MAX;
-use crate::{Command, Ending, Job, Workload, WorkloadError};
+use crate::{Command, Job, Workload, WorkloadError};
 
 /// A line of a file, which defines one job per copy.
 pub(crate) struct WorkloadLine {
@@ -252,7 +252,7 @@ fn check_jobs(
     let Some(first) = jobs.first() else {
         return Err(text.error_at(0, WorkloadFault::NoJob(example)));
     };
-    match jobs.iter().all(|job| job.ending == Ending::RestartUntilOthersDone) {
+    match jobs.iter().all(|job| !job.ending.is_awaited()) {
         true => Err(text.error_at(text.start_of(first.origin.line), WorkloadFault::EndlessRun)),
         false => Ok(()),
     }

@@ -85,7 +85,7 @@ pub enum WorkloadFault {
         "{0:?} is not a memory policy; write bind:NODES, preferred:NODES, interleave:NODES or weighted-interleave:NODES"
     )]
     Memory(String),
-    #[error("\"restart\" is {0}; write \"until-others-done\" or \"no\"")]
+    #[error("\"restart\" is {0}; write \"until-others-done\", \"until-all-done\" or \"no\"")]
     Restart(String),
     #[error("\"stop_after\" and \"restart\" in one job; keep one")]
     TwoEndings,

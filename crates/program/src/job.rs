@@ -122,6 +122,27 @@ pub enum Ending {
     After(Nanos),
     /// The job is restarted after every exit until all jobs with other conditions have ended.
     RestartUntilOthersDone,
+    /// The job is restarted after every exit until every job has ended once, except jobs that are restarted until the
+    /// others are done. Its completion is its first exit.
+    RestartUntilAllDone,
+}
+
+impl Ending {
+    /// Returns whether the job is started again after an exit while the run waits for other jobs.
+    pub fn restarts(self) -> bool {
+        matches!(self, Ending::RestartUntilOthersDone | Ending::RestartUntilAllDone)
+    }
+
+    /// Returns whether the job ends with the exit of its program: the first exit of a program that restarts until all
+    /// are done.
+    pub fn is_program_exit(self) -> bool {
+        matches!(self, Ending::Exit | Ending::RestartUntilAllDone)
+    }
+
+    /// Returns whether the run lasts at least until the first exit of the job.
+    pub fn is_awaited(self) -> bool {
+        self != Ending::RestartUntilOthersDone
+    }
 }
 
 /// Memory policy of a job (`set_mempolicy(2)`), set before the job's program is executed.

@@ -250,7 +250,7 @@ fn ending(table: &TomlTable<'_>) -> Result<Option<Ending>, WorkloadError> {
     let after = table.get("stop_after", values::positive_time)?.map(Ending::After);
     let restart = table.get("restart", restart_value)?;
     match (after, restart) {
-        (Some(_), Some(Ending::RestartUntilOthersDone)) => {
+        (Some(_), Some(restart)) if restart.restarts() => {
             Err(table.error_in("restart", WorkloadFault::TwoEndings))
         }
         (after, restart) => Ok(after.or(restart)),
@@ -260,6 +260,7 @@ fn ending(table: &TomlTable<'_>) -> Result<Option<Ending>, WorkloadError> {
 fn restart_value(_key: &'static str, value: &Value<'_>) -> Result<Ending, WorkloadFault> {
     match value {
         Value::String(text) if text == "until-others-done" => Ok(Ending::RestartUntilOthersDone),
+        Value::String(text) if text == "until-all-done" => Ok(Ending::RestartUntilAllDone),
         Value::String(text) if text == "no" => Ok(Ending::Exit),
         other => Err(WorkloadFault::Restart(describe(other))),
     }

@@ -43,7 +43,11 @@ fn keys(job: &Job) -> Result<Vec<(&'static str, String)>, WriteError> {
     let path = |path: &Option<std::path::PathBuf>| {
         path.as_deref().map(|path| quoted_path(&job.name, path)).transpose()
     };
-    let restart = job.ending == Ending::RestartUntilOthersDone;
+    let restart = match job.ending {
+        Ending::RestartUntilOthersDone => Some("until-others-done"),
+        Ending::RestartUntilAllDone => Some("until-all-done"),
+        Ending::Exit | Ending::After(_) => None,
+    };
     let after = match job.ending {
         Ending::After(time) => Some(seconds(time)),
         _ => None,
@@ -64,7 +68,7 @@ fn keys(job: &Job) -> Result<Vec<(&'static str, String)>, WriteError> {
         rounds,
         section,
         ("stop_after", after),
-        ("restart", restart.then(|| quoted("until-others-done"))),
+        ("restart", restart.map(quoted)),
         ("cpus", job.cpus.as_ref().map(|set| quoted(&set.to_string()))),
         ("nodes", job.nodes.as_ref().map(|set| quoted(&set.to_string()))),
         ("memory", job.memory.as_ref().map(memory)),

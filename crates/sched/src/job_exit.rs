@@ -21,7 +21,7 @@ pub struct JobExit {
     pub stopped_by_host: bool,
     /// Whether the kernel OOM-killed a process of the job.
     pub oom_killed: bool,
-    /// Whether the job is due again immediately, because it restarts until all other jobs have ended.
+    /// Whether the job is due again immediately, because it restarts until other jobs have ended.
     pub restarts: bool,
     /// Time from start to exit.
     pub wall: Nanos,

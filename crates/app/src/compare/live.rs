@@ -15,7 +15,7 @@ use lab::compare::{
     Column, ComparePlan, Completion, MachineVariant, MetricsRecorder, RunKey, RunMetrics, RunStore,
 };
 use linux::cgroup::CgroupMode;
-use program::{Ending, Job, MemoryPolicy, Workload};
+use program::{Job, MemoryPolicy, Workload};
 use report::StopCauseName;
 use topology::Machine;
 
@@ -265,7 +265,7 @@ impl LiveSeries<'_> {
             let mut alone = Vec::with_capacity(workload.jobs.len());
             for job in &workload.jobs {
                 let key = alone_key(job);
-                if job.ending != Ending::Exit || times_by_key.contains_key(&key) {
+                if !job.ending.is_program_exit() || times_by_key.contains_key(&key) {
                     alone.push(times_by_key.get(&key).copied().flatten());
                     continue;
                 }

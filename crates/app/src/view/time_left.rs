@@ -41,7 +41,7 @@ impl Expected {
     pub fn declared(job: &Job) -> Option<Self> {
         match job.ending {
             Ending::After(time) => Some(Expected::Stop(time)),
-            Ending::RestartUntilOthersDone => None,
+            Ending::RestartUntilOthersDone | Ending::RestartUntilAllDone => None,
             Ending::Exit => {
                 let profile = job.found.as_deref().filter(|found| is_same_command(found, job))?;
                 profile.cpu_time.filter(|time| *time != Nanos::ZERO).map(Expected::CpuTime)

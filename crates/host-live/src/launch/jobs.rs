@@ -3,7 +3,7 @@
 //! ```text
 //!   Waiting ─► Due ─► Running ─► Finished
 //!               ▲        │
-//!               └────────┘  a job that restarts until all others are done
+//!               └────────┘  a job that restarts until the others, or all, are done
 //! ```
 
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use base::{JobId, Nanos};
 use linux::child_exit::ChildUsage;
 use linux::tasks::KeptFile;
-use program::{Ending, Job};
+use program::Job;
 use rustix::process::Signal;
 use sched::{Cause, JobEvent};
 
@@ -22,7 +22,16 @@ pub(super) struct WorkloadJob {
     pub job: Job,
     /// Number of starts.
     pub n_runs: u32,
+    /// Whether a run of the job has ended.
+    has_ended: bool,
     pub state: JobRunState,
+}
+
+impl WorkloadJob {
+    /// Returns whether the run lasts at least until this job ends for the first time.
+    fn is_awaited(&self) -> bool {
+        self.job.ending.is_awaited() && !self.has_ended
+    }
 }
 
 pub(super) enum JobRunState {
@@ -70,14 +79,15 @@ pub(super) struct JobTable {
     pub by_pid: BTreeMap<u32, JobId>,
     /// Jobs that the next plan starts.
     pub due: Vec<JobId>,
-    /// Number of unfinished jobs, without jobs that restart until all others are done.
+    /// Number of jobs that have not ended once, without jobs that restart until all others are done.
     n_awaited: usize,
 }
 
 impl JobTable {
     pub(super) fn new(jobs: Vec<Job>) -> Self {
-        let n_awaited = jobs.iter().filter(|job| is_awaited(job)).count();
-        let entry = |job| WorkloadJob { job, n_runs: 0, state: JobRunState::Waiting };
+        let n_awaited = jobs.iter().filter(|job| job.ending.is_awaited()).count();
+        let entry =
+            |job| WorkloadJob { job, n_runs: 0, has_ended: false, state: JobRunState::Waiting };
         let all = jobs.into_iter().map(entry).collect();
         JobTable { all, by_pid: BTreeMap::new(), due: Vec::new(), n_awaited }
     }
@@ -142,19 +152,24 @@ impl JobTable {
     pub(super) fn restarts(&self, job: JobId) -> bool {
         let entry = &self.all[job.index()];
         let will_restart = matches!(&entry.state, JobRunState::Running(running) if running.exit_requested.is_none());
-        !is_awaited(&entry.job) && 0 < self.n_awaited && will_restart
+        let n_others = self.n_awaited - usize::from(entry.is_awaited());
+        entry.job.ending.restarts() && 0 < n_others && will_restart
     }
 
     /// Marks a job as finished. Returns whether no unfinished job remains that the run waits for. In this case jobs
     /// that restart also end.
     pub(super) fn set_finished(&mut self, job: JobId) -> bool {
+        self.entry(job).state = JobRunState::Finished;
+        self.end_run(job) && self.n_awaited == 0
+    }
+
+    /// Records the end of a run of a job. Returns whether the run of the workload waited for it.
+    pub(super) fn end_run(&mut self, job: JobId) -> bool {
         let entry = self.entry(job);
-        entry.state = JobRunState::Finished;
-        if !is_awaited(&entry.job) {
-            return false;
-        }
-        self.n_awaited = self.n_awaited.saturating_sub(1);
-        self.n_awaited == 0
+        let was_awaited = entry.is_awaited();
+        entry.has_ended = true;
+        self.n_awaited -= usize::from(was_awaited);
+        was_awaited
     }
 
     /// Sends a signal to all processes of a job: its process group, and processes that left the group.
@@ -207,9 +222,4 @@ impl JobAffinities for JobTable {
     fn affinity_mut(&mut self, job: JobId) -> Option<&mut AffinityState> {
         self.running(job).map(|running| &mut running.affinity)
     }
-}
-
-/// Returns whether the run lasts until this job has finished.
-fn is_awaited(job: &Job) -> bool {
-    job.ending != Ending::RestartUntilOthersDone
 }

@@ -262,7 +262,10 @@ impl Lifecycle {
         session.report(JobEvent::Ended(job, Box::new(exit)));
         session.turn.causes.insert(Cause::Ended);
         match restarts {
-            true => self.jobs.make_due(job, session),
+            true => {
+                self.jobs.end_run(job);
+                self.jobs.make_due(job, session);
+            }
             false => self.set_finished(session, job),
         }
         if has_failed {

@@ -61,13 +61,15 @@ impl SimHost {
         else {
             return;
         };
+        self.slots[idx].has_ended = true;
         let others_left = self
             .slots
             .iter()
-            .any(|slot| slot.is_finite() && !matches!(slot.state, SimJobState::Over));
+            .any(|slot| slot.is_awaited() && !matches!(slot.state, SimJobState::Over));
         let slot = &self.slots[idx];
         let job = slot.job.id;
-        let restarts = !slot.is_finite() && others_left && !stopped_by_host && !self.is_stopping;
+        let restarts =
+            slot.job.ending.restarts() && others_left && !stopped_by_host && !self.is_stopping;
         let end = self.job_exit(idx, &running, status, (stopped_by_host, restarts));
         let end = JobExit { oom_killed, ..end };
         let tasks: Vec<TaskId> =
@@ -86,7 +88,7 @@ impl SimHost {
         }
     }
 
-    /// Ends the restarted jobs if all other jobs have ended.
+    /// Ends the restarted jobs if the run waits for no job.
     fn end_restarting(&mut self) {
         for idx in 0..self.slots.len() {
             match self.slots[idx].state {

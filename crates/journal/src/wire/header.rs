@@ -114,6 +114,7 @@ line_enums! {
         #[default]
         Exit = Exit,
         RestartUntilOthersDone = RestartUntilOthersDone,
+        RestartUntilAllDone = RestartUntilAllDone,
     }
 }
 

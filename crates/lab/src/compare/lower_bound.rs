@@ -28,7 +28,7 @@ use std::collections::BTreeSet;
 use base::{CpuSet, Nanos, NodeId, NodeSet};
 use host_sim::hardware::{Hardware, HardwareCpu};
 use host_sim::script::{LeastDemand, Script};
-use program::{Ending, Job, MemoryPolicy};
+use program::{Job, MemoryPolicy};
 use topology::SmtSharing;
 
 use super::{MachineVariant, SimBench};
@@ -129,7 +129,7 @@ impl SimBench {
         let least = |part: f64| (1.0 - libm::sqrt(3.0) * part).max(0.0);
         let alone = self.alone(variant, workload, seed);
         let jobs = ready.jobs().iter().zip(ready.scripts()).enumerate();
-        let exiting = jobs.filter(|(_, (job, _))| job.ending == Ending::Exit);
+        let exiting = jobs.filter(|(_, (job, _))| job.ending.is_program_exit());
         let work = |(idx, (job, script)): (usize, (&Job, &std::sync::Arc<Script>))| {
             let sleeps = script.phases.iter().any(|act| act.sleeps.is_some());
             let part =

@@ -80,7 +80,7 @@ pub enum Completion {
 pub struct JobTimes {
     /// First start.
     pub start: Option<Nanos>,
-    /// Last end.
+    /// Last end. Of a job that restarts until all jobs are done, the first end.
     pub end: Option<Nanos>,
     /// CPU time in user mode, of all starts.
     pub user: Option<Nanos>,
@@ -105,7 +105,7 @@ impl RunMetrics {
         (self.status == Completion::Finished).then_some(self.last_end)
     }
 
-    /// Returns the time of a job from its first start to its last end, in seconds.
+    /// Returns the time of a job from its first start to its end, in seconds.
     pub fn job_s(&self, idx: usize) -> Option<f64> {
         let times = self.jobs.get(idx)?;
         Some(times.end?.saturating_sub(times.start?).as_secs_f64())
@@ -120,9 +120,10 @@ impl RunMetrics {
         }
     }
 
-    /// Returns the run time of a job; `None` for a job that restarts or is stopped by the host.
+    /// Returns the run time of a job; `None` for a job that restarts until the others are done or is stopped by the
+    /// host.
     pub fn time_of(&self, idx: usize, job: &Job) -> Option<Nanos> {
-        let times = self.jobs.get(idx).filter(|_| job.ending == Ending::Exit)?;
+        let times = self.jobs.get(idx).filter(|_| job.ending.is_program_exit())?;
         Some(times.end?.saturating_sub(times.start?))
     }
 }
@@ -133,6 +134,8 @@ pub struct MetricsRecorder {
     metrics: RunMetrics,
     /// Names of the jobs, for errors.
     names: Vec<String>,
+    /// Whether the first end of each job counts.
+    first_end: Vec<bool>,
     /// Counter values of each controller in the first sample, and the increase since that sample.
     nodes: BTreeMap<NodeId, ([u64; 2], [u64; 2])>,
 }
@@ -141,9 +144,10 @@ impl MetricsRecorder {
     /// Creates a recorder for a run of these jobs.
     pub fn new(jobs: &[Job]) -> Self {
         let names = jobs.iter().map(|job| job.name.clone()).collect();
+        let first_end = jobs.iter().map(|job| job.ending == Ending::RestartUntilAllDone).collect();
         let jobs = vec![JobTimes::default(); jobs.len()];
         let metrics = RunMetrics { jobs, ..RunMetrics::default() };
-        MetricsRecorder { metrics, names, nodes: BTreeMap::new() }
+        MetricsRecorder { metrics, names, first_end, nodes: BTreeMap::new() }
     }
 
     /// Returns the metrics. Migrated memory is the memory of completed page migrations that the policy requested.
@@ -162,7 +166,7 @@ impl MetricsRecorder {
             self.record_failure(*job, &job_end.to_string());
         }
         if let Some(times) = self.metrics.jobs.get_mut(job.index()) {
-            times.end = Some(at);
+            times.end = times.end.filter(|_| self.first_end[job.index()]).or(Some(at));
             times.user = Some(times.user.unwrap_or_default() + end.user);
             times.system = Some(times.system.unwrap_or_default() + end.system);
         }

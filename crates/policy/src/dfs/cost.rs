@@ -130,7 +130,7 @@ fn time_left(snapshot: &Snapshot<'_>, job: &JobView<'_>) -> Nanos {
     let so_far = snapshot.turn.at.saturating_sub(started);
     match job.job.ending {
         Ending::After(time) => time.saturating_sub(so_far),
-        Ending::Exit | Ending::RestartUntilOthersDone => so_far,
+        Ending::Exit | Ending::RestartUntilOthersDone | Ending::RestartUntilAllDone => so_far,
     }
 }
 

@@ -70,6 +70,7 @@ fn ending() -> impl Strategy<Value = Ending> {
         3 => Just(Ending::Exit),
         1 => (1..=TIME_MAX.0).prop_map(|after| Ending::After(Nanos(after))),
         1 => Just(Ending::RestartUntilOthersDone),
+        1 => Just(Ending::RestartUntilAllDone),
     ]
 }
 
@@ -161,7 +162,7 @@ fn workload() -> impl Strategy<Value = Workload> {
             let input = job.input.clone();
             job.output.take_if(|path| input.as_ref() == Some(path) || !taken.insert(path.clone()));
         }
-        if jobs.iter().all(|job| job.ending == Ending::RestartUntilOthersDone) {
+        if jobs.iter().all(|job| !job.ending.is_awaited()) {
             jobs[0].ending = Ending::Exit;
         }
         Workload { name: "w".into(), dir: "lab".into(), jobs, read_only }

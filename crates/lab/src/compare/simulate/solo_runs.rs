@@ -12,7 +12,7 @@ use host_sim::faults::Faults;
 use host_sim::script::Script;
 use host_sim::variation::Variation;
 use host_sim::{SimError, SimOptions};
-use program::{Ending, Job};
+use program::Job;
 
 use super::{PreparedWorkload, SimBench};
 use crate::compare::{Completion, MachineVariant, MetricsRecorder};
@@ -46,7 +46,7 @@ impl SimBench {
         let mut known: BTreeMap<(usize, String), Option<Nanos>> = BTreeMap::new();
         let mut times = vec![None; ready.jobs.len()];
         for (idx, (job, script)) in ready.jobs.iter().zip(&ready.scripts).enumerate() {
-            if job.ending != Ending::Exit {
+            if !job.ending.is_program_exit() {
                 continue;
             }
             let rules = format!("{:?} {:?} {:?}", job.cpus, job.nodes, job.memory);

@@ -7,9 +7,9 @@ use base::StopFlag;
 use super::{Column, RunMetrics, SimBench, SimSetting};
 use crate::shipped;
 
-fn bench(machine: &str) -> SimBench {
+fn bench(machine: &str, workload: &str) -> SimBench {
     let machine = shipped::machine(machine).expect("a shipped machine");
-    let mut jobs = shipped::workload("core-kinds").expect("a shipped workload").jobs;
+    let mut jobs = shipped::workload(workload).expect("a shipped workload").jobs;
     for job in &mut jobs {
         let name = job.profile.as_deref().expect("each job names its profile");
         job.found = Some(Arc::new(shipped::profile(name).expect("a shipped profile")));
@@ -19,11 +19,16 @@ fn bench(machine: &str) -> SimBench {
     SimBench::without_solo_runs(setting, vec![jobs]).expect("it can be simulated")
 }
 
-/// Returns the sum of the run times of all jobs under a column, in seconds.
-fn time(machine: &str, column: &str, seed: u64) -> f64 {
+/// Returns the metrics of a shipped workload under a column.
+fn run(machine: &str, workload: &str, column: &str, seed: u64) -> RunMetrics {
     let column = Column::parse(column).expect("a policy");
-    let run = bench(machine).run((&column, 0, seed), &StopFlag::default(), None).expect("it runs");
-    let metrics = run.expect("not interrupted");
+    let run = bench(machine, workload).run((&column, 0, seed), &StopFlag::default(), None);
+    run.expect("it runs").expect("not interrupted")
+}
+
+/// Returns the sum of the run times of all jobs of `core-kinds` under a column, in seconds.
+fn time(machine: &str, column: &str, seed: u64) -> f64 {
+    let metrics = run(machine, "core-kinds", column, seed);
     (0..8).map(|job| metrics.job_s(job).expect("it ended")).sum()
 }
 
@@ -48,7 +53,7 @@ fn on_a_machine_with_one_core_kind_the_policies_for_core_kinds_change_nothing() 
 #[test]
 fn the_distance_to_the_assignment_model_is_that_of_the_placements_and_changes_no_run() {
     let missed = |column: &str| {
-        let bench = bench("opteron-2384-uma");
+        let bench = bench("opteron-2384-uma", "core-kinds");
         let column = Column::parse(column).expect("a policy");
         let stop = StopFlag::default();
         let observed = bench.run((&column, 0, 1), &stop, None).expect("it runs").expect("it ends");
@@ -65,7 +70,20 @@ fn the_distance_to_the_assignment_model_is_that_of_the_placements_and_changes_no
 
 #[test]
 fn a_machine_with_one_core_kind_has_no_assignment_model() {
-    let column = Column::parse("linux").expect("a policy");
-    let run = bench("xeon-x5365-4x2").run((&column, 0, 1), &StopFlag::default(), None);
-    assert_eq!(run.expect("it runs").expect("it ends").missed_by_model, None);
+    assert_eq!(run("xeon-x5365-4x2", "core-kinds", "linux", 1).missed_by_model, None);
+}
+
+#[test]
+fn jobs_that_restart_until_all_are_done_keep_the_cores_busy_and_have_the_time_of_their_first_run() {
+    let once = run("opteron-2384-uma", "core-kinds", "linux@kernel=2.6.27", 1);
+    let again = run("opteron-2384-uma", "hd1", "linux@kernel=2.6.27", 1); // The same programs.
+    let last = (0..8).filter_map(|job| again.jobs[job].end).max();
+    assert_eq!(last, Some(again.last_end), "the run ends with the last first run");
+    assert!((0..8).any(|job| again.jobs[job].end < last), "other jobs are restarted");
+    let cpu = |metrics: &RunMetrics| {
+        let all = metrics.jobs.iter().filter_map(|job| job.user);
+        all.map(|time| time.as_secs_f64()).sum::<f64>() / metrics.last_end.as_secs_f64()
+    };
+    assert!(cpu(&once) < 3.9, "cores idle when jobs end: {}", cpu(&once));
+    assert!(3.95 < cpu(&again), "restarted jobs run until the end: {}", cpu(&again));
 }

@@ -10,6 +10,7 @@
 //!   divided/basic01-x3, -x4, -x4p4 …           every mix of six programs three or four times; x4p4 has four
 //!                                              more programs
 //!   divided/alone           each program alone, for `evenkeel calibrate`
+//!   ib/hd1 … 3, ld1 … 3, nd the sets of eight tasks for asymmetric cores
 //! ```
 
 use std::path::Path;
@@ -55,6 +56,7 @@ const WORKLOADS: &[(&str, &str)] = files![
     "basic09-x3", "basic09-x4", "basic09-x4p4", "extended1-x3", "extended1-x4", "extended1-x4p4",
     "extended2-x3", "extended2-x4", "extended2-x4p4", "extended3-x3", "extended3-x4",
     "extended3-x4p4";
+    "papers/ib": "hd1", "hd2", "hd3", "ld1", "ld2", "ld3", "nd";
 ];
 
 /// Returns the names of the shipped machines.

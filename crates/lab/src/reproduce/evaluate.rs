@@ -27,6 +27,9 @@
 //! | `requested_per_h`, `started_per_h`, `gib_per_h` | means over the runs: requests to migrate pages, started page migrations, GiB migrated |
 //! | `n_periods`, `n_on_several_nodes`, `percent_on_several_nodes` | number of periods after the end of Group 2 in which Group 1 runs; number and share of the periods in which Group 1 runs on several nodes |
 //! | `n_rates`, `queue_full_variation`, `reference_variation` | periods of all tasks; largest coefficient of variation of a run over its periods |
+//! | `kind_moves_per_min`, `node_moves_per_min` | means over the runs, per minute of CPU time: placements of running jobs on another core kind, and on another node |
+//! | `decision_percent`, `sampling_percent` | means over the runs, share of the CPU time in %: decisions, and time in sampling rounds: [`super::overhead`] |
+//! | `reads_per_min`, `steps_per_min` | means over the runs, per minute of CPU time: counter reads, steps of queues and comparisons |
 //! | `ratios`, `ratio_min`, `n_below` | with `quantity`, one of the values above: policy over baseline for each value of `vary`; the smallest; number of values of `vary` for which the policy is below the baseline |
 //!
 //! An experiment is evaluated twice. The first evaluation collects the required runs, which are then simulated in one
@@ -42,6 +45,7 @@ use super::ceiling::LeastTimes;
 use super::definition::{Bindings, ClaimFile, ExperimentFile, filled, merged, names};
 use super::divided::thresholds;
 use super::finding::{claim, judged_claim, number, unjudged_claim, with_values};
+use super::gain::set_s;
 use super::measure_values::{
     JobTimesByRun, QuantityPair, formatted, gain_value, gains_cell, job_statistic, jobs, n_within,
     quantity_value, ratio, slowdowns,
@@ -50,9 +54,12 @@ use super::observation::{self, ObservedRuns};
 use super::published_groups::published_group;
 use super::remote_penalty::measured_penalties;
 use super::run_pool::Series;
-use super::{Gain, ReproduceError, RunPool, Testbed, program_sets};
+use super::{Gain, ReproduceError, RunPool, Testbed, ib, program_sets};
 use crate::compare::RunMetrics;
 use crate::stats::{mean, mean_of};
+
+#[cfg(test)]
+mod tests;
 
 /// A run that an experiment requires: testbed, policy, workload.
 type RunRequest = (String, String, String);
@@ -67,6 +74,8 @@ pub(super) struct Evaluator<'a> {
     testbed_texts: RefCell<BTreeMap<(String, &'static str), String>>,
     /// Lower bounds by testbed and workload.
     bounds: RefCell<BTreeMap<(String, String), Rc<LeastTimes>>>,
+    /// Lower bounds of the mean time of a set, by testbed and workload.
+    set_bounds: RefCell<BTreeMap<(String, String), f64>>,
     requests: RefCell<BTreeSet<RunRequest>>,
     is_collecting: Cell<bool>,
 }
@@ -86,6 +95,7 @@ impl<'a> Evaluator<'a> {
             testbeds: RefCell::default(),
             testbed_texts: RefCell::default(),
             bounds: RefCell::default(),
+            set_bounds: RefCell::default(),
             requests: RefCell::default(),
             is_collecting: Cell::new(false),
         }
@@ -282,6 +292,12 @@ impl<'a> Evaluator<'a> {
                     let least = self.least_times(bindings, &workload)?;
                     Gain::paired(&base, &base, |run, _| least.speedup(run))
                 }
+                "set-time" => Gain::set_time(&policy, &base, &self.copies(bindings, &workload)?),
+                "set-ceiling" => {
+                    let (least, copies) =
+                        (self.least_set_s(bindings, &workload)?, self.copies(bindings, &workload)?);
+                    Gain::paired(&base, &base, |run, _| Some(1.0 - least / set_s(run, &copies)?))
+                }
                 "group-end" => Gain::group_end(&policy, &base, jobs.as_deref().unwrap_or_default()),
                 "slowdown" | "worst-slowdown" => {
                     let [policy, baseline] = slowdowns;
@@ -293,6 +309,30 @@ impl<'a> Evaluator<'a> {
             });
         }
         Ok(gains)
+    }
+
+    /// Returns the jobs of each program of a workload, or of the program of the binding `program`.
+    fn copies(
+        &self,
+        bindings: &Bindings,
+        workload: &str,
+    ) -> Result<Vec<Vec<usize>>, ReproduceError> {
+        let testbed = self.testbed(&self.bound(bindings, "on")?.unwrap_or_default())?;
+        ib::copies(&testbed, workload, self.bound(bindings, "program")?.as_deref())
+    }
+
+    /// Returns the lower bound of the mean time of a set on the testbed of the policy, in seconds.
+    fn least_set_s(&self, bindings: &Bindings, workload: &str) -> Result<f64, ReproduceError> {
+        let key = (self.bound(bindings, "on")?.unwrap_or_default(), workload.to_owned());
+        let known = self.set_bounds.borrow().get(&key).copied();
+        known.map_or_else(
+            || {
+                let least = self.testbed(&key.0)?.least_set_s(workload)?;
+                self.set_bounds.borrow_mut().insert(key, least);
+                Ok(least)
+            },
+            Ok,
+        )
     }
 
     /// Returns the lower bounds of the times of a workload on the testbed of the policy.
@@ -401,13 +441,18 @@ impl<'a> Evaluator<'a> {
             | "variation"
             | "base_variation" => job_statistic(&self.job_times(bindings)?, value),
             "ratio_min" | "n_below" => quantity_value(self.quantities(bindings)?, value),
-            "n_within" => Some(n_within(&self.gains(bindings)?, &bindings["within"])),
+            "n_within" => {
+                let within = self.bound(bindings, "within")?.unwrap_or_default();
+                Some(n_within(&self.gains(bindings)?, &within))
+            }
             _ => match observation::value(value) {
                 Some(value) => {
                     let runs = self.all_runs(bindings, Series::observations)?;
                     let is_steady = bindings.get("part").is_some_and(|part| part == "steady");
                     let jobs = jobs(bindings);
-                    let runs = ObservedRuns { runs: &runs, is_steady, jobs: &jobs };
+                    let policy = self.bound(bindings, "policy")?.unwrap_or_default();
+                    let reads_counters = ib::reads_counters(&policy);
+                    let runs = ObservedRuns { runs: &runs, is_steady, jobs: &jobs, reads_counters };
                     value(&runs).filter(|_| !runs.runs.is_empty())
                 }
                 None => gain_value(&self.gains(bindings)?, value),
@@ -621,70 +666,5 @@ fn measure<'t>(
     match text.split_once('.').and_then(|(name, value)| Some((measures.get(name)?, value))) {
         Some((over, value)) => (merged(bindings, over), value),
         None => (bindings.clone(), text),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use base::StopFlag;
-    use base::toml_reader::{SourceText, deserialize};
-
-    use super::*;
-
-    /// Returns the claims of an experiment with two programs, evaluated with one seed.
-    fn claims(text: &str) -> Vec<StudyClaim> {
-        let text = format!(
-            "name = \"a\"\ntitle = \"\"\npublished = \"\"\nlimit = \"\"\nmethod = \"\"
-            [let]\non = \"xeon-2x4\"\nstatistic = \"speedup\"\nworkloads = \"programs:lbm@0.02+omnetpp@0.02\"
-            [[verdicts]]\npolicy = \"spread\"\n{text}"
-        );
-        let source = SourceText::new(&text, Path::new("a test"));
-        let file: ExperimentFile = deserialize(&source).unwrap_or_else(|error| panic!("{error}"));
-        let stop = StopFlag::default();
-        let pool = RunPool::new(vec![1], 1, 1, &stop, &|_, _| ());
-        let evaluator = Evaluator::new(&pool, &file, None);
-        let verdicts = &file.verdicts[0];
-        let bindings = merged(&file.bindings, &verdicts.bindings);
-        let evaluate = |evaluator: &Evaluator<'_>| {
-            verdicts.claim.iter().map(|claim| evaluator.claim(claim, &bindings)).collect()
-        };
-        evaluator.evaluate(evaluate).expect("it runs")
-    }
-
-    #[test]
-    fn a_claim_above_the_ceiling_is_not_judged_on_this_input() {
-        let claim = |least: &str| {
-            format!(
-                "[[verdicts.claim]]
-                claim = \"it gains 90 %\"
-                test = [\"90 <= gain\"]
-                judged_if = [\"{least} <= most.gain\"]
-                ceiling = \"the ceiling is {{most.gain}} %\"
-                found = \"{{gain}} %\"
-                measure = {{ most = {{ statistic = \"speedup-ceiling\" }} }}\n"
-            )
-        };
-        let all = claims(&(claim("90") + &claim("0") + &claim("-99 <= gain or 90")));
-        let [high, low, alternative] = &all[..] else { panic!("three claims") };
-        assert_eq!(high.verdict, StudyVerdict::NotJudged, "{high:?}");
-        assert!(high.result.starts_with("on this input: the ceiling is +"), "{high:?}");
-        assert!(high.result.contains("; found ") && high.values.len() == 2, "{high:?}");
-        for judged in [low, alternative] {
-            assert_eq!(judged.verdict, StudyVerdict::DoesNotReproduce, "{judged:?}");
-        }
-    }
-
-    #[test]
-    fn the_best_placement_is_no_slower_than_linux_and_does_not_exceed_the_ceiling() {
-        let all = claims(
-            "[[verdicts.claim]]
-            claim = \"between\"
-            test = [\"-0.001 <= best.gain\", \"best.gain <= most.gain\"]
-            found = \"{best.gain} {most.gain}\"
-            measure = { best = { policy = \"oracle[objective=mean-slowdown]\" }, most = { statistic = \"speedup-ceiling\" } }",
-        );
-        assert_eq!(all[0].verdict, StudyVerdict::Reproduces, "{all:?}");
     }
 }

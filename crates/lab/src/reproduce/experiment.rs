@@ -12,7 +12,7 @@ use super::definition::{
 use super::evaluate::{Evaluator, reading};
 use super::finding::{drawn, seeds_note};
 use super::measure_values::summary;
-use super::{Code, Finding, FindingTable, ReproduceError, RunPool, contention, dfs, divided};
+use super::{Code, Finding, FindingTable, ReproduceError, RunPool, contention, dfs, divided, ib};
 use crate::shipped::ProfileSet;
 
 /// A publication with the experiments that reproduce it.
@@ -41,6 +41,7 @@ pub static STUDIES: LazyLock<Vec<Study>> = LazyLock::new(|| {
             include_str!("../../../../workloads/papers/contention/experiments.toml"),
             contention::CODE,
         ),
+        Study::read(include_str!("../../../../workloads/papers/ib/experiments.toml"), ib::CODE),
     ]
 });
 

@@ -24,6 +24,17 @@ pub struct Gain {
     pub interval: Option<ConfidenceInterval>,
 }
 
+/// Returns the time of a set in seconds: the geometric mean over its programs of the mean time of their copies.
+/// `copies` has the jobs of each program. `None` if a job did not exit.
+pub fn set_s(run: &RunMetrics, copies: &[Vec<usize>]) -> Option<f64> {
+    let program_s = |jobs: &Vec<usize>| {
+        let times: Option<Vec<f64>> = jobs.iter().map(|job| run.job_s(*job)).collect();
+        Some(libm::log(mean(&times?)))
+    };
+    let logs: Option<Vec<f64>> = copies.iter().map(program_s).collect();
+    Some(libm::exp(mean(&logs?)))
+}
+
 impl Gain {
     /// Returns the gains of the seeds 1, 2, 3, …
     pub fn of_each(each: Vec<f64>) -> Self {
@@ -68,6 +79,13 @@ impl Gain {
             let each = jobs.unwrap_or(&all).iter();
             let each = each.map(|job| Some(base.job_s(*job)? / run.job_s(*job)? - 1.0));
             Some(mean(&each.collect::<Option<Vec<f64>>>()?))
+        })
+    }
+
+    /// Returns the saved fraction of the time of a set: see [`set_s`].
+    pub fn set_time(policy: &Series, base: &Series, copies: &[Vec<usize>]) -> Self {
+        Gain::paired(policy, base, |run, base| {
+            Some(1.0 - set_s(run, copies)? / set_s(base, copies)?)
         })
     }
 

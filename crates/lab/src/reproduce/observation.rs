@@ -23,6 +23,7 @@ use sched::{Action, Cause, CounterEvent, JobEvent, OutcomeResult, Target, TaskVi
 use topology::Machine;
 
 use super::interval_of;
+use super::overhead::{OperationCounter, Operations};
 use super::published_groups::published_group;
 use crate::stats::{mean, mean_of, variation};
 
@@ -43,6 +44,8 @@ pub struct Observation {
     queue_full_variation: Option<f64>,
     /// Coefficient of variation of the LLC references per second of CPU time.
     reference_variation: Option<f64>,
+    /// Operations of the policy.
+    operations: Operations,
 }
 
 /// Actions in a part of a run.
@@ -105,6 +108,8 @@ pub(super) struct ObservedRuns<'a> {
     pub is_steady: bool,
     /// The jobs of `started_per_h`; empty: all jobs.
     pub jobs: &'a [usize],
+    /// Whether the policy reads the counters of tasks.
+    pub reads_counters: bool,
 }
 
 impl ObservedRuns<'_> {
@@ -125,6 +130,10 @@ impl ObservedRuns<'_> {
         mean(&self.parts().map(|part| part.per_hour(count(part))).collect::<Vec<f64>>())
     }
 
+    fn operations(&self, value: impl Fn(&Operations) -> f64) -> Option<f64> {
+        mean_of(self.runs.iter().map(|run| value(&run.operations)))
+    }
+
     fn largest(&self, value: fn(&Observation) -> Option<f64>) -> Option<f64> {
         self.runs.iter().filter_map(value).reduce(f64::max)
     }
@@ -134,7 +143,7 @@ impl ObservedRuns<'_> {
 pub(super) type ObservedValue = fn(&ObservedRuns<'_>) -> Option<f64>;
 
 /// The values of observations, by name.
-const VALUES: [(&str, ObservedValue); 14] = [
+const VALUES: [(&str, ObservedValue); 20] = [
     ("n_runs", |all| Some(all.runs.len() as f64)),
     ("n_placed", |all| Some(all.count(|part| part.n_placed))),
     ("n_requested", |all| Some(all.count(|part| part.n_requested))),
@@ -152,6 +161,12 @@ const VALUES: [(&str, ObservedValue); 14] = [
     ("n_rates", |all| Some(all.sum(|run| run.n_rates))),
     ("queue_full_variation", |all| all.largest(|run| run.queue_full_variation)),
     ("reference_variation", |all| all.largest(|run| run.reference_variation)),
+    ("decision_percent", |all| all.operations(|it| it.decision_percent(all.reads_counters))),
+    ("sampling_percent", |all| all.operations(Operations::sampling_percent)),
+    ("kind_moves_per_min", |all| all.operations(Operations::kind_moves_per_min)),
+    ("node_moves_per_min", |all| all.operations(Operations::node_moves_per_min)),
+    ("reads_per_min", |all| all.operations(|it| it.reads_per_min(all.reads_counters))),
+    ("steps_per_min", |all| all.operations(Operations::steps_per_min)),
 ];
 
 /// Returns the function that computes the value with this name.
@@ -184,6 +199,7 @@ pub(super) struct RunObserver {
     cache_of_job: BTreeMap<JobId, usize>,
     /// Queue-full events and LLC references per second of CPU time.
     rates: [Vec<f64>; 2],
+    operations: OperationCounter,
 }
 
 impl RunObserver {
@@ -207,6 +223,7 @@ impl RunObserver {
             tasks: BTreeSet::new(),
             cache_of_job: BTreeMap::new(),
             rates: Default::default(),
+            operations: OperationCounter::new(machine),
         }
     }
 
@@ -216,6 +233,7 @@ impl RunObserver {
             n_rates: queue_full.len() as u64,
             queue_full_variation: variation_of(queue_full),
             reference_variation: variation_of(references),
+            operations: self.operations.operations,
             ..self.observation
         }
     }
@@ -319,6 +337,7 @@ impl RunObserver {
 
 impl Sink for RunObserver {
     fn record(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
+        self.operations.record(record);
         let mut counts = self.count_actions(record);
         self.read_ends(record);
         if record.turn.causes.contains(&Cause::Interval) {

@@ -21,6 +21,10 @@
 //! | `overhead=762000` | a job that uses this many nanoseconds of a CPU after each poll of `dfs` |
 //! | `length=120` | programs that take 120 s alone; workloads are those of [`super::program_sets`] |
 //! | `phase-amplitude=0.3` | with `length`: alternating phases with 30 % more and 30 % fewer misses |
+//! | `latency=2` | factor of the latency of memory |
+//! | `scale=0.1` | shipped workloads with programs of a tenth of their length |
+//! | `copies=8` | 8 jobs for each job of a shipped workload |
+//! | `phases` | shipped workloads with phases from the ranges of [`super::phases`], by the number of the draw |
 //! | `page-migration=unlimited` | the only limit of page migration is 1 GiB per second |
 //! | `programs=4` | with `length`: only the first four programs of a set |
 //! | `first-node=3` | with `length`: memory of the first three programs on the first node, of the other programs on the second node |
@@ -34,12 +38,13 @@ use engine::PageMigrationLimits;
 use host_sim::SimOptions;
 use host_sim::hardware::Hardware;
 use host_sim::variation::Variation;
-use program::profile::{CurvePoint, MissRatioCurve, Phase, ProfileValue, ValueSource};
+use program::profile::{ProfileValue, ValueSource};
 use program::{Class, Ending, Job, MemoryPolicy, Profile, Sensitivity};
 use sched::TierOverride;
 use topology::{AttributeSource, Machine, MemoryAccess, SourcedValue};
 
 use super::ReproduceError;
+use super::phases::{with_alternating_phases, with_drawn_phases};
 use super::program_sets::{self, N_PROGRAMS};
 use crate::compare::{MachineVariant, SimBench, SimSetting};
 use crate::shipped::{self, DrawPosition, ProfileDraw, ProfileSet};
@@ -63,6 +68,12 @@ pub struct Testbed {
     /// CPU time of the scheduler for each poll, if the experiment charges this time to a core.
     overhead: Option<Nanos>,
     equal_length: Option<EqualLength>,
+    /// Factor of the length of the programs of shipped workloads.
+    scale: Option<f64>,
+    /// Jobs for each job of a shipped workload.
+    copies: u32,
+    /// Whether programs of shipped workloads have drawn phases.
+    has_drawn_phases: bool,
 }
 
 /// Programs that are scaled to take the same time alone.
@@ -113,10 +124,6 @@ impl ProgramPart {
     }
 }
 
-/// Range of the length of an alternating phase of a program alone, in seconds; uniformly distributed. Guessed: some
-/// phases are shorter than the window of DINO (ten seconds), and some are longer.
-const PHASE_S: (f64, f64) = (5.0, 30.0);
-
 /// Page migration with the rate of copying as its only limit.
 const UNLIMITED_PAGE_MIGRATION: PageMigrationLimits = PageMigrationLimits {
     per_second: Bytes::from_mib(1024),
@@ -149,6 +156,9 @@ impl Testbed {
             workloads: BTreeMap::new(),
             overhead: None,
             equal_length: None,
+            scale: None,
+            copies: 1,
+            has_drawn_phases: false,
         }
     }
 
@@ -228,6 +238,14 @@ impl Testbed {
                     bandwidth.value = scaled(bandwidth.value);
                 }
             }),
+            "latency" => self.change_accesses(|access| {
+                if let Some(latency) = access.latency_ns.as_mut() {
+                    latency.value = scaled(latency.value);
+                }
+            }),
+            "scale" => self.scale = Some(number()),
+            "copies" => self.copies = whole(value) as u32,
+            "phases" => self.has_drawn_phases = true,
             "remote" => self.set_remote_latency(number()),
             "one-memory" => self.machine = one_memory(&self.machine),
             "overhead" => self.overhead = Some(Nanos(whole(value))),
@@ -309,6 +327,11 @@ impl Testbed {
         })
     }
 
+    /// Returns the jobs of a shipped workload without profiles.
+    pub(super) fn shipped_jobs(&self, workload: &str) -> Result<Vec<Job>, ReproduceError> {
+        Ok(copied(shipped::workload(workload)?.jobs, self.copies))
+    }
+
     /// Returns the jobs of a workload with the profiles of this draw and classes of one basis. A workload is an added
     /// workload, a shipped workload, `programs:lbm+lbm+sphinx3`, or with `length` a set, `alone PROGRAM` or `arrivals
     /// LOAD NUMBER`.
@@ -325,14 +348,21 @@ impl Testbed {
         }
         let mut jobs = match workload.strip_prefix("programs:") {
             Some(names) => listed(names)?,
-            None => shipped::workload(workload)?.jobs,
+            None => self.shipped_jobs(workload)?,
         };
         let hardware = Hardware::new(&self.machine);
         let mut known: BTreeMap<String, (Arc<Profile>, Option<Class>)> = BTreeMap::new();
         for job in &mut jobs {
             let Some(name) = &job.profile else { continue };
             if !known.contains_key(name) {
-                let profile = shipped::profile_drawn(name, self.draw)?;
+                let scaled = self.scale.map(|scale| format!("{name}@{scale:.6}"));
+                let profile = shipped::profile_drawn(scaled.as_ref().unwrap_or(name), self.draw)?;
+                let profile = match (self.has_drawn_phases, self.draw.position) {
+                    (true, DrawPosition::Seed(draw)) => {
+                        with_drawn_phases(profile, name, draw, &hardware)
+                    }
+                    _ => profile,
+                };
                 let class = class(&profile, &hardware, basis);
                 known.insert(name.clone(), (Arc::new(profile), class));
             }
@@ -486,6 +516,12 @@ fn arrivals(testbed: &Testbed, load: f64, number: u64) -> Result<Vec<Job>, Repro
     Ok(jobs)
 }
 
+/// Returns `n` jobs for each job.
+fn copied(jobs: Vec<Job>, n: u32) -> Vec<Job> {
+    let copies = jobs.iter().flat_map(|job| (0..n).map(move |_| job.clone()));
+    (0..).zip(copies).map(|(id, job)| Job { id: JobId(id), ..job }).collect()
+}
+
 /// Returns the jobs of the programs with these profiles, all due at the start.
 fn listed(names: &str) -> Result<Vec<Job>, ReproduceError> {
     let jobs = shipped::workload("basic01")?.jobs;
@@ -566,47 +602,6 @@ fn one_memory(machine: &Machine) -> Machine {
     Machine::new(parts).expect("merged nodes of a valid machine are valid")
 }
 
-/// Returns a profile split into phases with more and with fewer misses, alternating; the mean stays about the same.
-fn with_alternating_phases(
-    profile: Profile,
-    (amplitude, seed): (f64, u64),
-    seconds: f64,
-) -> Profile {
-    let Some(phase) = profile.phases.first().cloned() else { return profile };
-    let mut rng = base::Rng::new(seed);
-    let (mut phases, mut left, mut is_up) = (Vec::new(), 1.0, rng.below(2) == 0);
-    while 1e-6 < left {
-        let length_s = PHASE_S.0 + rng.unit() * (PHASE_S.1 - PHASE_S.0);
-        let part = (length_s / seconds).min(left);
-        phases.push(scaled(&phase, if is_up { 1.0 + amplitude } else { 1.0 - amplitude }, part));
-        (left, is_up) = (left - part, !is_up);
-    }
-    Profile { phases, ..profile }
-}
-
-/// Returns a part of a phase, with its misses and accesses multiplied by a factor.
-fn scaled(phase: &Phase, times: f64, part: f64) -> Phase {
-    let times_factor = |value: Option<ProfileValue>, factor: f64| {
-        value.and_then(|value| ProfileValue::new(value.value() * factor, value.source))
-    };
-    let point = |point: &CurvePoint| CurvePoint {
-        misses: point.misses * times,
-        write_backs: point.write_backs.map(|count| count * times),
-        prefetches: point.prefetches.map(|count| count * times),
-        ..*point
-    };
-    let points = phase.curve.points().iter().map(point).collect();
-    Phase {
-        share: times_factor(Some(phase.share), part).unwrap_or_default(),
-        instructions: times_factor(phase.instructions, part),
-        llc_accesses: times_factor(phase.llc_accesses, times),
-        l1_misses: times_factor(phase.l1_misses, times),
-        bandwidth: None,
-        curve: MissRatioCurve::new(phase.curve.source, points).unwrap_or_default(),
-        ..phase.clone()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use base::StopFlag;
@@ -678,23 +673,5 @@ mod tests {
         let alone = alone_s(&testbed, "alone 444.namd", 1)[0];
         let together = alone_s(&testbed, "two", 2);
         assert!(together.iter().all(|s| (1.9..2.1).contains(&(s / alone))), "{together:?} {alone}");
-    }
-
-    #[test]
-    fn alternating_phases_add_up_to_the_program_and_differ_in_their_misses() {
-        let profile = shipped::profile("470.lbm").expect("it ships");
-        let all = |profile: &Profile| -> f64 {
-            let instructions = profile.phases.iter().filter_map(|phase| phase.instructions);
-            instructions.map(|measured| measured.value()).sum()
-        };
-        let phased = with_alternating_phases(profile.clone(), (0.5, 7), 300.0);
-        assert!((all(&phased) / all(&profile) - 1.0).abs() < 1e-6);
-        let misses = |phase: &Phase| phase.curve.misses_at(Bytes(2 << 20)).expect("a curve");
-        let usual = misses(&profile.phases[0]);
-        let times: Vec<String> =
-            phased.phases.iter().map(|phase| format!("{:.1}", misses(phase) / usual)).collect();
-        assert!(10 <= times.len(), "phases of 5 to 30 s in 300 s: {times:?}");
-        assert!(times.windows(2).all(|pair| pair[0] != pair[1]), "{times:?}");
-        assert!(times.iter().all(|times| times == "1.5" || times == "0.5"), "{times:?}");
     }
 }

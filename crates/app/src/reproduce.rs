@@ -18,7 +18,7 @@ use linux::stop_signals::StopSignals;
 /// Compare published results with simulated ones, with a verdict for each claim
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Run this study: dfs, divided, contention or ib
+    /// Run this study: dfs, divided, contention, ib or execution-models
     study: String,
     /// Run only these experiments, separated by commas; --list prints their names
     #[arg(long, value_name = "LIST", value_delimiter = ',')]

@@ -12,7 +12,10 @@ use super::definition::{
 use super::evaluate::{Evaluator, reading};
 use super::finding::{drawn, seeds_note};
 use super::measure_values::summary;
-use super::{Code, Finding, FindingTable, ReproduceError, RunPool, contention, dfs, divided, ib};
+use super::{
+    Code, Finding, FindingTable, ReproduceError, RunPool, contention, dfs, divided,
+    execution_models, ib,
+};
 use crate::shipped::ProfileSet;
 
 /// A publication with the experiments that reproduce it.
@@ -42,6 +45,10 @@ pub static STUDIES: LazyLock<Vec<Study>> = LazyLock::new(|| {
             contention::CODE,
         ),
         Study::read(include_str!("../../../../workloads/papers/ib/experiments.toml"), ib::CODE),
+        Study::read(
+            include_str!("../../../../workloads/papers/execution-models/experiments.toml"),
+            execution_models::CODE,
+        ),
     ]
 });
 

@@ -19,6 +19,7 @@ mod definition;
 mod dfs;
 mod divided;
 mod evaluate;
+mod execution_models;
 mod experiment;
 mod finding;
 mod gain;

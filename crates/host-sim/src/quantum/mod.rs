@@ -295,6 +295,7 @@ impl<Q: TaskQueue> Quantum<Q> {
             if let Some((cpu, running)) = most {
                 self.stop(running.idx, cpu);
                 self.switch_to(idx, cpu);
+                self.mark_changed(domain); // The stopped task may run on an idle CPU.
             } else if self.is_switching(domain) {
                 self.domains[domain].arrived.push(idx); // The end of the switch is the next attempt.
             }

@@ -318,6 +318,26 @@ fn an_idle_cpu_takes_a_waiting_task_of_another_cpu() {
     }
 }
 
+/// A task that is bound to CPU 0 wakes and preempts the task there, which may also run on the idle CPU 1.
+#[test]
+fn a_task_that_is_preempted_by_a_bound_task_runs_on_an_idle_cpu() {
+    let mut machine = quantum("cores=2", QuantumSettings { queue: QueueScope::Llc, ..FREE });
+    let work = busy(&machine, 1000.0);
+    let mut sleeper = (*work).clone();
+    sleeper.phases[0].sleeps = Some((1e6, 20 * MS));
+    for (job, script) in [Arc::new(sleeper), work].into_iter().enumerate() {
+        let allowed = Some(mask_of(machine.fluid(), &[0]));
+        machine.start(JobStart { allowed, ..JobStart::new(job, script) });
+    }
+    SimMachine::advance(&mut machine, 10 * MS, u64::MAX);
+    machine.bind(1, None);
+    for step in 20..200 {
+        SimMachine::advance(&mut machine, step * MS / 2, u64::MAX);
+        SimMachine::next_event(&mut machine);
+        machine.check(true).expect("no task waits beside an idle CPU");
+    }
+}
+
 /// Returns the violation of a machine with four tasks on two CPUs after a change.
 fn violation(queue: QueueScope, change: impl FnOnce(&mut Quantum<FairQueue>)) -> String {
     let mut machine = quantum("cores=2", QuantumSettings { queue, ..FREE });

@@ -211,7 +211,7 @@ impl SampleRun {
         }
     }
 
-    /// Binds each job to a core: jobs that lack samples first, on a kind that they lack.
+    /// Binds each job to a core: jobs with one possible kind first, then jobs that lack samples, on a kind that they lack.
     fn start_round(
         &mut self,
         snapshot: &Snapshot<'_>,
@@ -229,7 +229,10 @@ impl SampleRun {
             job.possible.iter().filter(lacks).count()
         };
         let mut order: Vec<&KindJob<'_>> = jobs.iter().collect();
-        order.sort_by_key(|job| (std::cmp::Reverse(n_lacking(job)), job.view.job.id));
+        // A job that may run on one kind only takes its place there in any case.
+        order.sort_by_key(|job| {
+            (1 < job.possible.len(), std::cmp::Reverse(n_lacking(job)), job.view.job.id)
+        });
         for job in order {
             let samples = self.samples.get(job.view.job.id);
             let lacks = |kind: usize| samples.is_none_or(|s| s.get(kind).is_none());

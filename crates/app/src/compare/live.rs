@@ -49,11 +49,11 @@ pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
     }
     let options = options(args, &plan.columns);
     let checked = CheckedComparison { plan, machine, workloads, notes, options };
+    let signals = StopSignals::block()?;
     let (dir, store) = open(args, &checked)?;
     let n_done = store.done.len();
     let progress =
         Progress::new(args.quiet, checked.plan.n_runs() + n_warm_ups(args, &checked), n_done);
-    let signals = StopSignals::block()?;
     let mut series = LiveSeries { args, checked: &checked, dir: &dir, store, progress, signals };
     let result = series.run_all();
     series.progress.finish();

@@ -73,8 +73,8 @@ pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
         options.insert("assumed".to_owned(), assumed);
     }
     let checked = CheckedComparison { plan, machine, workloads, notes, options };
-    let (dir, mut store) = open(args, &checked)?;
     let mut signals = StopSignals::block()?;
+    let (dir, mut store) = open(args, &checked)?;
     run_remaining(args, &bench, &checked.plan, &mut store, &mut signals)?;
     let (timelines, error) = match signals.received() {
         true => (BTreeMap::new(), None),

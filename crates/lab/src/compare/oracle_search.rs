@@ -87,13 +87,14 @@ impl SimBench {
         listener: Option<&mut dyn Sink>,
     ) -> Result<Option<RunMetrics>, SimRunError> {
         let run = (column, workload, seed);
+        let observed = (stop, self.observed_every(workload, seed));
         let Some(params) = params(&column.spec)? else {
-            return self.run_observed(policy::build(&column.spec, seed)?, run, stop, listener);
+            return self.run_with(policy::build(&column.spec, seed)?, run, observed, listener);
         };
         let Some(best) = best(self, run, params, stop)? else { return Ok(None) };
         let mut metrics = best.metrics.clone();
-        if listener.is_some() || self.is_observed(run.1, seed) {
-            let Some(repeated) = self.run_observed(best.policy(self, run)?, run, stop, listener)?
+        if listener.is_some() || observed.1.is_some() {
+            let Some(repeated) = self.run_with(best.policy(self, run)?, run, observed, listener)?
             else {
                 return Ok(None);
             };

@@ -215,25 +215,18 @@ impl SimBench {
         self.run_with(policy, run, (stop, None), listener)
     }
 
-    /// As [`SimBench::run_policy`], with the distance to the assignment model if the run has one.
-    pub(super) fn run_observed(
-        &self,
-        policy: Box<dyn Policy>,
-        run: (&Column, usize, u64),
-        stop: &StopFlag,
-        listener: Option<&mut dyn Sink>,
-    ) -> Result<Option<RunMetrics>, SimRunError> {
-        let observed_every = self.is_observed(run.1, run.2).then_some(OBSERVED_EVERY);
-        self.run_with(policy, run, (stop, observed_every), listener)
-    }
-
-    /// Returns whether a run of a workload is compared with the assignment model.
-    pub(super) fn is_observed(&self, workload: usize, seed: u64) -> bool {
+    /// Returns the time between observations in the runs of a workload; `None` if they are not compared with the assignment
+    /// model.
+    pub(super) fn observed_every(&self, workload: usize, seed: u64) -> Option<Nanos> {
         let threads = self.workload(workload, seed).scripts.iter().map(|script| script.n_threads);
-        self.model.is_some() && threads.sum::<u32>() as usize <= assignment::N_TASKS_MAX
+        let has_model =
+            self.model.is_some() && threads.sum::<u32>() as usize <= assignment::N_TASKS_MAX;
+        has_model.then_some(OBSERVED_EVERY)
     }
 
-    fn run_with(
+    /// As [`SimBench::run_policy`]. With a time between observations, the metrics have the distance to the assignment
+    /// model.
+    pub(super) fn run_with(
         &self,
         policy: Box<dyn Policy>,
         (column, workload, seed): (&Column, usize, u64),

@@ -39,8 +39,8 @@ params! {
         gain: Millionths = "5%", "predicted gain above which a job migrates".no_effect_with(&["later=none", "later=optimistic"]);
         cycles: Cycles = "profile", "core cycles per instruction and outstanding misses: from the profile, or 1 each"
             .paper("one");
-        idle: Idle = "equal", "tasks per core of a kind with idle cores: equal, counted as 1, so that a fast core is not \
-            left idle for a lower load; load, as it is".paper("load");
+        idle: Idle = "first", "kinds with idle cores: first, they come before kinds without, and count as 1 task per \
+            core; load, compared by their tasks per core only".paper("load");
         interval: Nanos [INTERVAL_TIMES] = "1s", "time between two changes";
     }
 }
@@ -56,17 +56,17 @@ names! {
 }
 
 names! {
-    /// Tasks per core of a kind with idle cores.
-    enum Idle { Equal = "equal", Load = "load" }
+    /// Preference for kinds with idle cores.
+    enum Idle { First = "first", Load = "load" }
 }
 
 reasons! {
     /// A job gets its first kind.
     HASS_STARTED = "hass-started":
-        "[signature=known: its profile predicts {time} ns per instruction on the {kind} cores with their load, the shortest time][signature=unknown: without a profile, half of its time counts as memory time, and the {kind} cores have the shortest time with their load] (tasks {tasks}): the job gets {cpus}";
+        "[signature=known: its profile predicts {time} ns per instruction on the {kind} cores with their load, the shortest time][signature=unknown: without a profile, half of its time counts as memory time, and the {kind} cores have the shortest time with their load][among=idle:  of the kinds with an idle core for each of its tasks] (tasks {tasks}): the job gets {cpus}";
     /// A job changes its kind.
     HASS_REFRESHED = "hass-refreshed":
-        "the predicted time with the load is {gain} % shorter on the {kind} than on the {from} cores (tasks {tasks}): the job gets {cpus}";
+        "[why=time: the predicted time with the load is {gain} % shorter on the {kind} than on the {from} cores][why=idle: tasks on the {from} cores share a core, and the {kind} cores have an idle one for each task of the job] (tasks {tasks}): the job gets {cpus}";
     /// Two jobs swap their kinds.
     HASS_SWAPPED = "hass-swapped":
         "in the random pair with {other}, the sum of the predicted times relative to the fastest cores is {gain} % shorter if both swap their kinds: the job migrates from the {from} to the {kind} cores ({cpus})";
@@ -97,6 +97,7 @@ impl Rules for Static {
                 let (is_known, times) = &times[idx];
                 let reason = Reason::new(HASS_STARTED)
                     .with("signature", if *is_known { "known" } else { "unknown" })
+                    .with("among", self.among(job, &n_tasks))
                     .with("time", times[kind] as f64 / 1000.0)
                     .with("tasks", self.kinds.counts_label(&n_tasks));
                 if !is_known {
@@ -160,19 +161,33 @@ impl Static {
     fn time(&self, kind: usize, time: u64, n_tasks: u64) -> u128 {
         let n_cores = self.kinds.get(kind).n_cores;
         let n_tasks = match self.config.idle {
-            Idle::Equal => n_tasks.max(n_cores),
+            Idle::First => n_tasks.max(n_cores),
             Idle::Load => n_tasks,
         };
         u128::from(time) * u128::from(n_tasks) * 1_000_000 / u128::from(n_cores)
     }
 
-    fn best(&self, job: &KindJob<'_>, times: &[u64], n_tasks: &[u64]) -> usize {
-        let time =
-            |&kind: &usize| (self.time(kind, times[kind], n_tasks[kind] + job.n_tasks()), kind);
-        job.possible.iter().copied().min_by_key(time).unwrap_or(0)
+    /// Returns whether tasks of the kind share a core if it has `n_tasks` tasks, and kinds with idle cores come first.
+    fn shares(&self, kind: usize, n_tasks: u64) -> bool {
+        self.config.idle == Idle::First && self.kinds.get(kind).n_cores < n_tasks
     }
 
-    /// Migrates jobs to a kind that is better by more than the required gain.
+    fn best(&self, job: &KindJob<'_>, times: &[u64], n_tasks: &[u64]) -> usize {
+        let key = |&kind: &usize| {
+            let n_tasks = n_tasks[kind] + job.n_tasks();
+            (self.shares(kind, n_tasks), self.time(kind, times[kind], n_tasks), kind)
+        };
+        job.possible.iter().copied().min_by_key(key).unwrap_or(0)
+    }
+
+    /// Returns among which kinds [`Static::best`] selects: those with idle cores if others have none, or all.
+    fn among(&self, job: &KindJob<'_>, n_tasks: &[u64]) -> &'static str {
+        let shares = |&kind: &usize| self.shares(kind, n_tasks[kind] + job.n_tasks());
+        let n_shared = job.possible.iter().filter(|kind| shares(kind)).count();
+        if (1..job.possible.len()).contains(&n_shared) { "idle" } else { "all" }
+    }
+
+    /// Migrates jobs to a kind that is better by more than the required gain, and from a shared core to an idle one.
     fn refresh(
         &self,
         snapshot: &Snapshot<'_>,
@@ -190,11 +205,14 @@ impl Static {
             let to = self.best(job, times, n_tasks);
             let time = |kind: usize| self.time(kind, times[kind], n_tasks[kind] + job.n_tasks());
             let gain = gain(time(from), time(to));
-            let kind = if self.config.gain.0 < gain { to } else { from };
+            let is_shorter = self.config.gain.0 < gain;
+            let shares = |kind: usize| self.shares(kind, n_tasks[kind] + job.n_tasks());
+            let kind = if is_shorter || shares(from) && !shares(to) { to } else { from };
             n_tasks[kind] += job.n_tasks();
             if kind != from {
                 moved[idx] = true;
                 let reason = Reason::new(HASS_REFRESHED)
+                    .with("why", if is_shorter { "time" } else { "idle" })
                     .with("gain", percent_text(gain))
                     .with("tasks", self.kinds.counts_label(n_tasks));
                 self.kinds.place(kind, job, reason, plan);

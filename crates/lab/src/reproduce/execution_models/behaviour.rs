@@ -8,8 +8,9 @@ use engine::{Sink, TurnRecord};
 use report::study::{RuleReading, StudyClaim};
 use sched::{Cause, CounterEvent};
 
-use super::models::{Model, PLATFORMS};
+use super::models::{Model, policies, testbed};
 use crate::reproduce::finding::{judged_claim, number};
+use crate::reproduce::ib::PLATFORMS;
 use crate::reproduce::{Finding, FindingTable, ReproduceError, RunPool};
 use crate::stats::mean_of;
 
@@ -125,9 +126,9 @@ pub(super) fn behaviour(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     let names: Vec<String> = models.iter().map(|model| model.name()).collect();
     let texts: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut finding = Finding::default();
-    for platform in PLATFORMS {
-        let testbed = platform.testbed(&models)?;
-        let policy = &platform.policies()[0];
+    for platform in &PLATFORMS {
+        let testbed = testbed(platform, &models)?;
+        let policy = &policies(platform)[0];
         let runs = pool
             .observe(&testbed, policy, &texts, |_: &[program::Job]| BehaviourObserver::default())?;
         let by_model: Vec<&[BehaviourObserver]> = runs.chunks(pool.seeds().len()).collect();

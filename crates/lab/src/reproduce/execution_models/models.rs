@@ -2,22 +2,9 @@
 
 use program::{Job, Section, Sections, WorkPart};
 
+use crate::reproduce::ib::Platform;
 use crate::reproduce::testbed::ProgramPart;
 use crate::reproduce::{ReproduceError, Testbed};
-
-/// Name, machine, and the published alpha and beta of a platform.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Platform {
-    pub name: &'static str,
-    machine: &'static str,
-    params: &'static str,
-}
-
-pub(super) const PLATFORMS: [Platform; 3] = [
-    Platform { name: "UMA", machine: "opteron-2384-uma", params: "alpha=0.3,beta=0" },
-    Platform { name: "NUMA1", machine: "opteron-2384-numa1", params: "alpha=0.8,beta=0.3" },
-    Platform { name: "NUMA2", machine: "opteron-2384-numa2", params: "alpha=0.6,beta=0.3" },
-];
 
 /// Heads of the columns with `ib`, and the parameters: alone, with each rule, with all.
 pub(super) const RULES: [(&str, &str); 5] = [
@@ -104,32 +91,32 @@ impl Model {
     }
 }
 
-impl Platform {
-    pub fn policies(&self) -> Vec<String> {
-        RULES.iter().map(|(_, rule)| format!("ib[{}{rule}]", self.params)).collect()
-    }
+/// Returns `ib` with the published parameters of a platform and each of [`RULES`].
+pub(super) fn policies(platform: &Platform) -> Vec<String> {
+    RULES.iter().map(|(_, rule)| format!("ib[{}{rule}]", platform.params())).collect()
+}
 
-    /// Returns the machine with a workload for each model: both programs at once, each 60 s alone as one thread.
-    pub fn testbed(&self, models: &[Model]) -> Result<Testbed, ReproduceError> {
-        let mut testbed = Testbed::parse(&format!("{} length=60", self.machine))?;
-        for model in models {
-            testbed.add(&model.name(), &PROGRAMS.map(ProgramPart::new))?;
-        }
-        for model in models {
-            let jobs = testbed.workloads.get_mut(&model.name());
-            for job in jobs.into_iter().flatten() {
-                let of_model =
-                    Job { threads: model.n_threads(), sections: model.sections(), ..job.clone() };
-                *job = of_model;
-            }
-        }
-        Ok(testbed)
+/// Returns the machine of a platform with a workload for each model: both programs at once, each 60 s alone as one thread.
+pub(super) fn testbed(platform: &Platform, models: &[Model]) -> Result<Testbed, ReproduceError> {
+    let mut testbed = Testbed::parse(&format!("{} length=60", platform.machine))?;
+    for model in models {
+        testbed.add(&model.name(), &PROGRAMS.map(ProgramPart::new))?;
     }
+    for model in models {
+        let jobs = testbed.workloads.get_mut(&model.name());
+        for job in jobs.into_iter().flatten() {
+            let of_model =
+                Job { threads: model.n_threads(), sections: model.sections(), ..job.clone() };
+            *job = of_model;
+        }
+    }
+    Ok(testbed)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::reproduce::ib::PLATFORMS;
 
     #[test]
     fn a_serial_share_is_a_share_of_the_whole_work() {
@@ -151,10 +138,10 @@ mod tests {
             Model::UnlikeFork { n_threads: 4 },
             Model::Pipeline { n_stages: 8, has_long: true },
         ];
-        for platform in PLATFORMS {
-            let testbed = platform.testbed(&models).expect("a testbed");
+        for platform in &PLATFORMS {
+            let testbed = testbed(platform, &models).expect("a testbed");
             assert_eq!(testbed.workloads.len(), models.len());
-            for policy in platform.policies() {
+            for policy in policies(platform) {
                 policy::build(&policy, 0).expect("a policy");
             }
         }

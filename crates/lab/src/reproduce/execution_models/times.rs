@@ -2,9 +2,10 @@
 
 use report::study::{RuleReading, StudyClaim};
 
-use super::models::{Model, PLATFORMS, Platform, RULES};
+use super::models::{Model, RULES, policies, testbed};
 use crate::compare::RunMetrics;
 use crate::reproduce::finding::{judged_claim, number, unjudged_claim};
+use crate::reproduce::ib::{PLATFORMS, Platform, SETS};
 use crate::reproduce::run_pool::Series;
 use crate::reproduce::{Finding, FindingTable, Gain, ReproduceError, RunPool};
 use crate::stats::mean;
@@ -16,24 +17,13 @@ const SERIAL: [u32; 3] = [5, 10, 30];
 /// Largest loss of a set with all rules.
 const LOSS_MAX: f64 = 0.02;
 
-/// The sets of the source of `ib`, which duplicates each.
-const SETS: [(&str, &str); 7] = [
-    ("HD1", "416.gamess+444.namd+429.mcf+450.soplex"),
-    ("HD2", "445.gobmk+416.gamess+429.mcf+482.sphinx3"),
-    ("HD3", "453.povray+400.perlbench+450.soplex+482.sphinx3"),
-    ("LD1", "473.astar+458.sjeng+403.gcc+462.libquantum"),
-    ("LD2", "436.cactusADM+454.calculix+470.lbm+459.GemsFDTD"),
-    ("LD3", "435.gromacs+401.bzip2+483.xalancbmk+410.bwaves"),
-    ("ND", "471.omnetpp+471.omnetpp+471.omnetpp+471.omnetpp"),
-];
-
 /// Runs of a platform, by rule and workload.
-struct Runs {
-    platform: Platform,
+struct Runs<'a> {
+    platform: &'a Platform,
     by_rule: Vec<Vec<Series>>,
 }
 
-impl Runs {
+impl Runs<'_> {
     /// Returns the saved share of the times of the programs with a rule, on a workload.
     fn gain(&self, rule: usize, workload: usize) -> Gain {
         let [policy, base] = [rule, 0].map(|rule| &self.by_rule[rule][workload]);
@@ -96,14 +86,14 @@ impl Runs {
 fn run_models(
     pool: &RunPool<'_>,
     models: &[Model],
-    claims: impl Fn(&Runs) -> Vec<StudyClaim>,
+    claims: impl Fn(&Runs<'_>) -> Vec<StudyClaim>,
 ) -> Result<Finding, ReproduceError> {
     let mut finding = Finding::default();
     let names: Vec<String> = models.iter().map(|model| model.name()).collect();
     let texts: Vec<&str> = names.iter().map(String::as_str).collect();
-    for platform in PLATFORMS {
-        let testbed = platform.testbed(models)?;
-        let policies = platform.policies();
+    for platform in &PLATFORMS {
+        let testbed = testbed(platform, models)?;
+        let policies = policies(platform);
         let policies: Vec<&str> = policies.iter().map(String::as_str).collect();
         let runs = Runs { platform, by_rule: pool.run(&testbed, &policies, &texts, pool.seeds())? };
         finding.tables.extend(runs.tables(&names));
@@ -160,16 +150,13 @@ pub(super) fn pipeline(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
 
 pub(super) fn sets(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     let mut finding = Finding::default();
-    let names = SETS.map(|(name, _)| name.to_owned());
-    let workloads = SETS.map(|(_, programs)| format!("programs:{programs}+{programs}"));
-    let workloads: Vec<&str> = workloads.iter().map(String::as_str).collect();
-    for platform in PLATFORMS {
-        let testbed = platform.testbed(&[])?;
-        let mut policies = platform.policies();
+    let names = SETS.map(str::to_owned);
+    for platform in &PLATFORMS {
+        let testbed = platform.testbed("")?;
+        let mut policies = policies(platform);
         policies.push("hass-d".to_owned());
         let policies: Vec<&str> = policies.iter().map(String::as_str).collect();
-        let runs =
-            Runs { platform, by_rule: pool.run(&testbed, &policies, &workloads, pool.seeds())? };
+        let runs = Runs { platform, by_rule: pool.run(&testbed, &policies, &SETS, pool.seeds())? };
         finding.tables.extend(runs.tables(&names));
         finding.claims.extend(set_claims(&runs));
         finding.notes.extend(runs.by_rule.iter().flatten().filter_map(Series::failure));
@@ -180,7 +167,7 @@ pub(super) fn sets(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     Ok(finding)
 }
 
-fn set_claims(runs: &Runs) -> Vec<StudyClaim> {
+fn set_claims(runs: &Runs<'_>) -> Vec<StudyClaim> {
     let platform = runs.platform.name;
     let gains = |rule| (0..SETS.len()).map(move |set| runs.gain(rule, set));
     let largest = |rule| gains(rule).flat_map(|gain| gain.each).map(f64::abs).fold(0.0, f64::max);

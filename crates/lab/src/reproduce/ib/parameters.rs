@@ -10,8 +10,9 @@ use report::format::{fixed, signed};
 use report::study::{ChartKind, RuleReading, StudyCell};
 
 use super::super::finding::judged_claim;
+use super::super::program_sets::copies;
 use super::super::{Finding, FindingTable, Gain, ReproduceError, RunPool};
-use super::{BASELINE, DIVERSE, PLATFORMS, Platform, SETS, copies};
+use super::{BASELINE, DIVERSE, PLATFORMS, Platform, SETS};
 
 const ALPHAS: [&str; 11] =
     ["0", "0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7", "0.8", "0.9", "1"];

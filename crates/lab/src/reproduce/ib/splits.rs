@@ -11,10 +11,11 @@ use report::study::{ChartKind, RuleReading, StudyCell};
 
 use super::super::finding::{judged_claim, percent};
 use super::super::gain::set_s;
+use super::super::program_sets::copies;
 use super::super::published_groups::plain_name;
 use super::super::testbed::DeclaredClassBasis;
 use super::super::{Finding, FindingTable, Gain, ReproduceError, RunPool, Testbed};
-use super::{BASELINE, DIVERSE, PLATFORMS, Platform, SETS, copies};
+use super::{BASELINE, DIVERSE, PLATFORMS, Platform, SETS};
 
 /// Policies that are compared with the best split; the published alpha and beta replace `{ab}`.
 const POLICIES: [&str; 4] =
@@ -41,9 +42,7 @@ fn compare(
 ) -> Result<(), ReproduceError> {
     let testbed = platform.testbed("")?;
     let seeds = &pool.seeds()[..1];
-    let (alpha, beta) = platform.published;
-    let policies =
-        POLICIES.map(|policy| policy.replace("{ab}", &format!("alpha={alpha},beta={beta}")));
+    let policies = POLICIES.map(|policy| policy.replace("{ab}", &platform.params()));
     let policies: Vec<&str> =
         std::iter::once(BASELINE).chain(policies.iter().map(String::as_str)).collect();
     let runs = pool.run(&testbed, &policies, &SETS, seeds)?;

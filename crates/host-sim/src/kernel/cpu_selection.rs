@@ -144,7 +144,8 @@ impl KernelModel {
 
     /// Returns the least busy CPU of `open`. Of equally busy CPUs, the core decides (`find_idlest_group` between the
     /// cores of an LLC domain): in Linux 6.18 the core with the most idle siblings, in old kernels the core with the
-    /// lowest load. Without a tie breaker, the capacity decides last, so that a job alone runs on the fastest core kind.
+    /// lowest load. Without a tie breaker, the capacity decides before the core, so that a job alone runs on the fastest
+    /// core kind.
     fn idlest_cpu(&self, open: &[usize], tie_breaker: &mut TieBreaker) -> Option<usize> {
         let (load, hardware) = (&self.load, &self.hardware);
         let is_new = self.version == KernelVersion::V6_18;
@@ -153,8 +154,8 @@ impl KernelModel {
             let below = CAPACITY_MAX.saturating_sub(hardware.cpus[cpu].capacity);
             let core = load.cores[hardware.cpus[cpu].core];
             let (n_busy, n_idle) = (i64::from(core.n_busy()), i64::from(core.n_idle));
-            let by_core = if is_new { (-n_idle, n_busy) } else { (n_busy, -n_idle) };
-            (load.n_runnable[cpu], by_core, if is_random { 0 } else { below })
+            let by_core = if is_new { (-n_idle, n_busy) } else { (n_busy, 0) };
+            (load.n_runnable[cpu], if is_random { 0 } else { below }, by_core)
         })
     }
 

@@ -212,7 +212,7 @@ fn notes(
         identical(summary),
         drawn_profiles(cells, about),
         no_slowdowns(cells, about),
-        oracle_searches(cells),
+        oracle_searches(cells, about),
     ];
     parts.into_iter().flatten().collect()
 }
@@ -307,7 +307,7 @@ fn no_slowdowns(cells: &Cells<'_>, about: &SummaryContext<'_>) -> Option<String>
 }
 
 /// Returns a note about the completeness of the oracle's searches, by workload.
-fn oracle_searches(cells: &Cells<'_>) -> Option<String> {
+fn oracle_searches(cells: &Cells<'_>, about: &SummaryContext<'_>) -> Option<String> {
     let plan = cells.plan;
     let column = plan.columns.iter().position(Column::is_oracle)?;
     let search_of = |workload: usize| {
@@ -330,6 +330,11 @@ fn oracle_searches(cells: &Cells<'_>) -> Option<String> {
     };
     let searches: Vec<String> = (0..plan.workloads.len()).filter_map(search_of).collect();
     (!searches.is_empty()).then(|| {
-        format!("For each run the oracle selected the best of all policies with their defaults and of placements for the whole run ({}).", searches.join("; "))
+        let limit = if about.jobs.iter().flatten().any(|job| job.sections.is_some()) {
+            " It places whole jobs: on jobs with sections, a policy that places single threads, another kernel or another parameter can be faster."
+        } else {
+            ""
+        };
+        format!("For each run the oracle selected the best of all policies with their defaults and of placements for the whole run ({}).{limit}", searches.join("; "))
     })
 }

@@ -37,7 +37,9 @@ impl SimBench {
         Ok(SimBench { draws, ..self })
     }
 
-    /// Runs each job alone without random variation and faults, placed by the kernel. Equal jobs run once.
+    /// Runs each job alone without random variation and faults, placed by the kernel. Equal jobs run once. On a machine
+    /// with several core kinds the time of a job with sections depends on the kind of each of its threads, so that it has
+    /// no time alone unless its CPUs are restricted.
     fn solo_times(
         &self,
         ready: &PreparedWorkload,
@@ -46,7 +48,10 @@ impl SimBench {
         let mut known: BTreeMap<(usize, String), Option<Nanos>> = BTreeMap::new();
         let mut times = vec![None; ready.jobs.len()];
         for (idx, (job, script)) in ready.jobs.iter().zip(&ready.scripts).enumerate() {
-            if !job.ending.is_program_exit() {
+            let is_ambiguous = job.sections.is_some()
+                && job.cpus.is_none()
+                && 1 < self.setting.machine.core_kinds().len();
+            if !job.ending.is_program_exit() || is_ambiguous {
                 continue;
             }
             let rules = format!("{:?} {:?} {:?}", job.cpus, job.nodes, job.memory);

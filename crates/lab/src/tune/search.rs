@@ -299,9 +299,6 @@ fn result(runs: &Runs<'_>, trials: &[Trial], found: &Point, gains: Vec<TuneGain>
     }
 }
 
-/// Part of a range at each end in which a found value is reported as close to the end. Guessed.
-const NEAR_END: f64 = 0.05;
-
 fn notes(runs: &Runs<'_>, trials: &[Trial], found: &Point) -> Vec<String> {
     let plan = runs.plan;
     let n_failed = trials.iter().filter(|trial| trial.ratio.is_none()).count();
@@ -331,11 +328,9 @@ fn notes(runs: &Runs<'_>, trials: &[Trial], found: &Point) -> Vec<String> {
             _ if !is_used && 1 < trials.len() => {
                 Some(format!("{name} had no effect with the other values of any trial."))
             }
-            Some(Coordinate::At(position)) if (position - 0.5).abs() > 0.5 - NEAR_END => {
-                Some(format!(
-                    "The found {name} is at the end of its range: --param {name}=LOW..HIGH searches a longer one."
-                ))
-            }
+            Some(Coordinate::At(position)) if dimension.can_exceed(position) => Some(format!(
+                "The found {name} is at the end of its range: --param {name}=LOW..HIGH searches a longer one."
+            )),
             _ => None,
         }
     };

@@ -67,6 +67,9 @@ pub enum SpaceError {
     RangeNeeded { policy: &'static str, key: &'static str },
 }
 
+/// Part of a range at each end in which a found value is reported as close to the end. Guessed.
+const NEAR_END: f64 = 0.05;
+
 /// The parameters that are searched.
 #[derive(Clone, Debug)]
 pub struct SearchSpace {
@@ -323,6 +326,16 @@ impl Dimension {
             }
             _ => self.word.unwrap_or_default().to_owned(),
         }
+    }
+
+    /// Returns whether a position is close to an end of the range that the declaration of the parameter lets exceed.
+    pub fn can_exceed(&self, position: f64) -> bool {
+        let (Scale::Range { low, high, .. }, Some(limits)) =
+            (&self.scale, self.param.values.limits())
+        else {
+            return false;
+        };
+        position < NEAR_END && limits.0 < *low || 1.0 - NEAR_END < position && *high < limits.1
     }
 
     fn is_whole(&self) -> bool {

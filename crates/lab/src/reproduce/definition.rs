@@ -141,6 +141,10 @@ pub(super) struct ClaimFile {
     /// The ceiling and the published value, as `found`; printed if `judged_if` is false.
     #[serde(default)]
     pub ceiling: String,
+    /// Conditions on the intervals of the gains, as `test`. If one is false, more seeds are needed, and the claim is not
+    /// judged.
+    #[serde(default)]
+    pub decided_if: Vec<String>,
     #[serde(default)]
     pub found: String,
     #[serde(default = "default_unit")]

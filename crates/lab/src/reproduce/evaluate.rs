@@ -16,6 +16,7 @@
 //! | `abs`, `abs_max` | absolute value of the mean; of the `largest` |
 //! | `n`, `n_above`, `n_significant` | number of gains; number of gains above 0; number of gains with an interval above 0 |
 //! | `n_within`, `range` | number of gains within the binding `within`, such as `3 to 10`; range of 90 % of the gains |
+//! | `n_inside`, `n_outside` | number of gains whose whole interval is inside or outside of `within` |
 //! | `n_same_sign` | gains for which every seed has the sign of the mean |
 //! | `same_sign` | of one gain: the number of seeds with the sign of the mean |
 //! | `best` | the workload with the largest gain |
@@ -47,8 +48,8 @@ use super::divided::thresholds;
 use super::finding::{claim, judged_claim, number, unjudged_claim, with_values};
 use super::gain::set_s;
 use super::measure_values::{
-    JobTimesByRun, QuantityPair, formatted, gain_value, gains_cell, job_statistic, jobs, n_within,
-    quantity_value, ratio, slowdowns,
+    JobTimesByRun, QuantityPair, formatted, gain_value, gains_cell, job_statistic, jobs,
+    n_in_range, quantity_value, ratio, slowdowns,
 };
 use super::observation::{self, ObservedRuns};
 use super::published_groups::published_group;
@@ -441,9 +442,9 @@ impl<'a> Evaluator<'a> {
             | "variation"
             | "base_variation" => job_statistic(&self.job_times(bindings)?, value),
             "ratio_min" | "n_below" => quantity_value(self.quantities(bindings)?, value),
-            "n_within" => {
+            "n_within" | "n_inside" | "n_outside" => {
                 let within = self.bound(bindings, "within")?.unwrap_or_default();
-                Some(n_within(&self.gains(bindings)?, &within))
+                Some(n_in_range(&self.gains(bindings)?, &within, value))
             }
             _ => match observation::value(value) {
                 Some(value) => {
@@ -641,6 +642,10 @@ impl<'a> Evaluator<'a> {
             let reason = format!("on this input: {}; found {}", ceiling.text, found.text);
             let values = [ceiling.values, found.values].concat();
             return Ok(with_values(unjudged_claim(&text, reading, &reason), values));
+        }
+        if self.all_true(&file.decided_if, file, bindings)? == Some(false) {
+            let reason = format!("an interval contains a limit; found {}", found.text);
+            return Ok(with_values(unjudged_claim(&text, reading, &reason), found.values));
         }
         let is_true = self.holds(file, bindings)?;
         Ok(with_values(judged_claim(&text, reading, found.text, is_true), found.values))

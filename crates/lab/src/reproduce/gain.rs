@@ -24,6 +24,17 @@ pub struct Gain {
     pub interval: Option<ConfidenceInterval>,
 }
 
+/// Position of the interval of a gain relative to a range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RangeSide {
+    /// The whole interval is in the range.
+    Inside,
+    /// The whole interval is outside of the range.
+    Outside,
+    /// The interval contains a limit of the range, or there is no pair.
+    Undecided,
+}
+
 /// Returns the time of a set in seconds: the geometric mean over its programs of the mean time of their copies.
 /// `copies` has the jobs of each program. `None` if a job did not exit.
 pub fn set_s(run: &RunMetrics, copies: &[Vec<usize>]) -> Option<f64> {
@@ -158,6 +169,21 @@ impl Gain {
     /// Returns whether the interval is above 0; `None` for fewer than two pairs.
     pub fn is_significant(&self) -> Option<bool> {
         self.interval.map(|within| 0.0 < within.low)
+    }
+
+    /// Returns whether the whole interval is between two limits in percent, inclusive, or outside of them. A gain without
+    /// an interval counts as its mean.
+    pub fn side(&self, low: f64, high: f64) -> RangeSide {
+        let (least, most) = match self.interval {
+            Some(within) => (within.low * 100.0, within.high * 100.0),
+            None => (self.mean * 100.0, self.mean * 100.0),
+        };
+        match () {
+            () if self.is_empty() => RangeSide::Undecided,
+            () if low <= least && most <= high => RangeSide::Inside,
+            () if most < low || high < least => RangeSide::Outside,
+            () => RangeSide::Undecided,
+        }
     }
 
     /// Returns whether the mean is between two limits in percent, inclusive.

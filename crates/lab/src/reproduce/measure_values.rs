@@ -3,6 +3,7 @@
 use super::Gain;
 use super::definition::Bindings;
 use super::finding::number;
+use super::gain::RangeSide;
 use super::run_pool::Series;
 use crate::compare::RunMetrics;
 use crate::stats::{deviation, mean, median, quantile, variation};
@@ -103,13 +104,19 @@ pub(super) fn gains_cell(
     }
 }
 
-/// Returns the number of gains in a range in percent, such as `3 to 10`.
-pub(super) fn n_within(gains: &[Gain], range: &str) -> f64 {
+/// Returns the number of gains in a range in percent, such as `3 to 10`: whose mean is within (`n_within`), or whose
+/// whole interval is inside (`n_inside`) or outside (`n_outside`).
+pub(super) fn n_in_range(gains: &[Gain], range: &str, value: &str) -> f64 {
     let range = range
         .split_once(" to ")
         .and_then(|(low, high)| Some((low.parse::<f64>().ok()?, high.parse::<f64>().ok()?)));
     let (low, high) = range.expect("within = \"LOW to HIGH\"");
-    gains.iter().filter(|gain| gain.is_within(low, high)).count() as f64
+    let counts = |gain: &&Gain| match value {
+        "n_inside" => gain.side(low, high) == RangeSide::Inside,
+        "n_outside" => gain.side(low, high) == RangeSide::Outside,
+        _ => gain.is_within(low, high),
+    };
+    gains.iter().filter(counts).count() as f64
 }
 
 /// Returns `n_below` or `ratio_min` of a quantity; `None` if one of its values is unknown.

@@ -11,6 +11,7 @@ use report::study::{
 use super::definition::filled;
 use super::evaluate::reading;
 use super::finding::{BOTH_READINGS, drawn, judged_claim, verdict_of_draws};
+use super::gain::RangeSide;
 use super::*;
 
 fn study(name: &str) -> &'static Study {
@@ -204,6 +205,19 @@ fn gains_are_paired_by_seed_and_not_by_position() {
     assert_eq!(difference.percent_with_interval(), "+2.0±1.0");
     let over = Gain::mean_of(&[before, with]);
     assert_eq!((over.seeds, over.each), (vec![2, 4], vec![0.035, 0.045]));
+}
+
+#[test]
+fn a_gain_is_inside_or_outside_of_a_range_only_with_its_whole_interval() {
+    // The means are 3 %, with an interval from 2.0 to 4.0.
+    let gain = Gain::by_seed(vec![(1, 0.02), (2, 0.03), (3, 0.04)]);
+    assert_eq!(gain.percent_with_interval(), "+3.0±1.0");
+    assert_eq!(gain.side(1.0, 5.0), RangeSide::Inside);
+    assert_eq!(gain.side(4.5, 9.0), RangeSide::Outside);
+    assert_eq!(gain.side(3.5, 9.0), RangeSide::Undecided);
+    assert_eq!(gain.side(2.5, 3.5), RangeSide::Undecided);
+    assert_eq!(Gain::of_value(Some(0.03)).side(2.5, 3.5), RangeSide::Inside);
+    assert_eq!(Gain::by_seed(Vec::new()).side(-1.0, 1.0), RangeSide::Undecided);
 }
 
 #[test]

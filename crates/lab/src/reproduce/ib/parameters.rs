@@ -1,10 +1,13 @@
 //! Figures 8 to 10: the time of each set over alpha and beta, and the order of the best values over the platforms.
 //!
-//! A pair of values is *as good as the best* if the 95 % interval of its difference to the best pair contains zero. The
-//! published order is judged only if the ranges of alpha that are as good as the best do not overlap.
+//! A pair of values is *as good as the best* unless it is slower than the best pair on the same draws (Wilcoxon
+//! signed-rank test, corrected by Holm for all pairs). The published order is judged only if the ranges of alpha that are
+//! as good as the best do not overlap. Few draws cannot separate any pair, and nothing is judged then.
 //!
 //! Alpha weighs the whole run against the last intervals. Without phases both order the programs equally, and alpha has
 //! no effect, so every program has the phases of a draw: [`super::super::phases`]. A seed is also the number of its draw.
+
+use std::collections::BTreeSet;
 
 use report::format::{fixed, signed};
 use report::study::{ChartKind, RuleReading, StudyCell};
@@ -13,12 +16,11 @@ use super::super::finding::judged_claim;
 use super::super::program_sets::copies;
 use super::super::{Finding, FindingTable, Gain, ReproduceError, RunPool};
 use super::{BASELINE, DIVERSE, PLATFORMS, Platform, SETS};
+use crate::stats::{P_MAX, holm, pairs_needed, signed_rank};
 
 const ALPHAS: [&str; 11] =
     ["0", "0.1", "0.2", "0.3", "0.4", "0.5", "0.6", "0.7", "0.8", "0.9", "1"];
 const BETAS: [&str; 6] = ["0", "0.1", "0.2", "0.3", "0.4", "0.5"];
-/// Number of seeds and draws of a pair.
-const N_SEEDS: usize = 3;
 
 /// Range of the values that are as good as the best: smallest, best, largest.
 type Range = [f64; 3];
@@ -69,7 +71,12 @@ pub(super) fn search(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
         ));
     }
     finding.notes.push(
-        "not judged: a range of values is as good as the best, and the order depends on the choice within it".to_owned(),
+        format!(
+            "not judged: a range of values is as good as the best, and the order depends on the choice within it; fewer \
+             than {} draws cannot separate two of {} pairs",
+            pairs_needed(ALPHAS.len() * BETAS.len() - 1),
+            ALPHAS.len() * BETAS.len(),
+        ),
     );
     Ok(finding)
 }
@@ -89,7 +96,7 @@ fn search_platform(
     platform: &Platform,
     finding: &mut Finding,
 ) -> Result<(Range, Range), ReproduceError> {
-    let seeds = &pool.seeds()[..N_SEEDS.min(pool.seeds().len())];
+    let seeds = pool.seeds();
     let pairs: Vec<(usize, usize)> = (0..ALPHAS.len())
         .flat_map(|alpha| (0..BETAS.len()).map(move |beta| (alpha, beta)))
         .collect();
@@ -134,13 +141,20 @@ fn search_platform(
         finding.tables.push(table);
     }
     let means: Vec<Gain> = by_pair.iter().map(|gains| Gain::mean_of(&gains[..DIVERSE])).collect();
-    let best =
-        (0..means.len()).max_by(|one, other| means[*one].mean.total_cmp(&means[*other].mean));
+    // Of equal pairs the first, with the smallest values.
+    let order = (0..means.len()).rev();
+    let best = order.max_by(|one, other| means[*one].mean.total_cmp(&means[*other].mean));
     let best = best.expect("the grid has pairs");
-    let is_as_good = |pair: &usize| {
-        let difference = means[best].minus(&means[*pair]);
-        *pair == best || difference.interval.is_none_or(|within| within.low <= 0.0)
-    };
+    let p = |pair: &Gain| signed_rank(&means[best].minus(pair).each);
+    let others: Vec<usize> = (0..means.len()).filter(|pair| *pair != best).collect();
+    let corrected = holm(&others.iter().map(|pair| p(&means[*pair])).collect::<Vec<f64>>());
+    let slower: BTreeSet<usize> = others
+        .into_iter()
+        .zip(corrected)
+        .filter(|(_, p)| *p < P_MAX)
+        .map(|(pair, _)| pair)
+        .collect();
+    let is_as_good = |pair: &usize| !slower.contains(pair);
     let as_good: Vec<usize> = (0..means.len()).filter(is_as_good).collect();
     let range = |value: &dyn Fn(usize) -> f64| {
         let ends = as_good.iter().map(|pair| value(*pair));

@@ -319,7 +319,7 @@ impl<'a> Evaluator<'a> {
         workload: &str,
     ) -> Result<Vec<Vec<usize>>, ReproduceError> {
         let testbed = self.testbed(&self.bound(bindings, "on")?.unwrap_or_default())?;
-        program_sets::copies(&testbed, workload, self.bound(bindings, "program")?.as_deref())
+        testbed.copies(workload, self.bound(bindings, "program")?.as_deref())
     }
 
     /// Returns the lower bound of the mean time of a set on the testbed of the policy, in seconds.

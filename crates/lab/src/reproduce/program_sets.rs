@@ -18,8 +18,7 @@
 use base::{Bytes, Rng};
 use topology::Machine;
 
-use super::published_groups::plain_name;
-use super::{ReproduceError, Testbed};
+use super::ReproduceError;
 use crate::shipped::{self, ProfileDraw};
 
 /// Programs of a set.
@@ -104,24 +103,6 @@ pub(super) fn always_turtles(
     let n_cpus = machine.llcs().iter().map(|llc| llc.cpus.len() as u64).max().unwrap_or(1);
     let share = Bytes(smallest_cache(machine).0 / n_cpus.max(1) / 2);
     Ok(by_misses(draw, share)?.1)
-}
-
-/// Returns the indexes of the jobs of each program of a shipped workload, or of the program with this name.
-pub(super) fn copies(
-    testbed: &Testbed,
-    workload: &str,
-    program: Option<&str>,
-) -> Result<Vec<Vec<usize>>, ReproduceError> {
-    let mut all: Vec<(String, Vec<usize>)> = Vec::new();
-    for (idx, job) in testbed.shipped_jobs(workload)?.iter().enumerate() {
-        let name = plain_name(job);
-        match all.iter_mut().find(|(known, _)| known == name) {
-            Some((_, jobs)) => jobs.push(idx),
-            None => all.push((name.to_owned(), vec![idx])),
-        }
-    }
-    let is_selected = |name: &str| program.is_none_or(|program| program == name);
-    Ok(all.into_iter().filter(|(name, _)| is_selected(name)).map(|(_, jobs)| jobs).collect())
 }
 
 /// Returns the smallest last-level cache of a machine.

@@ -46,6 +46,7 @@ use topology::{AttributeSource, Machine, MemoryAccess, SourcedValue};
 use super::ReproduceError;
 use super::phases::{with_alternating_phases, with_drawn_phases};
 use super::program_sets::{self, N_PROGRAMS};
+use super::published_groups::plain_name;
 use crate::compare::{MachineVariant, SimBench, SimSetting};
 use crate::shipped::{self, DrawPosition, ProfileDraw, ProfileSet};
 use crate::stats::mean;
@@ -396,6 +397,24 @@ impl Testbed {
             ..ProgramPart::new(program)
         };
         self.jobs_of(&programs.iter().enumerate().map(part).collect::<Vec<ProgramPart>>())
+    }
+
+    /// Returns the indexes of the jobs of each program of a shipped workload, or of the program with this name.
+    pub(super) fn copies(
+        &self,
+        workload: &str,
+        program: Option<&str>,
+    ) -> Result<Vec<Vec<usize>>, ReproduceError> {
+        let mut all: Vec<(String, Vec<usize>)> = Vec::new();
+        for (idx, job) in self.shipped_jobs(workload)?.iter().enumerate() {
+            let name = plain_name(job);
+            match all.iter_mut().find(|(known, _)| known == name) {
+                Some((_, jobs)) => jobs.push(idx),
+                None => all.push((name.to_owned(), vec![idx])),
+            }
+        }
+        let is_selected = |name: &str| program.is_none_or(|program| program == name);
+        Ok(all.into_iter().filter(|(name, _)| is_selected(name)).map(|(_, jobs)| jobs).collect())
     }
 
     /// Returns the programs of a set, of `alone PROGRAM` or of `programs:A+B`.

@@ -13,7 +13,6 @@ use report::format::{fixed, signed};
 use report::study::{ChartKind, RuleReading, StudyCell};
 
 use super::super::finding::judged_claim;
-use super::super::program_sets::copies;
 use super::super::{Finding, FindingTable, Gain, ReproduceError, RunPool};
 use super::{BASELINE, DIVERSE, PLATFORMS, Platform, SETS};
 use crate::stats::{P_MAX, holm, pairs_needed, signed_rank};
@@ -111,7 +110,7 @@ fn search_platform(
         let testbed = platform.testbed(" phases")?.drawn(*seed);
         let runs = pool.run(&testbed, &policies, &SETS, &[*seed])?;
         for (idx, set) in SETS.iter().enumerate() {
-            let copies = copies(&testbed, set, None)?;
+            let copies = testbed.copies(set, None)?;
             for (gains, runs_of) in by_seed.iter_mut().zip(&runs[1..]) {
                 let gain = Gain::set_time(&runs_of[idx], &runs[0][idx], &copies);
                 gains[idx].extend(gain.of_seed(*seed).map(|gain| (*seed, gain)));

@@ -11,7 +11,6 @@ use report::study::{ChartKind, RuleReading, StudyCell};
 
 use super::super::finding::{judged_claim, percent};
 use super::super::gain::{RangeSide, set_s};
-use super::super::program_sets::copies;
 use super::super::published_groups::plain_name;
 use super::super::testbed::DeclaredClassBasis;
 use super::super::{Finding, FindingTable, Gain, ReproduceError, RunPool, Testbed};
@@ -57,7 +56,7 @@ fn compare(
     let mut table = FindingTable::new(&title, &heads).units(&["1", "%"]).drawn(ChartKind::Bars);
     let (mut best_gains, mut distances) = (Vec::new(), vec![Vec::new(); POLICIES.len()]);
     for (idx, set) in SETS.iter().enumerate() {
-        let copies = copies(&testbed, set, None)?;
+        let copies = testbed.copies(set, None)?;
         let base = &runs[0][idx];
         let Some((split, name, split_testbed)) = best_split(pool, &testbed, set, selection)? else {
             continue;
@@ -114,7 +113,7 @@ fn best_split(
     seeds: &[u64],
 ) -> Result<Option<(String, String, Testbed)>, ReproduceError> {
     let jobs = testbed.jobs(set, DeclaredClassBasis::Rate)?;
-    let copies = copies(testbed, set, None)?;
+    let copies = testbed.copies(set, None)?;
     let kinds: Vec<CpuSet> = testbed.machine.core_kinds().iter().map(|kind| kind.cpus()).collect();
     let mut testbed = testbed.clone();
     let mut splits: Vec<(String, String)> = Vec::new();

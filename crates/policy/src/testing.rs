@@ -417,6 +417,17 @@ impl PolicyWorld {
         limits.fold(self.usable.clone(), |left, limit| left.and(&limit))
     }
 
+    /// Returns the name of a job, or of the thread of a job: `a/2`.
+    fn name(&self, target: Target) -> String {
+        match target {
+            Target::Job(id) => self.jobs[id.index()].job.name.clone(),
+            Target::Task(TaskId { tid, .. }) => {
+                let job = &self.jobs[(tid % TASKS_APART) as usize].job.name;
+                format!("{job}/{}", tid / TASKS_APART + 1)
+            }
+        }
+    }
+
     /// Returns the lines of a plan. Consecutive requests with the same reason share a line.
     fn lines(&self, plan: &Plan) -> Vec<String> {
         let reason_text = |reason: &sched::Reason| {
@@ -427,13 +438,7 @@ impl PolicyWorld {
         };
         let mut lines: Vec<(String, String)> = Vec::new();
         for request in &plan.requests {
-            let name = match request.target {
-                Target::Job(id) => self.jobs[id.index()].job.name.clone(),
-                Target::Task(TaskId { tid, .. }) => {
-                    let job = &self.jobs[(tid % TASKS_APART) as usize].job.name;
-                    format!("{job}/{}", tid / TASKS_APART + 1)
-                }
-            };
+            let name = self.name(request.target);
             let text = format!("{name} {}", testkit::action_text(&request.action));
             let reason = reason_text(&request.reason);
             match lines.last_mut().filter(|(_, last)| *last == reason) {
@@ -443,7 +448,7 @@ impl PolicyWorld {
         }
         let notes = plan.notes.iter().map(|note| format!("note: {}", reason_text(note)));
         let observed = plan.observations.iter().map(|observation| {
-            let name = &self.jobs[observation.job.index()].job.name;
+            let name = self.name(observation.target);
             format!("observed {name}: {}", reason_text(&observation.reason))
         });
         let requests = lines.iter().map(|(text, reason)| format!("{text} because {reason}"));

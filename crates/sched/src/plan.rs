@@ -14,7 +14,7 @@ pub struct Plan {
     pub requests: Vec<Request>,
     /// Messages for the user. The engine forwards each message once per run.
     pub notes: Vec<Reason>,
-    /// Facts about jobs that the policy derived from samples, without an action. `evenkeel explain` prints them.
+    /// Facts about jobs and tasks that the policy derived from samples, without an action. `evenkeel explain` prints them.
     pub observations: Vec<Observation>,
     /// The policy makes no request until a job starts or ends, a task runs, or the usable CPUs change. A
     /// host may skip interval turns until then.
@@ -34,11 +34,11 @@ pub struct Request {
     pub reason: Arc<Reason>,
 }
 
-/// A fact about a job that a policy derived from samples, such as the start of a phase.
+/// A fact about a job or task that a policy derived from samples, such as the start of a phase.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Observation {
-    /// The job.
-    pub job: JobId,
+    /// The job or task.
+    pub target: Target,
     /// The fact: a declared reason of the policy.
     pub reason: Reason,
 }
@@ -116,9 +116,9 @@ impl Plan {
         self.notes.push(note);
     }
 
-    /// Adds an observation about a job.
-    pub fn observe(&mut self, job: JobId, reason: Reason) {
-        self.observations.push(Observation { job, reason });
+    /// Adds an observation about a job or task.
+    pub fn observe(&mut self, target: impl Into<Target>, reason: Reason) {
+        self.observations.push(Observation { target: target.into(), reason });
     }
 
     /// Returns whether the plan has no request, no note, no observation and no error.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use base::{JobId, printable};
+use base::printable;
 use report::format::{bytes, duration, seconds};
 use report::phrases::action_phrase;
 use sched::{
@@ -127,19 +127,21 @@ impl ReplayTurn {
     }
 }
 
-fn job_name(snapshot: &Snapshot<'_>, job: JobId) -> String {
-    snapshot.job(job).map_or_else(|| job.to_string(), |job| job.job.name.clone())
+fn target_name(snapshot: &Snapshot<'_>, target: Target) -> String {
+    match target {
+        Target::Job(id) => {
+            snapshot.job(id).map_or_else(|| id.to_string(), |job| job.job.name.clone())
+        }
+        Target::Task(task) => format!("task {}", task.tid),
+    }
 }
 
 fn observed(snapshot: &Snapshot<'_>, observation: &Observation) -> String {
-    format!("{}: {}", job_name(snapshot, observation.job), observation.reason)
+    format!("{}: {}", target_name(snapshot, observation.target), observation.reason)
 }
 
 fn request_text(snapshot: &Snapshot<'_>, request: &Request) -> String {
-    let target = match request.target {
-        Target::Job(job) => job_name(snapshot, job),
-        Target::Task(task) => format!("task {}", task.tid),
-    };
+    let target = target_name(snapshot, request.target);
     let code = request.reason.code.name();
     let action = action_phrase(&request.action, |cpus| format!("cpus {cpus}"));
     format!("{target}: would {action} because {code}")

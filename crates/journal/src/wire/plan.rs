@@ -23,9 +23,9 @@ line_types! {
         reason: ReasonField = reason,
     }
 
-    /// `{"job":3,"reason":{"code":"ib-phase-kept","values":{…}}}`.
+    /// `{"job":3,"reason":{"code":"ib-phase-queued","values":{…}}}`.
     ObservationLine for Observation {
-        job: u32 = job,
+        flatten target: TargetField = target,
         reason: ReasonField = reason,
     }
 

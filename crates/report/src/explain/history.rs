@@ -88,8 +88,14 @@ impl Explainer {
         record.sample.degraded.iter().for_each(|text| self.add_note(text.clone(), None));
         record.plan.notes.iter().for_each(|note| self.add_note(note.to_string(), Some(note)));
         for observation in &record.plan.observations {
-            let Observation { job, reason } = observation;
-            self.add(*job, JobEventKind::Observed, Sentence::Reason, Some(reason));
+            let Observation { target, reason } = observation;
+            let (job, tid) = match *target {
+                Target::Job(id) => (Some(id), None),
+                Target::Task(task) => (self.job_of_thread.get(&task).copied(), Some(task.tid)),
+            };
+            if let Some(id) = job {
+                self.add(id, JobEventKind::Observed, Sentence::Observed(tid), Some(reason));
+            }
         }
         if let Some(reason) = &record.plan.abort {
             self.add_note(format!("the policy aborted the run: {reason}"), Some(reason));

@@ -30,8 +30,8 @@ pub(super) struct ExplainedEvent {
 pub(super) enum Sentence {
     /// A complete sentence.
     Text(String),
-    /// The reason is the whole sentence.
-    Reason,
+    /// The reason is the whole sentence; of a thread, with its TID.
+    Observed(Option<u32>),
     /// State at a checkpoint; with the CPUs that the job was placed on, if the reason is known.
     Checkpoint(String, Option<CpuSet>),
     /// An action that was carried out, and the request.
@@ -76,7 +76,7 @@ impl ExplainedEvent {
     /// Returns the whole sentence.
     pub fn text(&self, domain_names: &DomainNames) -> String {
         let reason = self.reason.as_ref().map_or(String::new(), |reason| match self.sentence {
-            Sentence::Reason => reason.to_string(),
+            Sentence::Observed(_) => reason.to_string(),
             Sentence::Rejected { .. } => format!(". It was requested because {reason}"),
             _ => format!(" because {reason}"),
         });
@@ -94,7 +94,8 @@ impl Sentence {
     fn parts(&self, domain_names: &DomainNames) -> (String, String) {
         let only = |text: String| (text, String::new());
         match self {
-            Sentence::Reason => only(String::new()),
+            Sentence::Observed(None) => only(String::new()),
+            Sentence::Observed(Some(tid)) => only(format!("thread {tid}: ")),
             Sentence::Text(text) | Sentence::Checkpoint(text, None) => only(text.clone()),
             Sentence::Checkpoint(text, Some(cpus)) => {
                 only(format!("{text}, placed on {}", domain_names.label(cpus)))

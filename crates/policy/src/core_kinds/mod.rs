@@ -14,8 +14,10 @@
 pub(crate) mod quotas;
 pub(crate) mod speed;
 
+use std::borrow::Cow;
+
 use base::{CpuSet, Nanos, NodeId};
-use sched::{Action, Cause, JobState, JobView, Plan, Reason, Snapshot, reasons};
+use sched::{Action, Cause, JobState, JobView, Plan, Reason, Snapshot, Target, TaskView, reasons};
 
 use crate::declaration::MILLION;
 use crate::placement::cpus_label;
@@ -55,20 +57,35 @@ pub(crate) struct CoreKinds {
     has_noted_signature: bool,
 }
 
-/// A job that can be placed on a core kind.
+/// A job, or one thread of a job, that can be placed on a core kind.
 #[derive(Clone, Debug)]
 pub(crate) struct KindJob<'s> {
     pub view: &'s JobView<'s>,
+    /// The job, or its thread.
+    pub target: Target,
     /// Indexes of the kinds with enough CPUs that the job may use; at least one.
     pub possible: Vec<usize>,
-    /// The kind that the job is placed on. `None`: the job starts, or is not placed on a kind.
+    /// The CPUs that the job or thread was bound to.
+    pub placed: Option<Cow<'s, CpuSet>>,
+    /// The kind that it is placed on. `None`: it starts, or is not placed on a kind.
     pub kind: Option<usize>,
 }
 
 impl KindJob<'_> {
-    /// Returns the number of tasks of the job.
+    /// Returns the number of tasks of the job; 1 for a thread.
     pub fn n_tasks(&self) -> u64 {
-        u64::from(self.view.job.threads)
+        match self.target {
+            Target::Job(_) => u64::from(self.view.job.threads),
+            Target::Task(_) => 1,
+        }
+    }
+
+    /// Returns the sampled tasks of the job, or the sampled thread.
+    pub fn tasks<'t>(&self, snapshot: &'t Snapshot<'_>) -> &'t [TaskView] {
+        let tasks = snapshot.tasks_of(self.view.job.id);
+        let Target::Task(task) = self.target else { return tasks };
+        let at = tasks.binary_search_by_key(&task, |view| view.task);
+        at.map_or(&[], |at| std::slice::from_ref(&tasks[at]))
     }
 
     /// Returns whether a task of the job was runnable in the last interval. A job that started after this interval is
@@ -148,7 +165,8 @@ impl CoreKinds {
         }
         let placed = view.placed.filter(|_| view.state == JobState::Running);
         let kind = placed.and_then(|placed| self.of_cpus(placed));
-        Some(KindJob { view, possible, kind })
+        let (target, placed) = (view.job.id.into(), placed.map(Cow::Borrowed));
+        Some(KindJob { view, target, possible, placed, kind })
     }
 
     /// Returns the kind to which all usable CPUs of a set belong.
@@ -163,7 +181,7 @@ impl CoreKinds {
         self.get(kind).cpus.and(job.view.allowed)
     }
 
-    /// Requests the placement of a job on a kind, with the kinds and CPUs added to the reason.
+    /// Requests the placement of a job or thread on a kind, with the kinds and CPUs added to the reason.
     pub fn place(&self, kind: usize, job: &KindJob<'_>, reason: Reason, plan: &mut Plan) {
         let cpus = self.cpus_for(kind, job);
         let from = job.kind.map(|from| self.get(from).name.clone());
@@ -171,14 +189,14 @@ impl CoreKinds {
             .with("kind", self.get(kind).name.clone())
             .with_some("from", from)
             .with("cpus", cpus_label(&cpus));
-        plan.request(job.view.job.id, Action::Place(cpus), reason);
+        plan.request(job.target, Action::Place(cpus), reason);
     }
 
-    /// Binds a job again if the usable CPUs of its kind changed in this turn. Returns whether it did.
+    /// Binds a job or thread again if the usable CPUs of its kind changed in this turn. Returns whether it did.
     pub fn rebind(&self, snapshot: &Snapshot<'_>, job: &KindJob<'_>, plan: &mut Plan) -> bool {
-        let (Some(kind), Some(placed)) = (job.kind, job.view.placed) else { return false };
+        let (Some(kind), Some(placed)) = (job.kind, &job.placed) else { return false };
         let has_changed = snapshot.turn.causes.contains(&Cause::CpusChanged);
-        if !has_changed || *placed == self.cpus_for(kind, job) {
+        if !has_changed || **placed == self.cpus_for(kind, job) {
             return false;
         }
         self.place(kind, job, Reason::new(KIND_CPUS_CHANGED), plan);

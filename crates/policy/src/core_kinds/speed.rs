@@ -125,31 +125,26 @@ pub(crate) fn cache_share(snapshot: &Snapshot<'_>, kinds: &CoreKinds, kind: usiz
     share.unwrap_or(CACHE_SHARE)
 }
 
-/// Misses, accesses and instructions of a job in the last interval, over the tasks whose misses are known.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Misses, accesses and instructions of a job or thread in the last interval, over the tasks whose misses are known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counts {
     pub misses: u64,
     pub accesses: Option<u64>,
     pub instructions: Option<u64>,
 }
 
-/// Returns the counts of a job; `None` if it did not run or its misses are unknown.
-pub(crate) fn counts(snapshot: &Snapshot<'_>, job: &JobView<'_>) -> Option<Counts> {
-    let mut sum: Option<Counts> = None;
+/// Returns the counts of tasks; `None` if none of them ran or their misses are unknown.
+pub(crate) fn counts(tasks: &[TaskView]) -> Option<Counts> {
     let add = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
-    for task in snapshot.tasks_of(job.job.id) {
-        let Some(of_task) = task_counts(task) else { continue };
-        sum = Some(sum.map_or(of_task, |sum| Counts {
-            misses: sum.misses.saturating_add(of_task.misses),
-            accesses: add(sum.accesses, of_task.accesses),
-            instructions: add(sum.instructions, of_task.instructions),
-        }));
-    }
-    sum
+    tasks.iter().filter_map(task_counts).reduce(|sum, of_task| Counts {
+        misses: sum.misses.saturating_add(of_task.misses),
+        accesses: add(sum.accesses, of_task.accesses),
+        instructions: add(sum.instructions, of_task.instructions),
+    })
 }
 
 /// Returns the counts of a task; `None` if it did not run or its misses are unknown.
-pub(crate) fn task_counts(task: &TaskView) -> Option<Counts> {
+fn task_counts(task: &TaskView) -> Option<Counts> {
     let misses = task.counters.misses().filter(|_| task.cpu_time.0 != 0)?;
     let count = |event| task.counters.get(event);
     let (accesses, instructions) =

@@ -126,7 +126,7 @@ impl Dynamic {
         let model = SpeedModel::new(snapshot, &self.kinds);
         let mut n_changed = 0;
         for job in jobs {
-            let Some(counts) = speed::counts(snapshot, job.view) else { continue };
+            let Some(counts) = speed::counts(job.tasks(snapshot)) else { continue };
             let state = self.jobs.get_or_default(job.view.job.id);
             state.speedup = model.counted_speedup(snapshot, &self.kinds, job.view);
             let Some(whole) = counts.accesses.or(counts.instructions) else { continue };

@@ -1,10 +1,8 @@
-//! Declaration of the integrated-behaviour policy: parameters, reasons and source.
+//! Declaration of the integrated-behaviour policy: parameters and source.
 
 use base::Nanos;
-use sched::reasons;
 
-use super::IntegratedBehaviour;
-use super::thread_reasons::{self, rule};
+use super::{IntegratedBehaviour, reasons};
 use crate::declaration::{INTERVAL_TIMES, Millionths, READING, Values, names, params};
 use crate::{IfMissing, PolicyInfo, RequiredSignal, Signal, core_kinds};
 
@@ -27,7 +25,7 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
         },
     ],
     params: &[&[READING], PARAMS],
-    reasons: &[core_kinds::REASONS, REASONS, thread_reasons::REASONS],
+    reasons: &[core_kinds::REASONS, reasons::REASONS],
     work_conserving: false,
     needs_core_kinds: true,
     rules: Some(|params, _seed| Box::new(IntegratedBehaviour::new(Config::new(params)))),
@@ -94,41 +92,4 @@ impl Config {
     pub fn uses_threads(&self) -> bool {
         self.tlp || self.lrt || self.cosched
     }
-}
-
-/// A phase and its reschedule, as text of a reason.
-macro_rules! phase {
-    () => {
-        concat!(
-            "the phase since interval {began} is [phase=stable: stable in interval {interval}]",
-            "[phase=unstable: not stable after {n_intervals} intervals]: local behaviour {local}, global {global}, ",
-            "integrated {ib}: ",
-            rule!(),
-            "; tasks {before} before and {after} after",
-        )
-    };
-}
-
-reasons! {
-    /// A job gets its first kind.
-    IB_STARTED = "ib-started":
-        concat!("the job starts with integrated behaviour {ib} ([global=known: from its profile][global=unknown: it has no profile]): ", rule!(), "; tasks {before} before and {after} after: it gets the {kind} cores ({cpus})");
-    /// A job changes its kind because of a new phase.
-    IB_PHASE = "ib-phase":
-        concat!(phase!(), ": it migrates[ from the {from}] to the {kind} cores ({cpus})");
-    /// A job is rescheduled because of a new phase; its request, if any, has another reason.
-    IB_PHASE_QUEUED = "ib-phase-queued":
-        concat!(phase!(), ": its queue is that of the {kind} cores");
-    /// A phase may begin.
-    IB_CHANGE = "ib-change":
-        "[first=yes: the first phase of the job begins in interval {interval}: local behaviour {local}][first=no: the local behaviour changed from {from} to {local} in interval {interval}: a new phase may begin]";
-    /// A phase is filtered.
-    IB_FILTERED = "ib-phase-filtered":
-        "the phase since interval {began} is filtered: [why=too-short: it was too short, in interval {interval} the local behaviour {local} is as before it][why=unchecked: it was not stable in interval {interval} (local behaviour {local}), and is checked only once]";
-    /// A job changes its kind for balance.
-    IB_BALANCED = "ib-balanced":
-        "the {from} cores had more tasks per core than beta {beta} permits ({before}), and integrated behaviour {ib} was the [end=highest: highest][end=lowest: lowest] there: the job migrates to the {kind} cores ({cpus}), tasks {after}";
-    /// A job migrates to an idle core of a faster kind.
-    IB_IDLE = "ib-idle-core":
-        "a {kind} core was idle (tasks {before}), and integrated behaviour {ib} was the lowest on the {from} cores: the job migrates to the {kind} cores ({cpus}), tasks {after}";
 }

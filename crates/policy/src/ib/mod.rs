@@ -13,26 +13,24 @@
 mod declaration;
 mod monitor;
 mod queues;
-mod thread_reasons;
+mod reasons;
 mod threads;
 
 use std::collections::BTreeMap;
 
-use sched::{Cause, JobState, JobView, PerJob, Plan, Reason, Snapshot};
+use sched::{Cause, JobState, JobView, Plan, Reason, Snapshot};
 
 use crate::Rules;
-use crate::core_kinds::speed::{self, Counts, cache_share};
+use crate::core_kinds::speed::{self, cache_share};
 use crate::core_kinds::{CoreKinds, KindJob, is_interval, is_new};
 use crate::declaration::MILLION;
-use crate::placement::remove_old_state;
 pub(crate) use declaration::INFO;
-use declaration::{
-    Config, IB_BALANCED, IB_CHANGE, IB_FILTERED, IB_IDLE, IB_PHASE, IB_PHASE_QUEUED, IB_STARTED,
-    Metric, StartValue,
-};
+use declaration::{Balance, Config, Metric, StartValue};
 use monitor::{Monitor, Phase};
 use queues::{Balanced, Member, Queues, Rule, Unit};
-use thread_reasons::{IB_THREAD_BALANCED, IB_THREAD_IDLE};
+use reasons::{
+    IB_BALANCED, IB_CHANGE, IB_FILTERED, IB_IDLE, IB_PHASE, IB_PHASE_QUEUED, IB_STARTED,
+};
 use threads::Threads;
 
 /// Misses per 1000 instructions that count as behaviour 1. Chosen: the largest of the measured programs are near 30.
@@ -48,16 +46,17 @@ const IDLE_INTERVALS: u64 = 2;
 struct IntegratedBehaviour {
     config: Config,
     kinds: CoreKinds,
-    jobs: PerJob<JobBehaviour>,
+    /// The jobs that are placed as a whole, and the threads that are placed one by one.
+    behaviours: BTreeMap<Unit, UnitBehaviour>,
     threads: Threads,
     n_arrivals: u64,
     /// Intervals in a row in which a core was idle.
     n_idle: u64,
 }
 
-/// State of a job.
+/// State of a job or thread.
 #[derive(Clone, Debug, Default)]
-struct JobBehaviour {
+struct UnitBehaviour {
     monitor: Monitor,
     /// Global behaviour from the profile, in millionths.
     profiled: Option<u64>,
@@ -67,9 +66,10 @@ struct JobBehaviour {
     arrived: u64,
 }
 
-impl JobBehaviour {
-    fn reason_of_start(&self) -> Reason {
+impl UnitBehaviour {
+    fn reason_of_start(&self, unit: Unit) -> Reason {
         Reason::new(IB_STARTED)
+            .with("unit", unit.noun())
             .with("ib", share(self.ib))
             .with("global", if self.profiled.is_some() { "known" } else { "unknown" })
     }
@@ -91,49 +91,63 @@ fn by_unit(decisions: &[Decision]) -> BTreeMap<Unit, Vec<&Decision>> {
 
 impl Rules for IntegratedBehaviour {
     fn decide(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
-        remove_old_state(&mut self.jobs, snapshot);
+        self.remove_old_state(snapshot);
         if !self.kinds.update(snapshot, plan) {
             return;
         }
-        let jobs = self.whole_jobs(snapshot);
-        let mut queues = self.queues(snapshot, &jobs);
+        let units = self.units(snapshot);
+        let mut queues = self.queues(snapshot, &units);
         let mut decisions: Vec<Decision> = Vec::new();
-        for job in &jobs {
-            // A running job without a kind whose placement was not carried out, for example in a watch without --act, keeps
+        for unit in units.iter().filter(|unit| is_interval(snapshot) || is_new(snapshot, unit)) {
+            // A running unit without a kind whose placement was not carried out, for example in a watch without --act, keeps
             // its monitor.
-            let is_known =
-                job.view.state == JobState::Running && self.jobs.get(job.view.job.id).is_some();
-            match is_new(snapshot, job) {
-                true if !is_known => {
-                    if self.profiled(snapshot, job.view).is_none() {
-                        self.kinds.note_no_signature(job, "mean", plan);
-                    }
-                    self.start(snapshot, job, &mut queues, &mut decisions);
-                }
-                is_new if is_new || is_interval(snapshot) => {
-                    let phase = self.phase(snapshot, job, plan);
-                    self.sampled((snapshot, job), phase, &mut queues, &mut decisions);
-                }
-                _ => {}
+            if self.behaviours.contains_key(&Unit::from(unit)) {
+                let phase = self.phase(snapshot, unit, plan);
+                self.sampled((snapshot, unit), phase, &mut queues, &mut decisions);
+            } else {
+                self.start((snapshot, unit), &mut queues, &mut decisions, plan);
             }
         }
-        self.sample_threads(snapshot, &mut queues, &mut decisions);
+        if self.config.tlp && is_interval(snapshot) {
+            self.serial_phases(snapshot, &units, &mut queues, &mut decisions);
+        }
         if self.rebalances(snapshot, &queues) {
             let moves = queues.rebalance();
             self.balanced(moves, &mut decisions);
         }
         if self.config.cosched && is_interval(snapshot) {
-            self.coschedule(snapshot, &jobs, &mut queues, &mut decisions);
+            self.coschedule(snapshot, &units, &mut queues, &mut decisions);
         }
-        self.request(snapshot, &jobs, &decisions, plan);
-        self.request_threads(snapshot, &decisions, plan);
+        self.request(snapshot, &units, &decisions, plan);
     }
 }
 
 impl IntegratedBehaviour {
     fn new(config: Config) -> Self {
-        let (kinds, jobs, threads) = Default::default();
-        IntegratedBehaviour { config, kinds, jobs, threads, n_arrivals: 0, n_idle: 0 }
+        let (kinds, behaviours, threads) = Default::default();
+        IntegratedBehaviour { config, kinds, behaviours, threads, n_arrivals: 0, n_idle: 0 }
+    }
+
+    /// Discards the state of ended jobs and threads, and of earlier runs of jobs that start.
+    fn remove_old_state(&mut self, snapshot: &Snapshot<'_>) {
+        let starts = snapshot.jobs.iter().any(|job| job.state == JobState::Due);
+        if starts || snapshot.turn.causes.contains(&Cause::Ended) || !self.threads.is_empty() {
+            self.behaviours.retain(|unit, _| match unit.thread {
+                None => snapshot.job(unit.job).is_some_and(|job| job.state == JobState::Running),
+                Some(_) => self.threads.contains(*unit),
+            });
+        }
+    }
+
+    /// Returns the jobs that are placed as a whole, then the threads of the other jobs.
+    fn units<'s>(&mut self, snapshot: &'s Snapshot<'_>) -> Vec<KindJob<'s>> {
+        let mut units = self.kinds.jobs(snapshot);
+        if self.config.uses_threads() {
+            self.threads.update(snapshot, &self.kinds);
+            units.retain(|job| !self.threads.manages(job.view));
+            units.extend(self.threads.units(snapshot, &self.kinds));
+        }
+        units
     }
 
     /// Returns whether jobs ended, CPUs changed, or a core was idle in two intervals in a row because other jobs sleep.
@@ -152,53 +166,66 @@ impl IntegratedBehaviour {
         rebalances
     }
 
-    fn queues(&self, snapshot: &Snapshot<'_>, jobs: &[KindJob<'_>]) -> Queues {
+    fn queues(&self, snapshot: &Snapshot<'_>, units: &[KindJob<'_>]) -> Queues {
         let n_cores = self.kinds.iter().map(|kind| kind.n_cores).collect();
         let limits = (self.config.beta.0, self.config.margin.0);
         let mut queues = Queues::new(n_cores, limits, self.config.balance);
-        for job in jobs {
-            if let (Some(kind), Some(state)) = (job.kind, self.jobs.get(job.view.job.id)) {
-                queues.insert(kind, self.member(snapshot, job, (state.ib, state.arrived)));
+        for unit in units {
+            if let Some(kind) = unit.kind {
+                queues.insert(kind, self.member(snapshot, unit));
             }
         }
-        self.enqueue_threads(&mut queues);
         queues
     }
 
-    fn member(
-        &self,
-        snapshot: &Snapshot<'_>,
-        job: &KindJob<'_>,
-        (ib, arrived): (u64, u64),
-    ) -> Member {
-        let counts =
-            self.config.balance == declaration::Balance::Always || job.is_runnable(snapshot);
-        let n_tasks = if counts { job.n_tasks() } else { 0 };
-        let (unit, possible) = (job.view.job.id.into(), job.possible.clone());
-        Member { unit, ib, arrived, n_tasks, possible, remaining: None }
+    /// Returns the entry of a job or thread. The thread of a serial phase counts as computing.
+    fn member(&self, snapshot: &Snapshot<'_>, job: &KindJob<'_>) -> Member {
+        let unit = Unit::from(job);
+        let (ib, arrived) =
+            self.behaviours.get(&unit).map_or((0, 0), |state| (state.ib, state.arrived));
+        let is_runnable = match unit.thread {
+            Some(_) => self.threads.is_runnable(unit),
+            None => job.is_runnable(snapshot),
+        };
+        let counts = self.config.balance == Balance::Always || is_runnable;
+        let (ib, n_kinds) = match self.threads.is_serial(unit) {
+            true => (0, 1),
+            false => (ib, job.possible.len()),
+        };
+        Member {
+            unit,
+            ib,
+            arrived,
+            n_tasks: if counts { job.n_tasks() } else { 0 },
+            possible: job.possible[..n_kinds].to_vec(),
+            remaining: self.config.lrt.then(|| self.threads.remaining(unit)).flatten(),
+        }
     }
 
-    /// Places a job that starts, by its global behaviour.
+    /// Places a job or thread that starts, by its global behaviour.
     fn start(
         &mut self,
-        snapshot: &Snapshot<'_>,
-        job: &KindJob<'_>,
+        (snapshot, job): (&Snapshot<'_>, &KindJob<'_>),
         queues: &mut Queues,
         decisions: &mut Vec<Decision>,
+        plan: &mut Plan,
     ) {
         let profiled = self.profiled(snapshot, job.view);
-        let id = job.view.job.id;
+        if profiled.is_none() {
+            self.kinds.note_no_signature(job, "mean", plan);
+        }
+        let unit = Unit::from(job);
         let ib = self.start_value(profiled);
         let mut monitor = Monitor::default();
         monitor.skip_next();
         let arrived = self.next_arrival();
-        let state = JobBehaviour { monitor, profiled, ib, arrived };
-        let reason = state.reason_of_start();
-        *self.jobs.get_or_default(id) = state;
-        self.reschedule(snapshot, (job, None), reason, queues, decisions);
+        let state = UnitBehaviour { monitor, profiled, ib, arrived };
+        let reason = state.reason_of_start(unit);
+        self.behaviours.insert(unit, state);
+        self.reschedule(snapshot, job, reason, queues, decisions);
     }
 
-    /// Returns the integrated behaviour of a job that starts.
+    /// Returns the integrated behaviour of a job or thread that starts.
     fn start_value(&self, profiled: Option<u64>) -> u64 {
         match self.config.unknown_start {
             StartValue::Global => profiled.unwrap_or(0),
@@ -216,8 +243,8 @@ impl IntegratedBehaviour {
     ) -> Option<Reason> {
         let value = self.behaviour(snapshot, job).filter(|_| is_interval(snapshot))?;
         let config = self.config;
-        let id = job.view.job.id;
-        let state = self.jobs.get_or_default(id);
+        let unit = Unit::from(job);
+        let state = self.behaviours.get_mut(&unit)?;
         let result = state.monitor.record(value, &config);
         let (interval, began) = state.monitor.intervals();
         let of_phase = |code, local| {
@@ -228,16 +255,17 @@ impl IntegratedBehaviour {
             Phase::Continues => return None,
             Phase::Changed(from, local) => {
                 let first = if from.is_none() { "yes" } else { "no" };
-                let reason = of_phase(IB_CHANGE, local).with("first", first);
-                plan.observe(id, reason.with_some("from", from.map(share)));
+                let reason =
+                    of_phase(IB_CHANGE, local).with("unit", unit.noun()).with("first", first);
+                plan.observe(unit, reason.with_some("from", from.map(share)));
                 return None;
             }
             Phase::TooShort(local) => {
-                plan.observe(id, of_phase(IB_FILTERED, local).with("why", "too-short"));
+                plan.observe(unit, of_phase(IB_FILTERED, local).with("why", "too-short"));
                 return None;
             }
             Phase::Unchecked(local) => {
-                plan.observe(id, of_phase(IB_FILTERED, local).with("why", "unchecked"));
+                plan.observe(unit, of_phase(IB_FILTERED, local).with("why", "unchecked"));
                 return None;
             }
             Phase::Stable(local) => (local, "stable"),
@@ -253,7 +281,7 @@ impl IntegratedBehaviour {
         Some(reason)
     }
 
-    /// Reschedules a job with a new phase, and a job that is on no kind yet.
+    /// Reschedules a job or thread with a new phase, and one that is on no kind yet. A serial phase decides about its thread.
     fn sampled(
         &mut self,
         (snapshot, job): (&Snapshot<'_>, &KindJob<'_>),
@@ -261,34 +289,41 @@ impl IntegratedBehaviour {
         queues: &mut Queues,
         decisions: &mut Vec<Decision>,
     ) {
-        let id = job.view.job.id;
-        let start = || Some(self.jobs.get(id).filter(|_| job.kind.is_none())?.reason_of_start());
+        let unit = Unit::from(job);
+        let is_unplaced = job.kind.is_none();
+        let start =
+            || Some(self.behaviours.get(&unit).filter(|_| is_unplaced)?.reason_of_start(unit));
         let Some(reason) = phase.or_else(start) else { return };
-        let was = queues.remove(id.into()).map(|(kind, _)| kind);
-        self.reschedule(snapshot, (job, was), reason, queues, decisions);
+        match job.kind.filter(|_| self.threads.is_serial(unit)) {
+            Some(to) => {
+                let n_tasks = queues.n_tasks();
+                let reason = self.with_counts(reason.with("rule", "serial"), (&n_tasks, &n_tasks));
+                decisions.push(Decision { unit, to, reason });
+            }
+            None => self.reschedule(snapshot, job, reason, queues, decisions),
+        }
     }
 
     fn reschedule(
-        &mut self,
+        &self,
         snapshot: &Snapshot<'_>,
-        (job, was): (&KindJob<'_>, Option<usize>),
+        job: &KindJob<'_>,
         reason: Reason,
         queues: &mut Queues,
         decisions: &mut Vec<Decision>,
     ) {
-        let id = job.view.job.id;
-        let state = self.jobs.get_or_default(id);
-        let (ib, arrived) = (state.ib, state.arrived);
-        let member = self.member(snapshot, job, (ib, arrived));
+        let member = self.member(snapshot, job);
+        let unit = member.unit;
+        let was = queues.remove(unit).map(|(kind, _)| kind);
         let before = queues.n_tasks();
         let (to, rule, moves) = queues.reschedule(member, was);
         let reason = self.with_rule(reason, rule, (&before, &queues.n_tasks()));
-        decisions.push(Decision { unit: id.into(), to, reason });
+        decisions.push(Decision { unit, to, reason });
         self.balanced(moves, decisions);
     }
 
     /// Adds the rule that selected a kind, and the numbers of tasks before and after.
-    fn with_rule(&self, reason: Reason, rule: Rule, (before, after): (&[u64], &[u64])) -> Reason {
+    fn with_rule(&self, reason: Reason, rule: Rule, n_tasks: (&[u64], &[u64])) -> Reason {
         let (rule, bound) = match rule {
             Rule::Below { bound, beside } => ("below", Some((bound, beside))),
             Rule::Above { bound, beside } => ("above", Some((bound, beside))),
@@ -296,28 +331,30 @@ impl IntegratedBehaviour {
             Rule::IdleCore { .. } => ("idle", None),
             Rule::OnlyKind => ("only", None),
         };
-        reason
+        let reason = reason
             .with("rule", rule)
             .with_some("bound", bound.map(|(bound, _)| share(bound)))
-            .with_some("beside", bound.map(|(_, kind)| self.kinds.get(kind).name.clone()))
+            .with_some("beside", bound.map(|(_, kind)| self.kinds.get(kind).name.clone()));
+        self.with_counts(reason, n_tasks)
+    }
+
+    fn with_counts(&self, reason: Reason, (before, after): (&[u64], &[u64])) -> Reason {
+        reason
             .with("before", self.kinds.counts_label(before))
             .with("after", self.kinds.counts_label(after))
     }
 
-    fn balanced(&mut self, moves: Vec<Balanced>, decisions: &mut Vec<Decision>) {
+    fn balanced(&self, moves: Vec<Balanced>, decisions: &mut Vec<Decision>) {
         for moved in moves {
-            let (idle, balanced) = match moved.unit.thread {
-                Some(_) => (IB_THREAD_IDLE, IB_THREAD_BALANCED),
-                None => (IB_IDLE, IB_BALANCED),
-            };
             let end = if moved.is_down { "highest" } else { "lowest" };
             let reason = match moved.to_idle_core {
-                true => Reason::new(idle),
-                false => {
-                    Reason::new(balanced).with("beta", share(self.config.beta.0)).with("end", end)
-                }
+                true => Reason::new(IB_IDLE),
+                false => Reason::new(IB_BALANCED)
+                    .with("beta", share(self.config.beta.0))
+                    .with("end", end),
             };
             let reason = reason
+                .with("unit", moved.unit.noun())
                 .with_some("similar", moved.remaining.map(|_| end))
                 .with_some("remaining", moved.remaining)
                 .with("ib", share(moved.ib))
@@ -327,44 +364,47 @@ impl IntegratedBehaviour {
         }
     }
 
-    /// Requests the last decision about each job, if the job changes its kind. A reschedule that is not the reason of the
+    /// Requests the last decision about each job and thread, if it changes its kind. A reschedule that is not the reason of the
     /// request is an observation.
     fn request(
         &mut self,
         snapshot: &Snapshot<'_>,
-        jobs: &[KindJob<'_>],
+        units: &[KindJob<'_>],
         decisions: &[Decision],
         plan: &mut Plan,
     ) {
         let of_units = by_unit(decisions);
-        for job in jobs {
-            let id = job.view.job.id;
-            let of_job = || of_units.get(&id.into()).into_iter().flatten();
-            let (first, last) = (of_job().next(), of_job().next_back());
+        for job in units {
+            let unit = Unit::from(job);
+            let of_unit = || of_units.get(&unit).into_iter().flatten();
+            let (first, last) = (of_unit().next(), of_unit().next_back());
             // A job that starts has no kind that it leaves for balance: its reason is that of the start.
             let reason = if job.kind.is_none() { first } else { last };
             let changes = last.is_some_and(|decision| job.kind != Some(decision.to));
-            for Decision { to, reason: of_decision, .. } in of_job() {
+            for Decision { to, reason: of_decision, .. } in of_unit() {
                 let is_requested = changes && reason.is_some_and(|r| r.reason == *of_decision);
                 if of_decision.code == IB_PHASE && !is_requested {
                     let mut queued = of_decision.clone();
                     queued.code = IB_PHASE_QUEUED;
-                    plan.observe(id, queued.with("kind", self.kinds.get(*to).name.clone()));
+                    plan.observe(unit, queued.with("kind", self.kinds.get(*to).name.clone()));
                 }
             }
-            match last.zip(reason) {
+            let requested = match last.zip(reason) {
                 Some((Decision { to, .. }, Decision { reason, .. })) if job.kind != Some(*to) => {
                     let arrived = self.next_arrival();
-                    let state = self.jobs.get_or_default(id);
-                    state.arrived = arrived;
-                    if job.kind.is_some() {
-                        state.monitor.skip_next();
+                    if let Some(state) = self.behaviours.get_mut(&unit) {
+                        state.arrived = arrived;
+                        if job.kind.is_some() {
+                            state.monitor.skip_next();
+                        }
                     }
                     self.kinds.place(*to, job, reason.clone(), plan);
+                    Some(*to)
                 }
-                _ => {
-                    self.kinds.rebind(snapshot, job, plan);
-                }
+                _ => job.kind.filter(|_| self.kinds.rebind(snapshot, job, plan)),
+            };
+            if let Some(kind) = requested {
+                self.threads.bind(unit, self.kinds.cpus_for(kind, job));
             }
         }
     }
@@ -387,13 +427,9 @@ impl IntegratedBehaviour {
         Some((value.min(1.0) * MILLION as f64).round() as u64)
     }
 
-    /// Returns the behaviour of a job in the last interval; `None` if it was not counted or the job did not run.
+    /// Returns the behaviour of a job or thread in the last interval; `None` if it was not counted or did not run.
     fn behaviour(&self, snapshot: &Snapshot<'_>, job: &KindJob<'_>) -> Option<u64> {
-        self.behaviour_of(speed::counts(snapshot, job.view)?)
-    }
-
-    /// Returns the behaviour of counted values.
-    fn behaviour_of(&self, counts: Counts) -> Option<u64> {
+        let counts = speed::counts(job.tasks(snapshot))?;
         let ratio = |parts: u64, whole: u64| {
             let value = u128::from(parts) * u128::from(MILLION) / u128::from(whole.max(1));
             u64::try_from(value).unwrap_or(u64::MAX).min(MILLION)

@@ -16,8 +16,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use base::{JobId, TaskId};
+use sched::Target;
 
 use super::declaration::Balance;
+use crate::core_kinds::KindJob;
 use crate::declaration::MILLION;
 
 /// Difference of integrated behaviour below which the remaining work decides. Chosen.
@@ -34,11 +36,32 @@ pub(super) struct Unit {
 impl Unit {
     /// The first unit in the order.
     const FIRST: Unit = Unit { job: JobId(0), thread: None };
+
+    /// Returns the word for the unit in a sentence.
+    pub fn noun(self) -> &'static str {
+        if self.thread.is_some() { "thread" } else { "job" }
+    }
 }
 
 impl From<JobId> for Unit {
     fn from(job: JobId) -> Self {
         Unit { job, thread: None }
+    }
+}
+
+impl From<Unit> for Target {
+    fn from(unit: Unit) -> Self {
+        unit.thread.map_or(Target::Job(unit.job), Target::Task)
+    }
+}
+
+impl From<&KindJob<'_>> for Unit {
+    fn from(job: &KindJob<'_>) -> Self {
+        let thread = match job.target {
+            Target::Job(_) => None,
+            Target::Task(task) => Some(task),
+        };
+        Unit { job: job.view.job.id, thread }
     }
 }
 

@@ -12,11 +12,11 @@
 use base::JobId;
 use sched::{Reason, Snapshot};
 
-use super::{Program, Threads};
+use super::Threads;
 use crate::core_kinds::KindJob;
 use crate::core_kinds::speed::SpeedModel;
 use crate::ib::queues::{Queues, SIMILAR, Unit};
-use crate::ib::thread_reasons::IB_COSCHEDULED;
+use crate::ib::reasons::IB_COSCHEDULED;
 use crate::ib::{Decision, IntegratedBehaviour};
 
 /// Predicted gain above which threads migrate. Chosen.
@@ -31,50 +31,43 @@ struct TaskTimes {
     by_kind: Vec<f64>,
 }
 
+impl Threads {
+    /// Ends an interval. Returns the programs that may be co-scheduled.
+    fn rested(&mut self) -> Vec<JobId> {
+        self.programs
+            .values_mut()
+            .for_each(|program| program.rest = program.rest.saturating_sub(1));
+        let rested = self.programs.iter().filter(|(_, program)| program.rest == 0);
+        rested.map(|(job, _)| *job).collect()
+    }
+}
+
 impl IntegratedBehaviour {
     /// Co-schedules the programs with at least two runnable threads.
     pub(in crate::ib) fn coschedule(
         &mut self,
         snapshot: &Snapshot<'_>,
-        jobs: &[KindJob<'_>],
+        units: &[KindJob<'_>],
         queues: &mut Queues,
         decisions: &mut Vec<Decision>,
     ) {
-        let mut threads = std::mem::take(&mut self.threads);
-        let times = self.task_times(snapshot, jobs, &threads);
-        for (&job, program) in &mut threads.programs {
-            program.rest = program.rest.saturating_sub(1);
-            if program.rest == 0
-                && self.coschedule_program((job, program), &times, queues, decisions)
-            {
-                program.rest = REST;
+        let times = self.task_times(snapshot, units);
+        for job in self.threads.rested() {
+            if self.coschedule_program(job, &times, queues, decisions) {
+                self.threads.programs.entry(job).or_default().rest = REST;
             }
         }
-        self.threads = threads;
     }
 
-    fn task_times(
-        &self,
-        snapshot: &Snapshot<'_>,
-        jobs: &[KindJob<'_>],
-        threads: &Threads,
-    ) -> Vec<TaskTimes> {
+    /// Returns the times of the sampled tasks. Each task ran where it was placed at the start of the interval.
+    fn task_times(&self, snapshot: &Snapshot<'_>, units: &[KindJob<'_>]) -> Vec<TaskTimes> {
         let model = SpeedModel::new(snapshot, &self.kinds);
         let mut times = Vec::new();
-        for (job, kind) in jobs.iter().filter_map(|job| Some((job, job.kind?))) {
-            let unit = Unit::from(job.view.job.id);
-            for task in snapshot.tasks_of(unit.job) {
-                times.push(TaskTimes { unit, by_kind: model.cpu_ns(&self.kinds, task, kind) });
-            }
-        }
-        for (&job, program) in &threads.programs {
-            for task in snapshot.tasks_of(job) {
-                // The thread ran where it was placed at the start of the interval.
-                let kind = program.threads.get(&task.task).and_then(|thread| thread.kind);
-                let Some(kind) = kind else { continue };
-                let unit = Unit { job, thread: Some(task.task) };
-                times.push(TaskTimes { unit, by_kind: model.cpu_ns(&self.kinds, task, kind) });
-            }
+        for (unit, kind) in units.iter().filter_map(|unit| Some((unit, unit.kind?))) {
+            times.extend(unit.tasks(snapshot).iter().map(|task| TaskTimes {
+                unit: unit.into(),
+                by_kind: model.cpu_ns(&self.kinds, task, kind),
+            }));
         }
         times
     }
@@ -99,13 +92,13 @@ impl IntegratedBehaviour {
 
     /// Returns whether the threads of a program migrate together.
     fn coschedule_program(
-        &mut self,
-        (job, program): (JobId, &Program),
+        &self,
+        job: JobId,
         times: &[TaskTimes],
         queues: &mut Queues,
         decisions: &mut Vec<Decision>,
     ) -> bool {
-        let Some(mut split) = self.split(job, program, times, queues) else { return false };
+        let Some(mut split) = self.split(job, times, queues) else { return false };
         let mut proposed = queues.clone();
         for (unit, kind) in &split {
             if let Some((_, member)) = proposed.remove(*unit) {
@@ -147,18 +140,18 @@ impl IntegratedBehaviour {
     fn split(
         &self,
         job: JobId,
-        program: &Program,
         times: &[TaskTimes],
         queues: &Queues,
     ) -> Option<Vec<(Unit, usize)>> {
+        let program = self.threads.programs.get(&job)?;
         let mut runnable: Vec<(u64, u64, Unit)> = Vec::new();
-        for (&task, thread) in program.threads.iter().filter(|(_, thread)| thread.is_runnable) {
+        for (&task, _) in program.threads.iter().filter(|(_, thread)| thread.is_runnable) {
             let unit = Unit { job, thread: Some(task) };
             queues.kind_of(unit)?;
             // The CPU time on the slowest kind is the demand: of similar threads, the largest gets a fast core.
             let times = times.iter().find(|times| times.unit == unit)?;
             let demand = times.by_kind.last().map_or(0, |ns| *ns as u64);
-            runnable.push((thread.ib / SIMILAR, u64::MAX - demand, unit));
+            runnable.push((self.behaviours.get(&unit)?.ib / SIMILAR, u64::MAX - demand, unit));
         }
         if runnable.len() < 2 || program.possible.len() < 2 {
             return None;

@@ -15,11 +15,12 @@ pub(crate) mod quotas;
 pub(crate) mod speed;
 
 use std::borrow::Cow;
+use std::cmp::Ordering;
 
 use base::{CpuSet, Nanos, NodeId};
 use sched::{Action, Cause, JobState, JobView, Plan, Reason, Snapshot, Target, TaskView, reasons};
 
-use crate::declaration::MILLION;
+use crate::declaration::{MILLION, Millionths};
 use crate::placement::cpus_label;
 
 reasons! {
@@ -33,6 +34,9 @@ reasons! {
     KIND_CPUS_CHANGED = "kind-cpus-changed":
         "the usable CPUs of the {kind} cores changed: the job gets {cpus}";
 }
+
+/// Changes of a ratio are relative to at least this value, so that a change from 0 is finite. Chosen.
+const RATIO_MIN: u64 = MILLION / 100;
 
 /// The usable cores of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -272,6 +276,12 @@ impl CoreKinds {
 /// Returns the core to which all usable CPUs of a set belong.
 pub(crate) fn core_of(cores: &[KindCore], cpus: &CpuSet) -> Option<usize> {
     cores.iter().position(|core| !cpus.is_empty() && cpus.is_subset(&core.cpus))
+}
+
+/// Compares the relative change of a ratio with a limit. `from` and `to` are sums of `n` ratios in millionths.
+pub(crate) fn compare_change((from, to): (u64, u64), n: u64, limit: Millionths) -> Ordering {
+    let change = u128::from(from.abs_diff(to)) * u128::from(MILLION);
+    change.cmp(&(u128::from(from.max(RATIO_MIN * n)) * u128::from(limit.0)))
 }
 
 /// Returns millionths as a percentage with at most one decimal place: `12`, `5.3`.

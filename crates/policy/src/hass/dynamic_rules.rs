@@ -13,7 +13,9 @@ use sched::{PerJob, Plan, Reason, Snapshot, reasons};
 
 use crate::core_kinds::quotas::{self, QuotaRule};
 use crate::core_kinds::speed::{self, SpeedModel};
-use crate::core_kinds::{self, CoreKinds, KindJob, is_interval, is_new, percent_text};
+use crate::core_kinds::{
+    self, CoreKinds, KindJob, compare_change, is_interval, is_new, percent_text,
+};
 use crate::declaration::{INTERVAL_TIMES, MILLION, Millionths, READING, params};
 use crate::placement::remove_old_state;
 use crate::{IfMissing, PolicyInfo, RequiredSignal, Rules, Signal};
@@ -63,9 +65,6 @@ reasons! {
     HASS_D_SORTED = "hass-d-sorted":
         "the miss ratios of jobs ({n_changed}) changed by more than {limit} %: sorted by speedup ([speedup=unknown: not counted, assumed to be ]{factor}) the job is number {place} of {n_jobs}, and the {kind} cores get the tasks {quota} (tasks by kind): it migrates from the {from} cores to {cpus}";
 }
-
-/// The miss ratio counts as at least this value in a relative change, in millionths. Chosen.
-const RATIO_MIN: u64 = MILLION / 100;
 
 /// State of the policy.
 #[derive(Debug)]
@@ -133,10 +132,8 @@ impl Dynamic {
             let ratio = u128::from(counts.misses) * u128::from(MILLION) / u128::from(whole.max(1));
             let ratio = u64::try_from(ratio).unwrap_or(u64::MAX);
             state.ratio = Some(ratio);
-            let limit = u128::from(self.config.change.0);
             let has_changed = state.decided.is_none_or(|decided| {
-                let change = u128::from(ratio.abs_diff(decided)) * u128::from(MILLION);
-                limit * u128::from(decided.max(RATIO_MIN)) < change
+                compare_change((decided, ratio), 1, self.config.change).is_gt()
             });
             n_changed += u64::from(has_changed);
         }

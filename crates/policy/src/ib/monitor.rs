@@ -17,10 +17,8 @@
 use std::collections::VecDeque;
 
 use super::declaration::{Check, Config};
-use crate::declaration::{MILLION, Millionths};
+use crate::core_kinds::compare_change;
 
-/// Changes are relative to at least this local behaviour, so that a change from 0 is finite. Chosen.
-const BASE_MIN: u64 = MILLION / 100;
 /// Intervals after a change in which the phase is checked for the first time (published).
 const CHECK_AFTER: u64 = 2;
 /// Intervals after which a phase that does not become stable is handled as one. Chosen.
@@ -99,16 +97,7 @@ impl Monitor {
         if std::mem::take(&mut self.skips_next) {
             return Phase::Continues;
         }
-        let window = config.window as usize;
-        self.total = (self.total.0.saturating_add(value), self.total.1 + 1);
-        self.recent.push_back(value);
-        if window.max(UNSTABLE_WINDOW) < self.recent.len() {
-            self.recent.pop_front();
-        }
-        if self.recent.len() < window {
-            return Phase::Continues;
-        }
-        let sum: u64 = self.recent.iter().rev().take(window).sum();
+        let Some(sum) = self.push(value, config.window as usize) else { return Phase::Continues };
         let Some(previous) = self.previous.replace(sum) else {
             return match config.first_window_is_change {
                 true => self.begin(None, sum, config),
@@ -116,49 +105,47 @@ impl Monitor {
             };
         };
         // Both comparisons are strict, as printed: a change of exactly the limit neither begins a phase nor is stable.
-        let change = |since: u64| {
-            let base = since.max(BASE_MIN * config.window);
-            (u128::from(sum.abs_diff(since)) * u128::from(MILLION), u128::from(base))
-        };
-        let exceeds = |since: u64, limit: Millionths| {
-            let (change, base) = change(since);
-            base * u128::from(limit.0) < change
-        };
-        let is_within = |since: u64| {
-            let (change, base) = change(since);
-            change < base * u128::from(config.stable.0)
-        };
+        let change = |from, limit| compare_change((from, sum), config.window, limit);
         let Mode::Changed { since, before } = self.mode else {
-            return match exceeds(previous, config.change) {
+            return match change(previous, config.change).is_gt() {
                 true => self.begin(Some(previous), sum, config),
                 false => Phase::Continues,
             };
         };
         let since = since + 1;
-        self.mode = Mode::Changed { since, before };
+        let is_within = |from| change(from, config.stable).is_lt();
+        let (is_stable, returned) = (is_within(previous), before.is_some_and(is_within));
         let local = sum / config.window;
-        match config.check {
+        let phase = match config.check {
             Check::Once if since < CHECK_AFTER => Phase::Continues,
-            Check::Once => {
-                self.mode = Mode::Steady;
-                if is_within(previous) { Phase::Stable(local) } else { Phase::Unchecked(local) }
-            }
-            Check::Repeated if before.is_some_and(is_within) => {
-                self.mode = Mode::Steady;
-                Phase::TooShort(local)
-            }
-            Check::Repeated if CHECK_AFTER <= since && is_within(previous) => {
-                self.mode = Mode::Steady;
-                Phase::Stable(local)
-            }
-            Check::Repeated if UNSTABLE_AFTER <= since => {
-                self.mode = Mode::Steady;
-                let n = self.recent.len().min(UNSTABLE_WINDOW);
-                let last: u64 = self.recent.iter().rev().take(n).sum();
-                Phase::Unstable(last / n as u64)
-            }
+            Check::Once if is_stable => Phase::Stable(local),
+            Check::Once => Phase::Unchecked(local),
+            Check::Repeated if returned => Phase::TooShort(local),
+            Check::Repeated if CHECK_AFTER <= since && is_stable => Phase::Stable(local),
+            Check::Repeated if UNSTABLE_AFTER <= since => Phase::Unstable(self.mean_of_last()),
             Check::Repeated => Phase::Continues,
+        };
+        self.mode = match phase {
+            Phase::Continues => Mode::Changed { since, before },
+            _ => Mode::Steady,
+        };
+        phase
+    }
+
+    /// Adds an interval. Returns the sum of the window, if it is full.
+    fn push(&mut self, value: u64, window: usize) -> Option<u64> {
+        self.total = (self.total.0.saturating_add(value), self.total.1 + 1);
+        self.recent.push_back(value);
+        if window.max(UNSTABLE_WINDOW) < self.recent.len() {
+            self.recent.pop_front();
         }
+        let sum = || self.recent.iter().rev().take(window).sum();
+        (window <= self.recent.len()).then(sum)
+    }
+
+    fn mean_of_last(&self) -> u64 {
+        let n = self.recent.len().min(UNSTABLE_WINDOW);
+        self.recent.iter().rev().take(n).sum::<u64>() / n as u64
     }
 }
 
@@ -166,6 +153,7 @@ impl Monitor {
 mod tests {
     use super::*;
     use crate::Params;
+    use crate::declaration::MILLION;
 
     /// Returns the intervals, from 1 after the first three, in which a monitor reschedules.
     fn reschedules(spec: &str, values: &[f64]) -> Vec<(usize, String)> {

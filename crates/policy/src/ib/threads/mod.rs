@@ -256,7 +256,7 @@ impl IntegratedBehaviour {
         let changed = self.threads.update_serial(self.kinds.get(0).n_cores as usize, ib);
         let threads = &units[units.partition_point(|unit| Unit::from(unit).thread.is_none())..];
         for (unit, n_runnable) in changed {
-            let Ok(at) = threads.binary_search_by_key(&unit, |thread| Unit::from(thread)) else {
+            let Ok(at) = threads.binary_search_by_key(&unit, Unit::from) else {
                 continue;
             };
             let reason = match self.threads.is_serial(unit) {

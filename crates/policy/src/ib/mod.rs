@@ -10,6 +10,7 @@
 //! selects the kind: principles are matching behaviour and kind, few migrations, and equal numbers of tasks per core, which
 //! the parameter beta relaxes.
 
+mod behaviour;
 mod declaration;
 mod monitor;
 mod queues;
@@ -18,14 +19,14 @@ mod threads;
 
 use std::collections::BTreeMap;
 
-use sched::{Cause, JobState, JobView, Plan, Reason, Snapshot};
+use sched::{Cause, JobState, Plan, Reason, ReasonValue, Snapshot};
 
 use crate::Rules;
-use crate::core_kinds::speed::{self, cache_share};
 use crate::core_kinds::{CoreKinds, KindJob, is_interval, is_new};
 use crate::declaration::MILLION;
+use behaviour::integrated;
 pub(crate) use declaration::INFO;
-use declaration::{Balance, Config, Metric, StartValue};
+use declaration::{Balance, Config};
 use monitor::{Monitor, Phase};
 use queues::{Balanced, Member, Queues, Rule, Unit};
 use reasons::{
@@ -33,10 +34,6 @@ use reasons::{
 };
 use threads::Threads;
 
-/// Misses per 1000 instructions that count as behaviour 1. Chosen: the largest of the measured programs are near 30.
-const MPKI_FULL: u64 = 30;
-/// Accesses in an interval below which the miss ratio counts as 0. Chosen.
-const ACCESSES_MIN: u64 = 1000;
 /// Intervals in a row with an idle core after which jobs migrate for balance. Chosen: a job that sleeps in one interval only
 /// causes no migration.
 const IDLE_INTERVALS: u64 = 2;
@@ -225,14 +222,6 @@ impl IntegratedBehaviour {
         self.reschedule(snapshot, job, reason, queues, decisions);
     }
 
-    /// Returns the integrated behaviour of a job or thread that starts.
-    fn start_value(&self, profiled: Option<u64>) -> u64 {
-        match self.config.unknown_start {
-            StartValue::Global => profiled.unwrap_or(0),
-            StartValue::ZeroLocal => profiled.unwrap_or(0) * self.config.alpha.0 / MILLION,
-        }
-    }
-
     /// Adds the behaviour of an interval. Returns the reason of a reschedule if a new phase is stable. The other results of
     /// the monitor are observations.
     fn phase(
@@ -251,34 +240,28 @@ impl IntegratedBehaviour {
             let reason = Reason::new(code).with("interval", interval).with("began", began);
             reason.with("local", share(local))
         };
-        let (local, phase) = match result {
+        let observed = match result {
             Phase::Continues => return None,
-            Phase::Changed(from, local) => {
-                let first = if from.is_none() { "yes" } else { "no" };
-                let reason =
-                    of_phase(IB_CHANGE, local).with("unit", unit.noun()).with("first", first);
-                plan.observe(unit, reason.with_some("from", from.map(share)));
-                return None;
+            Phase::Changed(from, local) => of_phase(IB_CHANGE, local)
+                .with("unit", unit.noun())
+                .with("first", if from.is_none() { "yes" } else { "no" })
+                .with_some("from", from.map(share)),
+            Phase::TooShort(local) => of_phase(IB_FILTERED, local).with("why", "too-short"),
+            Phase::Unchecked(local) => of_phase(IB_FILTERED, local).with("why", "unchecked"),
+            Phase::Stable(local) | Phase::Unstable(local) => {
+                let is_stable = matches!(result, Phase::Stable(_));
+                let global = state.profiled.or_else(|| state.monitor.global());
+                state.ib = integrated(config.alpha.0, global, local);
+                let reason = of_phase(IB_PHASE, local)
+                    .with("phase", if is_stable { "stable" } else { "unstable" })
+                    .with("n_intervals", monitor::UNSTABLE_AFTER)
+                    .with("global", global.map_or("unknown".into(), share))
+                    .with("ib", share(state.ib));
+                return Some(reason);
             }
-            Phase::TooShort(local) => {
-                plan.observe(unit, of_phase(IB_FILTERED, local).with("why", "too-short"));
-                return None;
-            }
-            Phase::Unchecked(local) => {
-                plan.observe(unit, of_phase(IB_FILTERED, local).with("why", "unchecked"));
-                return None;
-            }
-            Phase::Stable(local) => (local, "stable"),
-            Phase::Unstable(local) => (local, "unstable"),
         };
-        let global = state.profiled.or_else(|| state.monitor.global());
-        state.ib = integrated(config.alpha.0, global, local);
-        let reason = of_phase(IB_PHASE, local)
-            .with("phase", phase)
-            .with("n_intervals", monitor::UNSTABLE_AFTER)
-            .with("global", global.map_or("unknown".to_owned(), share))
-            .with("ib", share(state.ib));
-        Some(reason)
+        plan.observe(unit, observed);
+        None
     }
 
     /// Reschedules a job or thread with a new phase, and one that is on no kind yet. A serial phase decides about its thread.
@@ -294,7 +277,7 @@ impl IntegratedBehaviour {
         let start =
             || Some(self.behaviours.get(&unit).filter(|_| is_unplaced)?.reason_of_start(unit));
         let Some(reason) = phase.or_else(start) else { return };
-        match job.kind.filter(|_| self.threads.is_serial(unit)) {
+        match queues.kind_of(unit).filter(|_| self.threads.is_serial(unit)) {
             Some(to) => {
                 let n_tasks = queues.n_tasks();
                 let reason = self.with_counts(reason.with("rule", "serial"), (&n_tasks, &n_tasks));
@@ -413,46 +396,9 @@ impl IntegratedBehaviour {
         self.n_arrivals += 1;
         self.n_arrivals
     }
-
-    /// Returns the behaviour of a job over its whole run, from its profile: with the cache share of the fastest kind.
-    fn profiled(&self, snapshot: &Snapshot<'_>, job: &JobView<'_>) -> Option<u64> {
-        let profile = job.job.found.as_deref()?;
-        let cache = cache_share(snapshot, &self.kinds, 0);
-        let value = match self.config.metric {
-            Metric::Mpki => {
-                profile.average(|phase| phase.curve.misses_at(cache))? / MPKI_FULL as f64
-            }
-            Metric::MissRatio => profile.llc_miss_ratio(cache)?,
-        };
-        Some((value.min(1.0) * MILLION as f64).round() as u64)
-    }
-
-    /// Returns the behaviour of a job or thread in the last interval; `None` if it was not counted or did not run.
-    fn behaviour(&self, snapshot: &Snapshot<'_>, job: &KindJob<'_>) -> Option<u64> {
-        let counts = speed::counts(job.tasks(snapshot))?;
-        let ratio = |parts: u64, whole: u64| {
-            let value = u128::from(parts) * u128::from(MILLION) / u128::from(whole.max(1));
-            u64::try_from(value).unwrap_or(u64::MAX).min(MILLION)
-        };
-        match self.config.metric {
-            Metric::Mpki => {
-                let instructions = counts.instructions?.saturating_mul(MPKI_FULL);
-                Some(ratio(counts.misses.saturating_mul(1000), instructions))
-            }
-            Metric::MissRatio => Some(match counts.accesses? {
-                few if few < ACCESSES_MIN => 0,
-                accesses => ratio(counts.misses, accesses),
-            }),
-        }
-    }
 }
 
-/// Returns the weighted mean of global and local behaviour; the local behaviour if the global behaviour is unknown.
-fn integrated(alpha: u64, global: Option<u64>, local: u64) -> u64 {
-    global.map_or(local, |global| (alpha * global + (MILLION - alpha) * local) / MILLION)
-}
-
-/// Returns millionths as text with three decimal places.
-fn share(millionths: u64) -> String {
-    crate::placement::permille_text(millionths / 1000)
+/// Returns millionths as the value of a reason, which is printed with three decimal places.
+fn share(millionths: u64) -> ReasonValue {
+    (millionths as f64 / MILLION as f64).into()
 }

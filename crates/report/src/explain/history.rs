@@ -7,11 +7,12 @@ use engine::TurnRecord;
 use journal::{Checkpoint, Header, JobChange, JobHistory, JobProgress, JobRecord};
 use program::Job;
 use sched::{
-    Action, JobEvent, Observation, Reason, RejectCause, Rejection, Request, Sample, Target,
+    Action, JobEvent, Observation, Reason, ReasonValue, RejectCause, Rejection, Request, Sample,
+    Target,
 };
 
 use super::sentence::{DoneAction, ExplainedEvent, Sentence, checkpoint_text};
-use super::{EventRow, Explanation, FORMAT, JobEventKind, JobEvents};
+use super::{EventRow, Explanation, FORMAT, JobEventKind, JobEvents, ReasonNumber};
 use crate::domain_names::{EpochNames, Epochs};
 use crate::phrases::{
     command_line, completed_page_migration_phrase, detached_phrase, exit_phrase,
@@ -243,9 +244,18 @@ impl Explainer {
     }
 
     pub fn add_note(&mut self, text: String, reason: Option<&Reason>) {
-        let code = reason.map(|reason| reason.code.name().to_owned());
         let (at_ns, kind) = (self.at.0, JobEventKind::Note);
-        self.notes.push(EventRow { at_ns, last_at_ns: at_ns, n: 1, kind, text, code });
+        let (code, values) = code_and_values(reason);
+        self.notes.push(EventRow {
+            at_ns,
+            last_at_ns: at_ns,
+            n: 1,
+            kind,
+            text,
+            tid: None,
+            code,
+            values,
+        });
     }
 
     /// Returns the number of failed jobs; `None` if no job failed.
@@ -309,12 +319,28 @@ fn job_events(job: &Job, events: Vec<ExplainedEvent>, domain_names: &EpochNames)
 
 fn event_row(event: ExplainedEvent, domain_names: &EpochNames) -> EventRow {
     let text = event.text(domain_names.of(event.epoch));
+    let (code, values) = code_and_values(event.reason.as_ref());
     EventRow {
         at_ns: event.at.0,
         last_at_ns: event.last_at.0,
         n: event.n,
         kind: event.kind,
         text,
-        code: event.reason.map(|reason| reason.code.name().to_owned()),
+        tid: event.sentence.tid(),
+        code,
+        values,
     }
+}
+
+fn code_and_values(reason: Option<&Reason>) -> (Option<String>, Vec<ReasonNumber>) {
+    let number = |value: &ReasonValue| match *value {
+        ReasonValue::Count(count) => Some(count as f64),
+        ReasonValue::Number(number) => Some(number).filter(|number| number.is_finite()),
+        ReasonValue::Text(_) => None,
+    };
+    let values = reason.into_iter().flat_map(|reason| &reason.values);
+    let values = values.filter_map(|(name, value)| {
+        Some(ReasonNumber { name: name.clone().into_owned(), value: number(value)? })
+    });
+    (reason.map(|reason| reason.code.name().to_owned()), values.collect())
 }

@@ -48,7 +48,17 @@ record! {
         n: u64, "Times", Count, "Number of occurrences: 1 except for requests that were not carried out, which a policy repeats.";
         kind: JobEventKind, "Kind", Plain, "Kind of the event.";
         text: String, "Sentence", Plain, "The event as a sentence, with its reason.";
+        tid: Option<u32>, "Thread", Plain, "TID of the thread that the event is about; absent if it is about the whole job.";
         code: Option<String>, "Code", Plain, "Code of the reason.";
+        values: Vec<ReasonNumber>, "Values", Plain, "The numbers in the reason, not rounded.";
+    }
+}
+
+record! {
+    /// A number in a reason.
+    ReasonNumber {
+        name: String, "Name", Plain, "Name of the value.";
+        value: f64, "Value", Plain, "The value.";
     }
 }
 
@@ -57,7 +67,7 @@ names! {
     JobEventKind {
         Checkpoint "checkpoint" "State at the checkpoint; the earlier parts of the journal are missing.";
         Note "note" "A note about the whole run.";
-        Observed "observed" "The policy observed something about the job, such as a phase, and requested nothing.";
+        Observed "observed" "The policy observed something about the job or a thread, such as a phase, and requested nothing.";
         Start "start" "The job was started.";
         NotStarted "not-started" "The job could not be started.";
         Move "move" "The job was bound to other CPUs.";

@@ -90,6 +90,16 @@ impl ExplainedEvent {
 }
 
 impl Sentence {
+    /// Returns the TID of the thread that the event is about.
+    pub fn tid(&self) -> Option<u32> {
+        match self {
+            Sentence::Observed(tid) => *tid,
+            Sentence::Done { done: DoneAction::Thread(tid, _), .. }
+            | Sentence::Replayed { done: DoneAction::Thread(tid, _), .. } => Some(*tid),
+            _ => None,
+        }
+    }
+
     /// Returns the parts before and after the reason.
     fn parts(&self, domain_names: &DomainNames) -> (String, String) {
         let only = |text: String| (text, String::new());

@@ -23,19 +23,24 @@ fn profile(name: &str, parts: &[(f64, f64)]) -> String {
     format!("version = 2\nname = \"{name}\"\ncpu_time_ns = 10000000000\n{parts}")
 }
 
-/// With one interval in the local behaviour, a single interval can be recognized as a short phase.
-#[test]
-fn explain_prints_the_phases_of_a_job_those_that_were_too_short_and_each_reschedule() {
+/// Runs the phased program beside three others in the simulator. Returns the output of `explain` for it.
+fn explained(policy: &str, threads: &str, options: &[&str]) -> String {
     let dir = Dir::new();
     dir.write("phased.profile.toml", profile("phased", &PARTS));
     dir.write("steady.profile.toml", profile("steady", &[(1.0, 12.0)]));
     let job = |name: &str, rest: &str| {
         format!("[[job]]\nname = \"{name}\"\ncommand = [\"x\"]\nprofile = \"{name}\"\n{rest}\n")
     };
-    dir.write("w.toml", job("phased", "") + &job("steady", "copies = 3"));
+    dir.write("w.toml", job("phased", threads) + &job("steady", "copies = 3"));
     let sim = ["--host", "sim", "--machine", "opteron-2384-uma", "--quiet", "--out", "a"];
-    dir.success(&[&["run", "w.toml", "--policy", "ib[window=1]"][..], &sim].concat());
-    let explained = dir.success(&["explain", "a/journal.jsonl", "--job", "phased"]);
+    dir.success(&[&["run", "w.toml", "--policy", policy][..], &sim].concat());
+    dir.success(&[&["explain", "a/journal.jsonl", "--job", "phased"][..], options].concat())
+}
+
+/// With one interval in the local behaviour, a single interval can be recognized as a short phase.
+#[test]
+fn explain_prints_the_phases_of_a_job_those_that_were_too_short_and_each_reschedule() {
+    let explained = explained("ib[window=1]", "", &[]);
     let (_, events) = explained.split_once("\n\n").expect("the paragraph of the job");
     expect![[r#"
         phased (no class): x
@@ -44,20 +49,20 @@ fn explain_prints_the_phases_of_a_job_those_that_were_too_short_and_each_resched
                      fast cores; tasks fast 2, slow 0 before and fast 2, slow 1 after:
                      it gets the fast cores (cpus 0-1)
             0.400 s  the first phase of the job begins in interval 1: local behaviour
-                     0.105
+                     0.106
             0.800 s  the phase since interval 1 is stable in interval 3: local behaviour
                      0.107, global 0.338, integrated 0.176: below 0.400, the highest on
                      the fast cores; tasks fast 1, slow 2 before and fast 2, slow 2
                      after: its queue is that of the fast cores
-            2.600 s  the local behaviour changed from 0.106 to 0.438 in interval 12: a
+            2.600 s  the local behaviour changed from 0.106 to 0.439 in interval 12: a
                      new phase may begin
             3.000 s  the phase since interval 12 is filtered: it was too short, in
-                     interval 14 the local behaviour 0.103 is as before it
-            5.000 s  the local behaviour changed from 0.105 to 0.256 in interval 24: a
+                     interval 14 the local behaviour 0.104 is as before it
+            5.000 s  the local behaviour changed from 0.105 to 0.257 in interval 24: a
                      new phase may begin
             5.400 s  moved from cpus 0-1 to cpus 2-3 because the phase since interval 24
-                     is stable in interval 26: local behaviour 0.671, global 0.338,
-                     integrated 0.571: above 0.403, the lowest on the slow cores; tasks
+                     is stable in interval 26: local behaviour 0.672, global 0.338,
+                     integrated 0.571: above 0.404, the lowest on the slow cores; tasks
                      fast 1, slow 2 before and fast 2, slow 2 after: it migrates from
                      the fast to the slow cores (cpus 2-3)
             9.003 s  exited with status 0 after 8.994 s: 8.99 s of CPU time (8.99 s
@@ -65,6 +70,31 @@ fn explain_prints_the_phases_of_a_job_those_that_were_too_short_and_each_resched
                      set 0 B
     "#]]
     .assert_eq(events);
+}
+
+#[test]
+fn explain_prints_the_phases_of_each_thread_that_is_placed_separately() {
+    let explained = explained("ib[tlp=yes,window=1]", "threads = 2", &["--json"]);
+    let explained: serde_json::Value = serde_json::from_str(&explained).expect("JSON");
+    let events = explained["jobs"][0]["events"].as_array().expect("a list");
+    let lines = events.iter().filter(|event| event["kind"] == "observed").map(|event| {
+        let mut values = event["values"].as_array().expect("a list").iter();
+        let local = values.find(|value| value["name"] == "local").expect("it has a value");
+        format!("thread {}: {} {}\n", event["tid"], event["code"], local["value"])
+    });
+    expect![[r#"
+        thread 1002: "ib-change" 0.165514
+        thread 1003: "ib-change" 0.160023
+        thread 1002: "ib-phase-queued" 0.16444
+        thread 1003: "ib-phase-queued" 0.162975
+        thread 1002: "ib-change" 0.35815
+        thread 1003: "ib-change" 0.280637
+        thread 1002: "ib-phase-filtered" 0.161993
+        thread 1003: "ib-phase-filtered" 0.154242
+        thread 1002: "ib-change" 0.201521
+        thread 1003: "ib-change" 0.607835
+    "#]]
+    .assert_eq(&lines.collect::<String>());
 }
 
 /// The stream is synthetic in the format of the kernel: no machine with such counters was available. The misses per 1000
@@ -88,8 +118,8 @@ fn the_phases_of_a_counter_stream_are_those_of_its_misses() {
         4 phased: the first phase of the job begins in interval 3: local behaviour 0.200
         6 phased: would place on cpus 0 because ib-phase
         8 phased: the local behaviour changed from 0.200 to 0.244 in interval 7: a new phase may begin
-        10 phased: the phase since interval 7 is filtered: it was too short, in interval 9 the local behaviour 0.199 is as before it
-        11 phased: the local behaviour changed from 0.199 to 0.155 in interval 10: a new phase may begin
+        10 phased: the phase since interval 7 is filtered: it was too short, in interval 9 the local behaviour 0.200 is as before it
+        11 phased: the local behaviour changed from 0.200 to 0.156 in interval 10: a new phase may begin
         13 phased: the phase since interval 10 is filtered: it was too short, in interval 12 the local behaviour 0.200 is as before it
         15 phased: the local behaviour changed from 0.200 to 0.400 in interval 14: a new phase may begin
         18 phased: would place on cpus 0 because ib-phase

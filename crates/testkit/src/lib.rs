@@ -53,17 +53,21 @@ use sched::{
 };
 use topology::Machine;
 
-/// Returns a synthetic machine. Text that ends with ` no-llcs` describes a machine without LLC domains.
+/// Returns a synthetic machine. Text that ends with ` no-llcs` describes a machine without LLC domains, text that ends
+/// with ` two-kinds` a machine with all cores above the capacity 512 in one core kind.
 pub fn machine(text: &str) -> Machine {
-    let shape = text.strip_suffix(" no-llcs");
-    let machine = Machine::synthetic(shape.unwrap_or(text)).expect("a machine");
-    if shape.is_none() {
-        return machine;
+    let (without_llcs, two_kinds) =
+        (text.strip_suffix(" no-llcs"), text.strip_suffix(" two-kinds"));
+    let shape = without_llcs.or(two_kinds).unwrap_or(text);
+    let mut parts = Machine::synthetic(shape).expect("a machine").parts().clone();
+    if without_llcs.is_some() {
+        parts.llcs.clear();
+        parts.cpus.iter_mut().for_each(|cpu| cpu.llc = None);
     }
-    let mut parts = machine.parts().clone();
-    parts.llcs.clear();
-    parts.cpus.iter_mut().for_each(|cpu| cpu.llc = None);
-    Machine::new(parts).expect("a machine without caches")
+    for core in parts.cores.iter_mut().filter(|_| two_kinds.is_some()) {
+        core.kind = if 512 < core.capacity { "performance" } else { "efficiency" }.to_owned();
+    }
+    Machine::new(parts).expect("a machine")
 }
 
 /// A line of a script.

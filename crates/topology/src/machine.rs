@@ -162,7 +162,8 @@ pub struct CoreKind<'m> {
 }
 
 impl CoreKind<'_> {
-    /// Returns the largest capacity of a core. Preferred cores have larger capacities than other cores of their kind.
+    /// Returns the capacity of the kind: the largest of its cores, so that the fastest kind has 1024. Cores of one kind
+    /// differ by preferred cores and by the frequency limits of clusters.
     pub fn capacity(&self) -> u32 {
         self.cores.iter().map(|core| core.capacity).max().unwrap_or(CAPACITY_MAX)
     }

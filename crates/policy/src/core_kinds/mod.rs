@@ -43,7 +43,7 @@ const RATIO_MIN: u64 = MILLION / 100;
 pub(crate) struct CoreKind {
     /// Name of the kind, such as `efficiency`.
     pub name: String,
-    /// Relative throughput; 1024 for the fastest core of the machine.
+    /// Largest capacity of a core of the kind ([`topology::CoreKind::capacity`]).
     pub capacity: u32,
     /// The usable CPUs.
     pub cpus: CpuSet,
@@ -255,20 +255,22 @@ pub(crate) struct KindCore {
     pub cpus: CpuSet,
     /// Index of the kind.
     pub kind: usize,
+    /// Relative throughput; 1024 for the fastest core of the machine.
+    pub capacity: u32,
     pub node: Option<NodeId>,
 }
 
 impl CoreKinds {
-    /// Returns the usable cores: the fastest kind first, then by id.
+    /// Returns the usable cores by decreasing capacity, then by kind and id.
     pub fn cores(&self, snapshot: &Snapshot<'_>) -> Vec<KindCore> {
         let core = |core: &topology::Core| {
             let cpus = core.cpus.and(snapshot.usable_cpus);
             let kind = self.of_cpus(&cpus)?;
             let node = cpus.first().and_then(|cpu| snapshot.machine.cpu(cpu)?.node);
-            Some(KindCore { cpus, kind, node })
+            Some(KindCore { cpus, kind, capacity: core.capacity, node })
         };
         let mut cores: Vec<KindCore> = snapshot.machine.cores().iter().filter_map(core).collect();
-        cores.sort_by_key(|core| core.kind);
+        cores.sort_by_key(|core| (std::cmp::Reverse(core.capacity), core.kind));
         cores
     }
 }

@@ -12,6 +12,7 @@
 
 use base::{Bytes, CpuSet, JobId, Nanos};
 use sched::{Action, Plan, Reason, Snapshot, reasons};
+use topology::CAPACITY_MAX;
 
 use crate::core_kinds::{self, CoreKinds, KindCore, KindJob, is_interval, is_new};
 use crate::declaration::{INTERVAL_TIMES, Values, params};
@@ -77,6 +78,8 @@ struct Loads {
 
 /// One task in [`Loads::tasks`].
 const TASK: u64 = 1000;
+/// Capacity of the fastest core.
+const FASTEST: u64 = CAPACITY_MAX as u64;
 
 impl Rules for FasterFirst {
     fn decide(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
@@ -103,9 +106,8 @@ impl Rules for FasterFirst {
 impl Loads {
     fn new(snapshot: &Snapshot<'_>, kinds: &CoreKinds, jobs: &[KindJob<'_>]) -> Self {
         let cores = kinds.cores(snapshot);
-        let capacity = |core: &KindCore| u64::from(kinds.get(core.kind).capacity).max(1);
         let mut loads = Loads {
-            capacities: cores.iter().map(capacity).collect(),
+            capacities: cores.iter().map(|core| u64::from(core.capacity)).collect(),
             tasks: vec![0; cores.len()],
             movable: vec![Vec::new(); cores.len()],
             cores,
@@ -131,7 +133,7 @@ impl Loads {
 
     /// Returns the load of a core with `more` tasks, in thousandths of a task on the fastest core.
     fn scaled(&self, core: usize, more: u64) -> u64 {
-        (self.tasks[core] + more * TASK) * 1024 / self.capacities[core]
+        (self.tasks[core] + more * TASK) * FASTEST / self.capacities[core]
     }
 
     fn is_idle(&self, core: usize) -> bool {
@@ -156,7 +158,7 @@ impl FasterFirst {
                 })
             };
             let capacity: u64 = loads.capacities.iter().sum();
-            let mean = loads.tasks.iter().sum::<u64>() * 1024 / capacity.max(1);
+            let mean = loads.tasks.iter().sum::<u64>() * FASTEST / capacity.max(1);
             let below = all().find(|&idx| loads.scaled(idx, 1) <= mean);
             let Some(core) = below.or_else(|| all().min_by_key(|&idx| (loads.scaled(idx, 1), idx)))
             else {
@@ -239,7 +241,7 @@ impl FasterFirst {
         };
         let Some(low) = all.min_by_key(|&core| (loads.scaled(core, 0), core)) else { return };
         let slowest = loads.capacities.iter().min().copied().unwrap_or(1);
-        if loads.scaled(high, 0) - loads.scaled(low, 0) <= TASK * 1024 / slowest {
+        if loads.scaled(high, 0) - loads.scaled(low, 0) <= TASK * FASTEST / slowest {
             return;
         }
         let Some(job) = self.candidate(snapshot, jobs, loads, (high, low)) else { return };

@@ -22,7 +22,7 @@
 //!   └─ one kind ─┘  36 %  └── one kind ──┘
 //! ```
 //!
-//! The capacity of a kind is the least of its CPUs: the speed that remains when all of its cores are busy.
+//! Each core has its own capacity, relative to the fastest CPU of the machine.
 
 mod sources;
 
@@ -40,7 +40,7 @@ use super::tree::Tree;
 const GAP_PERCENT: u64 = 10;
 /// If there are three or more kinds, kinds with at least this capacity are performance cores. Guessed: on known hybrid
 /// processors efficiency cores have a capacity of 250 to 750 (of 1024) and performance cores above 850.
-const PERFORMANCE_CAPACITY: u64 = 768;
+const PERFORMANCE_CAPACITY: u32 = 768;
 
 /// What separates a CPU from CPUs of other kinds. CPUs with equal properties are of one kind.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -220,39 +220,42 @@ fn warn_of_limits(speeds: &mut Speeds<'_>, properties: &BTreeMap<CpuId, Properti
             steps.iter().filter(|(_, step)| **step < fastest).map(|(&cpu, _)| cpu).collect();
         if !limited.is_empty() {
             speeds.warnings.push(format!(
-                "{} limits CPUs {limited} below other CPUs of their core kind; a limit can change, so the kind has the \
-                 capacity without it (--core-kinds sets another)",
+                "{} limits CPUs {limited} below other CPUs of their core kind; a limit can change, so the CPUs have the \
+                 capacities without it (--core-kinds sets another)",
                 CoreKindSource::ScalingMaxFreq
             ));
         }
     }
 }
 
-/// Returns kind and capacity of each CPU. Without speeds all kinds have the same capacity.
+/// Returns kind and capacity of each CPU. Without speeds all CPUs have the same capacity. Kinds are ranked by their
+/// fastest CPU, as in [`::topology::CoreKind::capacity`].
 fn name(
     properties: &BTreeMap<CpuId, Properties>,
     values: Option<&Values>,
 ) -> BTreeMap<CpuId, (String, u32)> {
-    let mut speeds: BTreeMap<&Properties, u64> = BTreeMap::new();
+    let speed = |cpu: CpuId| values.map_or(1, |values| values[&cpu]);
+    let fastest = properties.keys().map(|cpu| speed(*cpu)).max().unwrap_or(1);
+    let scale = u64::from(CAPACITY_MAX);
+    let capacity = |cpu: CpuId| (speed(cpu) * scale / fastest).clamp(1, scale) as u32;
+    let mut of_kind: BTreeMap<&Properties, u32> = BTreeMap::new();
     for (cpu, kind) in properties {
-        let speed = values.map_or(1, |values| values[cpu]);
-        speeds.entry(kind).and_modify(|least| *least = speed.min(*least)).or_insert(speed);
+        let largest = of_kind.entry(kind).or_default();
+        *largest = capacity(*cpu).max(*largest);
     }
-    let fastest = speeds.values().copied().max().unwrap_or(1);
-    let capacity = |kind: &Properties| (speeds[kind] * 1024 / fastest).clamp(1, 1024);
-    let mut ranked: Vec<&Properties> = speeds.keys().copied().collect();
-    ranked.sort_by_key(|kind| std::cmp::Reverse((capacity(kind), *kind)));
-    let names = names(&ranked, capacity);
-    let of_kind = |kind: &Properties| {
+    let mut ranked: Vec<&Properties> = of_kind.keys().copied().collect();
+    ranked.sort_by_key(|kind| std::cmp::Reverse((of_kind[kind], *kind)));
+    let names = names(&ranked, |kind| of_kind[kind]);
+    let name_of = |kind: &Properties| {
         let idx = ranked.iter().position(|ranked| *ranked == kind).unwrap_or_default();
-        (names[idx].clone(), capacity(kind) as u32)
+        names[idx].clone()
     };
-    properties.iter().map(|(&cpu, kind)| (cpu, of_kind(kind))).collect()
+    properties.iter().map(|(&cpu, kind)| (cpu, (name_of(kind), capacity(cpu)))).collect()
 }
 
 /// Returns the names of the kinds, fastest first: by Intel core type, otherwise by capacity. Kinds with the same name
 /// are numbered.
-fn names(ranked: &[&Properties], capacity: impl Fn(&Properties) -> u64) -> Vec<String> {
+fn names(ranked: &[&Properties], capacity: impl Fn(&Properties) -> u32) -> Vec<String> {
     let word = |(idx, kind): (usize, &&Properties)| match kind.core_type {
         Some(CoreType::Performance) => "performance",
         Some(CoreType::Efficiency) => "efficiency",

@@ -9,33 +9,25 @@ use serde::{Deserialize, Serialize};
 
 /// A source of core kinds or capacities. The names of files are relative to `/sys/devices/system/cpu/cpuN`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(into = "&'static str", try_from = "String")]
 pub enum CoreKindSource {
     /// The option `--core-kinds`.
-    #[serde(rename = "option")]
     Option,
     /// The hybrid PMUs of Intel, which list the CPUs of a core type.
-    #[serde(rename = "pmu")]
     Pmu,
     /// The part number of an Arm core.
-    #[serde(rename = "regs/identification/midr_el1")]
     Midr,
     /// The capacity of the kernel's load balancer.
-    #[serde(rename = "cpu_capacity")]
     CpuCapacity,
     /// Sustained performance on the scale of the firmware (ACPI CPPC).
-    #[serde(rename = "acpi_cppc/nominal_perf")]
     NominalPerf,
     /// Peak performance on the scale of the firmware (ACPI CPPC).
-    #[serde(rename = "acpi_cppc/highest_perf")]
     HighestPerf,
     /// Maximum frequency of the hardware.
-    #[serde(rename = "cpufreq/cpuinfo_max_freq")]
     MaxFreq,
     /// Frequency that all cores sustain together (intel_pstate).
-    #[serde(rename = "cpufreq/base_frequency")]
     BaseFreq,
     /// Maximum frequency by the settings of cpufreq.
-    #[serde(rename = "cpufreq/scaling_max_freq")]
     ScalingMaxFreq,
 }
 
@@ -51,6 +43,18 @@ pub struct CoreKindsSource {
 }
 
 impl CoreKindSource {
+    const ALL: [CoreKindSource; 9] = [
+        CoreKindSource::Option,
+        CoreKindSource::Pmu,
+        CoreKindSource::Midr,
+        CoreKindSource::CpuCapacity,
+        CoreKindSource::NominalPerf,
+        CoreKindSource::HighestPerf,
+        CoreKindSource::MaxFreq,
+        CoreKindSource::BaseFreq,
+        CoreKindSource::ScalingMaxFreq,
+    ];
+
     /// Returns the name in machine files and output.
     pub fn name(self) -> &'static str {
         match self {
@@ -67,6 +71,23 @@ impl CoreKindSource {
     }
 }
 
+impl From<CoreKindSource> for &'static str {
+    fn from(source: CoreKindSource) -> Self {
+        source.name()
+    }
+}
+
+impl TryFrom<String> for CoreKindSource {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        CoreKindSource::ALL.into_iter().find(|source| source.name() == text).ok_or_else(|| {
+            let names = CoreKindSource::ALL.map(CoreKindSource::name).join(", ");
+            format!("{text:?} is not a source of core kinds; write one of {names}")
+        })
+    }
+}
+
 impl fmt::Display for CoreKindSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.name())
@@ -78,5 +99,20 @@ impl fmt::Display for CoreKindsSource {
         let kinds: Vec<&str> = self.kinds.iter().map(|source| source.name()).collect();
         let capacity = self.capacity.map_or("unknown", CoreKindSource::name);
         write!(f, "source of the core kinds: {}; of the capacities: {capacity}", kinds.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_source_is_read_by_its_name_and_another_name_is_an_error() {
+        for source in CoreKindSource::ALL {
+            assert_eq!(CoreKindSource::try_from(source.name().to_owned()), Ok(source));
+        }
+        let error = CoreKindSource::try_from("cpu_speed".to_owned()).expect_err("no source");
+        let start = "\"cpu_speed\" is not a source of core kinds; write one of option, pmu, ";
+        assert!(error.starts_with(start), "{error}");
     }
 }

@@ -98,7 +98,7 @@ pub(crate) fn least_loaded(kinds: &CoreKinds, n_tasks: &[u64], job: &KindJob<'_>
     let load = |&kind: &usize| {
         let after = n_tasks[kind] + job.n_tasks();
         // A kind with an idle core for the task has the load of one task per core.
-        (after.max(kinds.get(kind).n_cores) * 1_000_000 / kinds.get(kind).n_cores, kind)
+        (after.max(kinds.get(kind).n_cores) * MILLION / kinds.get(kind).n_cores, kind)
     };
     job.possible.iter().copied().min_by_key(load).unwrap_or(0)
 }

@@ -10,6 +10,7 @@
 use base::Bytes;
 use program::Profile;
 use sched::{CounterEvent, JobView, Snapshot, TaskView};
+use topology::CAPACITY_MAX;
 
 use super::CoreKinds;
 use crate::declaration::MILLION;
@@ -61,7 +62,8 @@ impl SpeedModel {
         let of_kind = |kind: usize| {
             let cache = cache_share(snapshot, kinds, kind);
             let misses = profile.average(|phase| phase.curve.misses_at(cache))? / 1000.0;
-            let speed = self.gigahertz * f64::from(kinds.get(kind).capacity) / 1024.0;
+            let speed =
+                self.gigahertz * f64::from(kinds.get(kind).capacity) / f64::from(CAPACITY_MAX);
             let ns = cycles / speed + misses * self.latency_ns / overlap;
             Some((ns * 1000.0).round() as u64)
         };

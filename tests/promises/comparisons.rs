@@ -376,7 +376,7 @@ fn the_csv_files_have_a_row_for_each_job_and_for_each_summary() {
     let table = dir.read("here.csv");
     assert_eq!(table, dir.read("out/runs.csv"));
     expect![[r#"
-        policy,command,workload,seed,status,makespan_s,user_s,system_s,slowdown,unfairness,n_migrations,n_moves,pages_moved_bytes,profile_draw,model_gap,job,job_start_s,job_end_s,job_user_s,job_system_s,job_slowdown
+        policy,command,workload,seed,status,makespan_s,user_s,system_s,slowdown,unfairness,n_migrations,n_moves,pages_moved_bytes,profile_draw,model_gap,model_gap_basis,job,job_start_s,job_end_s,job_user_s,job_system_s,job_slowdown
     "#]]
     .assert_eq(&table.lines().take(1).map(|line| format!("{line}\n")).collect::<String>());
     // Two policies, two seeds, six jobs.

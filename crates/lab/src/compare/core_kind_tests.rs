@@ -59,10 +59,9 @@ fn the_distance_to_the_assignment_model_is_that_of_the_placements_and_changes_no
         let observed = bench.run((&column, 0, 1), &stop, None).expect("it runs").expect("it ends");
         let policy = policy::build(&column.spec, 1).expect("a policy");
         let run = bench.run_policy(policy, (&column, 0, 1), &stop, None).expect("it runs");
-        let unobserved =
-            RunMetrics { missed_by_model: observed.missed_by_model, ..run.expect("it ends") };
+        let unobserved = RunMetrics { model_gap: observed.model_gap, ..run.expect("it ends") };
         assert_eq!(observed, unobserved);
-        observed.missed_by_model.expect("two kinds and eight threads")
+        observed.model_gap.expect("two kinds and eight threads").share
     };
     let [kernel, ib] = ["linux@kernel=2.6.27", "ib"].map(missed);
     assert!(0.0 < ib && ib < kernel && kernel < 1.0, "{kernel} of the kernel, {ib} of ib");
@@ -70,7 +69,13 @@ fn the_distance_to_the_assignment_model_is_that_of_the_placements_and_changes_no
 
 #[test]
 fn a_machine_with_one_core_kind_has_no_assignment_model() {
-    assert_eq!(run("xeon-x5365-4x2", "core-kinds", "linux", 1).missed_by_model, None);
+    assert_eq!(run("xeon-x5365-4x2", "core-kinds", "linux", 1).model_gap, None);
+}
+
+#[test]
+fn eight_threads_on_unlike_cores_of_three_kinds_have_a_distance_to_the_best_assignment() {
+    let gap = run("cix-p1", "core-kinds", "linux", 1).model_gap.expect("three kinds");
+    assert!((0.0..1.0).contains(&gap.share) && !gap.is_bound, "{gap:?}");
 }
 
 #[test]

@@ -12,6 +12,8 @@ use program::{Ending, Job};
 use sched::{Action, JobEvent, NodeSample, Outcome, OutcomeResult, Target};
 use serde::{Deserialize, Serialize};
 
+use crate::assignment::ModelGap;
+
 /// Metrics of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct RunMetrics {
@@ -33,9 +35,9 @@ pub struct RunMetrics {
     pub controllers: Vec<ControllerTraffic>,
     /// Search of the oracle, in runs of the policy `oracle`.
     pub oracle: Option<OracleSearch>,
-    /// Share of the work of the best assignments in the assignment model that the run missed; `None` on machines with one
-    /// core kind, and with too many threads.
-    pub missed_by_model: Option<f64>,
+    /// Distance to the assignment model; `None` on machines with one core kind, in runs shorter than a second, and with
+    /// too many threads.
+    pub model_gap: Option<ModelGap>,
 }
 
 impl AsRef<RunMetrics> for RunMetrics {

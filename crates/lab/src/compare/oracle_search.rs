@@ -98,7 +98,7 @@ impl SimBench {
             else {
                 return Ok(None);
             };
-            metrics.missed_by_model = repeated.missed_by_model;
+            metrics.model_gap = repeated.model_gap;
         }
         Ok(Some(metrics))
     }

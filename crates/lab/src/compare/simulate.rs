@@ -125,7 +125,7 @@ impl SimBench {
             Ok(PreparedWorkload { alone: BTreeMap::new(), jobs, scripts })
         };
         let workloads = workloads.into_iter().map(ready).collect::<Result<_, _>>()?;
-        let (model, draws) = (AssignmentModel::new(&hardware), vec![workloads]);
+        let (model, draws) = (AssignmentModel::new(&setting.machine, &hardware), vec![workloads]);
         Ok(SimBench { setting, hardware, model, draws, draw_of_seed: BTreeMap::new() })
     }
 
@@ -249,10 +249,10 @@ impl SimBench {
             RunMetrics { controllers: controllers(&mut host), ..recorder.into_metrics() };
         metrics.pages_moved_bytes = host.work().pages_moved_bytes;
         metrics.n_migrations = host.work().migrations;
-        metrics.missed_by_model = self.model.as_ref().and_then(|model| {
+        metrics.model_gap = self.model.as_ref().and_then(|model| {
             let share = |script: &Arc<Script>| model.memory_share(script, &self.hardware);
             let shares: Vec<f64> = ready.scripts.iter().map(share).collect();
-            model.missed_share(&shares, &host.take_observations())
+            model.gap(&shares, &host.take_observations())
         });
         match ended {
             Ok(_) if stop.is_raised() && host.stopped_by().is_some() => return Ok(None),

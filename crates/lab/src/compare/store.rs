@@ -1,7 +1,7 @@
 //! `runs.jsonl`: the finished runs of a comparison.
 //!
 //! ```text
-//!   {"compare":4,"tool":…,"machine":…,"workloads":…,"policies":…,"seeds":…,"options":…}    identity of the comparison
+//!   {"compare":5,"tool":…,"machine":…,"workloads":…,"policies":…,"seeds":…,"options":…}    identity of the comparison
 //!   {"run":0,"column":"linux","workload":"w","seed":1,"last_end_ns":…,"jobs":[[start,end,user,system],…],…}
 //!   {"run":2,…}                                              in the order in which runs finish
 //! ```
@@ -25,11 +25,12 @@ use topology::{Machine, MachineParts};
 use super::{
     ComparePlan, Completion, ControllerTraffic, JobTimes, OracleSearch, RunKey, RunMetrics,
 };
+use crate::assignment::ModelGap;
 
 /// Name of the file in the directory of a comparison.
 pub const RUNS_FILE: &str = "runs.jsonl";
 /// Version of the file format.
-const VERSION: u32 = 4;
+const VERSION: u32 = 5;
 
 /// Description of a file with another version, for the error.
 const OTHER_VERSION: &str = "another version of the file";
@@ -297,9 +298,9 @@ struct RunLine {
     /// Search of the policy `oracle`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     oracle: Option<OracleSearch>,
-    /// [`RunMetrics::missed_by_model`].
+    /// [`RunMetrics::model_gap`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    missed_by_model: Option<f64>,
+    model_gap: Option<ModelGap>,
 }
 
 const STATUSES: [(Completion, &str); 3] = [
@@ -332,7 +333,7 @@ impl RunLine {
                 })
                 .collect(),
             oracle: metrics.oracle.clone(),
-            missed_by_model: metrics.missed_by_model,
+            model_gap: metrics.model_gap,
         }
     }
 
@@ -356,7 +357,7 @@ impl RunLine {
             pages_moved_bytes: self.pages_moved_bytes,
             controllers: self.controllers.into_iter().map(controller).collect(),
             oracle: self.oracle,
-            missed_by_model: self.missed_by_model,
+            model_gap: self.model_gap,
         }
     }
 }

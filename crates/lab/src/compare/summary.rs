@@ -30,6 +30,7 @@ use super::{
     Column, ComparePlan, Completion, OracleSearch, RunKey, RunMetrics, RunSeries, SoloTimes,
     jobs_without_ranges,
 };
+use crate::assignment::{N_LISTS_MAX, N_TASKS_MAX};
 use crate::stats::{holm, mean_of, pairs_needed};
 use pairs::{PairedRuns, RunPair};
 
@@ -211,6 +212,8 @@ fn notes(
         unfinished_runs(cells, setting.compared, about),
         identical(summary),
         drawn_profiles(cells, about),
+        bounded_model_gaps(cells),
+        no_model_gaps(cells, about),
         no_slowdowns(cells, about),
         oracle_searches(cells, about),
     ];
@@ -298,6 +301,30 @@ fn drawn_profiles(cells: &Cells<'_>, about: &SummaryContext<'_>) -> Option<Strin
     Some(format!(
         "Intervals and tests contain the variation between runs and the uncertainty of the profiles: {n_draws} draws from the ranges of the shipped profiles, the same for each policy. A draw is one observation, the mean of its seeds.{not_varied}"
     ))
+}
+
+/// Returns a note about distances to a bound of the assignment model.
+fn bounded_model_gaps(cells: &Cells<'_>) -> Option<String> {
+    let is_bound = |run: &RunMetrics| run.model_gap.is_some_and(|gap| gap.is_bound);
+    let n = cells.runs().filter(|(_, run)| is_bound(run)).count();
+    (0 < n).then(|| {
+        format!(
+            "Below the model, in {n} of {}: relative to an upper bound (Lagrangian relaxation) of the work of all assignments, because there are more than {N_LISTS_MAX} lists of numbers of threads on the cores. The distance to the best assignment is smaller or equal.",
+            base::counted_noun(cells.runs().count(), "run")
+        )
+    })
+}
+
+/// Returns a note about simulated runs on several core kinds without a distance to the assignment model.
+fn no_model_gaps(cells: &Cells<'_>, about: &SummaryContext<'_>) -> Option<String> {
+    let has_model = about.host == "sim" && 1 < about.machine.core_kinds().len();
+    let n = cells.runs().filter(|(_, run)| run.model_gap.is_none()).count();
+    (has_model && 0 < n).then(|| {
+        format!(
+            "Below the model, in {n} of {}: not computed. It needs a run of at least a second with at most {N_TASKS_MAX} threads.",
+            base::counted_noun(cells.runs().count(), "run")
+        )
+    })
 }
 
 fn no_slowdowns(cells: &Cells<'_>, about: &SummaryContext<'_>) -> Option<String> {

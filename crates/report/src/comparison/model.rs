@@ -107,6 +107,7 @@ record! {
         verdict: Option<ComparisonVerdict>, "Verdict", Plain, "Verdict against the baseline; absent for the baseline, and if all pairs are identical or equal those of the baseline.";
         oracle_gap: Option<f64>, "Above the oracle", Share, "Excess of the mean of the oracle's objective (by default the makespan) over that of the policy oracle, the best known placement of each run; absent without runs of the oracle.";
         model_gap: Option<f64>, "Below the assignment model", Share, "Mean of `model_gap` of the runs.";
+        model_gap_basis: Option<ModelGapBasis>, "Model", Plain, "`model_gap_basis` of the runs: the bound if one of them has it.";
         slowdown: Option<f64>, "Slowdown", Plain, "Mean slowdown of all jobs of all runs; absent if no job was measured alone.";
         unfairness: Option<f64>, "Unfairness", Plain, "Mean unfairness of the runs.";
         n_migrations: Option<f64>, "Migrations", Count, "CPU migrations of tasks, mean per run; absent without a finished run.";
@@ -125,6 +126,14 @@ names! {
         Better "better" "Faster: the corrected p-value is below 0.05, and the confidence interval of the ratio is below 1 or, without a ratio, the baseline has the larger ranks.";
         Worse "worse" "Slower: the corrected p-value is below 0.05, and the confidence interval of the ratio is above 1 or, without a ratio, the policy has the larger ranks.";
         Inconclusive "inconclusive" "These runs show no significant difference, which does not mean that both policies are equal.";
+    }
+}
+
+names! {
+    /// The work that the distance to the assignment model is relative to.
+    ModelGapBasis {
+        BestAssignment "best-assignment" "The work of the best assignments.";
+        LagrangianBound "lagrangian-bound" "In a part of the run an upper bound of the work of all assignments, by Lagrangian relaxation: there are more than 20,000 lists of numbers of threads on the cores. The distance to the best assignments is smaller or equal.";
     }
 }
 
@@ -161,7 +170,8 @@ record! {
         controllers: Vec<ControllerRow>, "Controllers", Plain, "Traffic of the memory controllers of each node; empty if it is not counted.";
         profile_draw: Option<u64>, "Profile draw", Plain, "Number of the draw of the profiles, from 1; absent if the profiles are not drawn.";
         oracle: Option<OracleRow>, "Oracle", Plain, "The search of the policy oracle; absent for other policies.";
-        model_gap: Option<f64>, "Below the assignment model", Share, "Share of the work of the best assignments of threads to core kinds, in the model of R. Chen and others, that the assignments of the run miss. The model ignores contention. Absent on machines with one core kind, in runs shorter than a second, and with more than 32 threads or 2000 numbers of threads on the cores.";
+        model_gap: Option<f64>, "Below the assignment model", Share, "Share of the work of the best assignments of threads to core kinds, in the model of R. Chen and others, that the assignments of the run miss. The model ignores contention. Absent on machines with one core kind, in runs shorter than a second, and with more than 128 threads.";
+        model_gap_basis: Option<ModelGapBasis>, "Model", Plain, "The work that `model_gap` is relative to.";
         jobs: Vec<RunJobRow>, "Jobs", Plain, "All jobs of the workload.";
         report: Option<String>, "Report", Plain, "Path of the report of this run, relative to this file; absent if no report was written.";
     }

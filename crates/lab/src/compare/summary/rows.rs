@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use base::Nanos;
 use report::comparison::{
-    ComparisonVerdict, ControllerRow, JobSummaryRow, OracleRow, RunCompletion, RunJobRow, RunRow,
-    SummaryRow,
+    ComparisonVerdict, ControllerRow, JobSummaryRow, ModelGapBasis, OracleRow, RunCompletion,
+    RunJobRow, RunRow, SummaryRow,
 };
 
 use super::{Cells, PairedRuns, RunSeries, SummaryContext};
@@ -94,7 +94,8 @@ fn run(cells: &Cells<'_>, about: &SummaryContext<'_>, key: RunKey, metrics: &Run
         pages_moved_bytes: metrics.pages_moved_bytes,
         controllers: controllers(&[metrics]),
         oracle: metrics.oracle.as_ref().map(oracle_row),
-        model_gap: metrics.missed_by_model,
+        model_gap: metrics.model_gap.map(|gap| gap.share),
+        model_gap_basis: model_gap_basis(&[metrics]),
         jobs: jobs
             .map(|((job, times), slowdown)| RunJobRow {
                 name: job.name.clone(),
@@ -117,6 +118,12 @@ fn oracle_row(search: &OracleSearch) -> OracleRow {
         above_bound: search.above_bound,
         bound_term: search.bound_term.clone(),
     }
+}
+
+/// Returns what the distances of runs to the assignment model are relative to: a bound if one of them is.
+fn model_gap_basis(runs: &[&RunMetrics]) -> Option<ModelGapBasis> {
+    let is_bound = runs.iter().filter_map(|run| Some(run.model_gap?.is_bound)).max()?;
+    Some(if is_bound { ModelGapBasis::LagrangianBound } else { ModelGapBasis::BestAssignment })
 }
 
 /// Returns the mean traffic of the controllers of each node.
@@ -225,7 +232,8 @@ fn row(
         p_holm: None,
         verdict: None,
         oracle_gap: oracle_gap(cells, (column, workload), about),
-        model_gap: mean_of(metrics.iter().filter_map(|run| run.missed_by_model)),
+        model_gap: mean_of(metrics.iter().filter_map(|run| Some(run.model_gap?.share))),
+        model_gap_basis: model_gap_basis(&metrics),
         slowdown: mean_of(per_run.iter().flatten().copied()),
         unfairness: mean_of(per_run.iter().filter_map(|slowdowns| unfairness(slowdowns))),
         n_migrations: average(|metrics| metrics.n_migrations),

@@ -3,14 +3,20 @@
 use base::Nanos;
 use expect_test::{Expect, expect};
 use program::parse_toml;
-use report::comparison::ComparisonVerdict;
+use report::comparison::{ComparisonVerdict, ModelGapBasis};
 
 use super::*;
+use crate::assignment::ModelGap;
 use crate::compare::{Column, Completion, JobTimes, MachineVariant};
 
 /// Computes the statistics of makespans in seconds: a line per policy, a word per seed; `-` is a missing run, `x` is a
-/// failed run. The first of two jobs takes half of the makespan; alone the jobs take 1 s and 2 s.
+/// failed run, and `10~` a run with a distance to a bound of the assignment model. The first of two jobs takes half of
+/// the makespan; alone the jobs take 1 s and 2 s.
 fn summary_of(lines: &str) -> Comparison {
+    summary_on("cores=2", lines)
+}
+
+fn summary_on(machine: &str, lines: &str) -> Comparison {
     let lines: Vec<Vec<&str>> = lines
         .lines()
         .map(|line| line.split_whitespace().collect::<Vec<_>>())
@@ -34,7 +40,11 @@ fn summary_of(lines: &str) -> Comparison {
     let mut done = BTreeMap::new();
     for (column, words) in lines.iter().enumerate() {
         for (seed, word) in (1..).zip(&words[1..]).filter(|(_, word)| **word != "-") {
-            let whole = (word.parse::<f64>().unwrap_or(9.0) * 1e9) as u64;
+            let (time, gap) = match word.strip_suffix('~') {
+                Some(time) => (time, Some(ModelGap { share: 0.25, is_bound: true })),
+                None => (*word, None),
+            };
+            let whole = (time.parse::<f64>().unwrap_or(9.0) * 1e9) as u64;
             let job = |end| JobTimes {
                 start: Some(Nanos::ZERO),
                 end: Some(Nanos(end)),
@@ -44,6 +54,7 @@ fn summary_of(lines: &str) -> Comparison {
                 status: if *word == "x" { Completion::Failed } else { Completion::Finished },
                 last_end: Nanos(whole),
                 jobs: vec![job(whole / 2), job(whole)],
+                model_gap: gap,
                 ..RunMetrics::default()
             };
             done.insert(plan.columns[column].key("w", seed), metrics);
@@ -56,7 +67,7 @@ fn summary_of(lines: &str) -> Comparison {
     let alone = (0..plan.columns.len()).map(|column| ((column, 0, 0), times.clone())).collect();
     let about = SummaryContext {
         host: "sim",
-        machine: &Machine::synthetic("cores=2").expect("a machine"),
+        machine: &Machine::synthetic(machine).expect("a machine"),
         jobs: &[workload.jobs],
         alone: &alone,
         command: None,
@@ -110,6 +121,23 @@ fn a_policy_faster_on_every_seed_is_better_with_its_distance_to_the_oracle() {
             oracle n=8 failed=0 mean=11.500 median=11.500 ratio=0.852 (0.824-0.870) p=0.008 holm=0.016 better oracle=0.000 slow=5.750 unfair=1.000
         "#]],
     );
+}
+
+#[test]
+fn a_distance_to_a_bound_of_the_assignment_model_and_an_absent_one_have_a_note() {
+    let notes = |machine: &str| {
+        let comparison = summary_on(machine, "linux 10 10~ 11~");
+        assert_eq!(comparison.summary[0].model_gap, Some(0.25));
+        assert_eq!(comparison.summary[0].model_gap_basis, Some(ModelGapBasis::LagrangianBound));
+        comparison.notes.iter().map(|note| format!("{note}\n")).collect::<String>()
+    };
+    expect![[r#"
+        Below the model, in 2 of 3 runs: relative to an upper bound (Lagrangian relaxation) of the work of all assignments, because there are more than 20000 lists of numbers of threads on the cores. The distance to the best assignment is smaller or equal.
+        Below the model, in 1 of 3 runs: not computed. It needs a run of at least a second with at most 128 threads.
+    "#]].assert_eq(&notes("cores=2 kinds=1024x1+512x1"));
+    expect![[r#"
+        Below the model, in 2 of 3 runs: relative to an upper bound (Lagrangian relaxation) of the work of all assignments, because there are more than 20000 lists of numbers of threads on the cores. The distance to the best assignment is smaller or equal.
+    "#]].assert_eq(&notes("cores=2"));
 }
 
 #[test]

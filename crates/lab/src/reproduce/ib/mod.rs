@@ -23,19 +23,20 @@ const SCALED: &str = "scale=0.1";
 pub(super) struct Platform {
     pub machine: &'static str,
     pub name: &'static str,
-    published: (&'static str, &'static str),
+    pub alpha: f64,
+    beta: f64,
 }
 
 pub(super) const PLATFORMS: [Platform; 3] = [
-    Platform { machine: "opteron-2384-uma", name: "UMA", published: ("0.3", "0") },
-    Platform { machine: "opteron-2384-numa1", name: "NUMA1", published: ("0.8", "0.3") },
-    Platform { machine: "opteron-2384-numa2", name: "NUMA2", published: ("0.6", "0.3") },
+    Platform { machine: "opteron-2384-uma", name: "UMA", alpha: 0.3, beta: 0.0 },
+    Platform { machine: "opteron-2384-numa1", name: "NUMA1", alpha: 0.8, beta: 0.3 },
+    Platform { machine: "opteron-2384-numa2", name: "NUMA2", alpha: 0.6, beta: 0.3 },
 ];
 
 impl Platform {
     /// Returns the published alpha and beta as parameters of `ib`.
     pub fn params(&self) -> String {
-        let (alpha, beta) = self.published;
+        let Platform { alpha, beta, .. } = self;
         format!("alpha={alpha},beta={beta}")
     }
 

@@ -29,7 +29,7 @@
 //! | `n_periods`, `n_on_several_nodes`, `percent_on_several_nodes` | number of periods after the end of Group 2 in which Group 1 runs; number and share of the periods in which Group 1 runs on several nodes |
 //! | `n_rates`, `queue_full_variation`, `reference_variation` | periods of all tasks; largest coefficient of variation of a run over its periods |
 //! | `kind_moves_per_min`, `node_moves_per_min` | means over the runs, per minute of CPU time: placements of running jobs on another core kind, and on another node |
-//! | `decision_percent`, `sampling_percent` | means over the runs, share of the CPU time in %: decisions, and time in sampling rounds: [`super::overhead`] |
+//! | `sampling_percent` | mean over the runs, share of the CPU time in sampling rounds in %: [`super::overhead`] |
 //! | `reads_per_min`, `steps_per_min` | means over the runs, per minute of CPU time: counter reads, steps of queues and comparisons |
 //! | `ratios`, `ratio_min`, `n_below` | with `quantity`, one of the values above: policy over baseline for each value of `vary`; the smallest; number of values of `vary` for which the policy is below the baseline |
 //!

@@ -180,7 +180,6 @@ pub(super) fn formatted(name: &str, value: Option<f64>, digits: Option<usize>) -
         "low" | "high" => signed(known, 2),
         "variation" | "base_variation" => decimals(2),
         "queue_full_variation" | "reference_variation" => decimals(3),
-        "decision_percent" => decimals(4),
         "kind_moves_per_min" | "node_moves_per_min" => decimals(2),
         "sampling_percent"
         | "moves"

@@ -143,7 +143,7 @@ impl ObservedRuns<'_> {
 pub(super) type ObservedValue = fn(&ObservedRuns<'_>) -> Option<f64>;
 
 /// The values of observations, by name.
-const VALUES: [(&str, ObservedValue); 20] = [
+const VALUES: [(&str, ObservedValue); 19] = [
     ("n_runs", |all| Some(all.runs.len() as f64)),
     ("n_placed", |all| Some(all.count(|part| part.n_placed))),
     ("n_requested", |all| Some(all.count(|part| part.n_requested))),
@@ -161,7 +161,6 @@ const VALUES: [(&str, ObservedValue); 20] = [
     ("n_rates", |all| Some(all.sum(|run| run.n_rates))),
     ("queue_full_variation", |all| all.largest(|run| run.queue_full_variation)),
     ("reference_variation", |all| all.largest(|run| run.reference_variation)),
-    ("decision_percent", |all| all.operations(|it| it.decision_percent(all.reads_counters))),
     ("sampling_percent", |all| all.operations(Operations::sampling_percent)),
     ("kind_moves_per_min", |all| all.operations(Operations::kind_moves_per_min)),
     ("node_moves_per_min", |all| all.operations(Operations::node_moves_per_min)),

@@ -1,6 +1,7 @@
-//! Cost of decisions, and migrations between core kinds.
+//! Operations of decisions, and migrations between core kinds.
 //!
-//! Policies do not count their operations. The operations are counted from what a policy reads and requests:
+//! A simulated run charges no time for decisions: `cargo xtask bench decisions` measures it. The operations are counted
+//! from what a policy reads and requests, because policies do not count them:
 //!
 //! ```text
 //!   every interval     one counter read and one comparison per task of the snapshot
@@ -8,9 +9,8 @@
 //!   every placement    one move: sched_setaffinity(2)
 //! ```
 //!
-//! The decision time is the number of operations times a constant each. A policy that reads no counters has no counter
-//! reads. The time of sampling rounds, in which jobs are bound for a measurement, is a separate value: tasks make
-//! progress in it.
+//! A policy that reads no counters has no counter reads. The time of sampling rounds, in which jobs are bound for a
+//! measurement, is a separate value: tasks make progress in it.
 
 use std::collections::BTreeMap;
 
@@ -19,13 +19,6 @@ use engine::TurnRecord;
 use sched::{Action, Cause, JobEvent, OutcomeResult, Target};
 use topology::Machine;
 
-/// Time of a step of a queue or of a comparison. Guessed.
-const STEP_NS: f64 = 20.0;
-/// Time to read the counters of a task: one read(2) of a group. Guessed.
-const READ_NS: f64 = 2_000.0;
-/// Time of a move: one sched_setaffinity(2). Guessed.
-const MOVE_NS: f64 = 5_000.0;
-
 /// Operations of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Operations {
@@ -33,7 +26,6 @@ pub(super) struct Operations {
     cpu_s: f64,
     n_reads: u64,
     n_steps: u64,
-    n_moves: u64,
     /// Placements of running jobs on another core kind.
     n_kind_moves: u64,
     /// Placements of running jobs on another node.
@@ -43,13 +35,6 @@ pub(super) struct Operations {
 }
 
 impl Operations {
-    /// Returns the share of the decisions in the CPU time, in %.
-    pub fn decision_percent(&self, reads_counters: bool) -> f64 {
-        let reads = if reads_counters { self.n_reads as f64 } else { 0.0 };
-        let ns = self.n_steps as f64 * STEP_NS + reads * READ_NS + self.n_moves as f64 * MOVE_NS;
-        self.share(ns * 1e-9) * 100.0
-    }
-
     /// Returns the share of the sampling rounds in the CPU time, in %.
     pub fn sampling_percent(&self) -> f64 {
         self.share(self.sampling_s) * 100.0
@@ -144,7 +129,6 @@ impl OperationCounter {
 
     fn count_move(&mut self, job: JobId, cpus: &CpuSet) {
         let place = (only(&self.kind_of_cpu, cpus), only(&self.node_of_cpu, cpus));
-        self.operations.n_moves += 1;
         let Some(before) = self.places.insert(job, place) else { return };
         let differ = |one: Option<usize>, other: Option<usize>| {
             one.zip(other).is_some_and(|(one, other)| one != other)
@@ -179,7 +163,7 @@ mod tests {
             counter.count_move(JobId(1), &CpuSet::from_iter([cpu]));
         }
         let found = &counter.operations;
-        assert_eq!((found.n_moves, found.n_kind_moves, found.n_node_moves), (7, 1, 1));
+        assert_eq!((found.n_kind_moves, found.n_node_moves), (1, 1));
     }
 
     #[test]
@@ -193,10 +177,6 @@ mod tests {
         };
         assert_eq!(operations.kind_moves_per_min(), 2.0);
         assert_eq!(operations.sampling_percent(), 10.0);
-        assert!((operations.decision_percent(true) - 0.001).abs() < 1e-12);
-        assert_eq!(
-            (operations.decision_percent(false), operations.reads_per_min(true)),
-            (0.0, 300.0)
-        );
+        assert_eq!([true, false].map(|reads| operations.reads_per_min(reads)), [300.0, 0.0]);
     }
 }

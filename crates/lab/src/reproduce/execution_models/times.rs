@@ -161,7 +161,7 @@ pub(super) fn sets(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
         finding.claims.extend(set_claims(&runs));
         finding.notes.extend(runs.by_rule.iter().flatten().filter_map(Series::failure));
     }
-    let reason = "the simulator charges no decision time; compare cargo xtask bench";
+    let reason = "cargo xtask bench decisions measures and judges it";
     let text = "the decision cost is below that of hass-d";
     finding.claims.push(unjudged_claim(text, RuleReading::Corrected, reason));
     Ok(finding)

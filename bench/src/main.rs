@@ -10,6 +10,7 @@ mod auto;
 mod compare;
 mod convergence;
 mod counters;
+mod decisions;
 mod evenkeel;
 mod guest;
 mod harm;
@@ -56,8 +57,9 @@ enum Benchmark {
     Convergence(convergence::Args),
     /// Measure the cost of a counter sample of a task: a group of four software events
     Counters,
-    /// Measure the CPU time of decisions on core kinds, per task and as a share of the managed CPU time
-    Decisions(turn::DecisionArgs),
+    /// Measure the time of decisions on core kinds, per task and as a share of the managed CPU time: in simulated runs of
+    /// the published sets, with threads, and with up to 2,048 tasks
+    Decisions,
     /// Measure whether watch slows down a balanced machine: work and run times with watch and without
     Harm(harm::Args),
     /// Compare the task placement of the simulated kernel with a real kernel, in a guest with four nodes
@@ -105,7 +107,7 @@ fn main() -> ExitCode {
         Some(Benchmark::Numad(args)) => numad::main(&args),
         Some(Benchmark::Overhead(args)) => overhead::main(&args),
         Some(Benchmark::Physics) => physics::main(),
-        Some(Benchmark::Decisions(args)) => turn::decisions(&args),
+        Some(Benchmark::Decisions) => decisions::main(),
         Some(Benchmark::Policies(args)) => turn::policies(&args),
         Some(Benchmark::Profile(args)) => profile::main(&args),
         Some(Benchmark::Restore(args)) => restore::main(&args),

@@ -8,8 +8,7 @@
 //! `bench turn` measures dfs for 10,000 tasks on 512 CPUs, once with many single-threaded programs and once with fewer
 //! programs of ten threads. `bench policies` measures every policy for 10,000 tasks with counters on 1,024 CPUs. The
 //! load changes during the run, so that the policies request moves. The turn in which all jobs are due is printed too,
-//! although a live host starts at most 64 jobs per turn. `bench decisions` measures how decisions on core kinds grow with the
-//! tasks.
+//! although a live host starts at most 64 jobs per turn.
 //!
 //! The unit is CPU time of this thread, because wall time depends on other load. The benchmark reads no data of this
 //! machine. The targets are checked in release builds only.
@@ -22,7 +21,7 @@ use engine::{Engine, PageMigrationLimits, Step};
 use program::{Class, Command, Job};
 use sched::{
     Action, Cause, CounterEvent, Counters, JobEvent, NodeMemory, NodeSample, NumaSettings, Outcome,
-    OutcomeResult, ProcessMemory, RawCounter, Sample, Target, TaskSample, Turn,
+    OutcomeResult, Policy, ProcessMemory, RawCounter, Sample, Target, TaskSample, Turn,
 };
 use topology::Machine;
 
@@ -38,9 +37,22 @@ enum Tier {
     Bandwidth,
 }
 
+/// Jobs with equal numbers of tasks.
+#[derive(Clone, Copy, Debug)]
+pub struct Shape {
+    pub n_jobs: u32,
+    pub tasks_per_job: u32,
+}
+
+impl Shape {
+    pub fn n_tasks(self) -> u32 {
+        self.n_jobs * self.tasks_per_job
+    }
+}
+
 /// Measured turns of one case.
-struct Measurement {
-    ms: MedianRange,
+pub struct Measurement {
+    pub ms: MedianRange,
     n_requests: usize,
     /// Time of the first turn, in which every job is due.
     start_ms: f64,
@@ -58,11 +70,11 @@ pub fn dfs() -> anyhow::Result<()> {
     for tasks_per_job in [1, 10] {
         for tier in [Tier::Declared, Tier::Bandwidth] {
             let n_jobs = N_TASKS / tasks_per_job;
-            let (mut engine, _) = engine("dfs", MACHINE, n_jobs)?;
-            let result =
-                measure(&mut engine, n_jobs, N_TURNS, nodes(0, Some(tier)), |number, _| {
-                    (Nanos::from_millis(250), dfs_sample(number, n_jobs, tasks_per_job, tier))
-                });
+            let shape = Shape { n_jobs, tasks_per_job };
+            let mut engine = engine(policy::build("dfs", 1)?, MACHINE, jobs(n_jobs))?;
+            let result = measure(&mut engine, shape, N_TURNS, nodes(0, Some(tier)), |number, _| {
+                (Nanos::from_millis(250), dfs_sample(number, n_jobs, tasks_per_job, tier))
+            });
             if result.n_requests == 0 {
                 bail!("no turn has a request: the benchmark measures nothing");
             }
@@ -103,72 +115,22 @@ pub fn policies(args: &PolicyArgs) -> anyhow::Result<()> {
         |info: &&&policy::PolicyInfo| args.policy.as_ref().is_none_or(|name| info.name == name);
     for info in policy::registry().iter().filter(is_selected) {
         let machine = if info.needs_core_kinds { KINDS_MACHINE } else { MACHINE };
-        let (engine, interval) = engine(info.name, machine, N_TASKS)?;
-        let mut engine = engine.with_page_migration_limits(PageMigrationLimits::default());
+        let policy = policy::build(info.name, 1)?;
+        let interval = policy.interval().unwrap_or(Nanos::from_secs(1));
+        let mut engine = engine(policy, machine, jobs(N_TASKS))?
+            .with_page_migration_limits(PageMigrationLimits::default());
         let mut counters = vec![Counters::NONE; N_TASKS as usize];
-        let result = measure(&mut engine, N_TASKS, N_TURNS, nodes(0, None), |number, cpus| {
-            (interval, policy_sample(number, interval, (N_TASKS, N_CPUS), cpus, &mut counters))
+        let shape = Shape { n_jobs: N_TASKS, tasks_per_job: 1 };
+        let result = measure(&mut engine, shape, N_TURNS, nodes(0, None), |number, cpus| {
+            let sample = policy_sample(number, interval, (shape, N_CPUS), cpus, &mut counters);
+            let memory = memory(number, Nanos(interval.0 * number), N_TASKS);
+            (interval, Sample { nodes: nodes(number, None), memory, ..sample })
         });
         let ms = format!("{:.3}", result.ms);
         println!("{:<15} {ms:<26} {:>8}  {:.1}", info.name, result.n_requests, result.start_ms);
         worst = worst.max(result.ms.median);
     }
     check_target(worst, 10.0)
-}
-
-/// Options of `bench decisions`.
-#[derive(Clone, Debug, clap::Args)]
-pub struct DecisionArgs {
-    /// Measure this policy
-    #[arg(long, value_name = "NAME", default_value = "ib")]
-    policy: String,
-}
-
-/// Measures the decisions of a policy for two tasks per CPU on machines with core kinds. Fails if the share of the managed
-/// CPU time exceeds the target.
-pub fn decisions(args: &DecisionArgs) -> anyhow::Result<()> {
-    const N_TURNS: u64 = 200;
-    /// The smallest share that the paper of `ib` publishes (Figure 6).
-    const TARGET: f64 = 0.0002;
-    /// Nodes with four cores of each kind.
-    const N_NODES: [u32; 5] = [1, 4, 16, 64, 128];
-    println!(
-        "Decisions of {} for two tasks per CPU, half of the CPUs of each kind, {N_TURNS} turns, CPU time",
-        args.policy
-    );
-    println!(
-        "{:>5} {:>6}  {:<26} ns per task  share of managed CPU time",
-        "CPUs", "tasks", "ms per turn (low to high)"
-    );
-    let mut worst: f64 = 0.0;
-    for n_nodes in N_NODES {
-        let (n_cpus, n_jobs) = (n_nodes * 8, n_nodes * 16);
-        let machine = format!("nodes={n_nodes} cores=8 kinds=1024x4+512x4");
-        let (mut engine, interval) = engine(&args.policy, &machine, n_jobs)?;
-        let mut counters = vec![Counters::NONE; n_jobs as usize];
-        let result = measure(&mut engine, n_jobs, N_TURNS, Vec::new(), |number, cpus| {
-            let sample = policy_sample(number, interval, (n_jobs, n_cpus), cpus, &mut counters);
-            (interval, Sample { nodes: Vec::new(), ..sample })
-        });
-        let ns = result.ms.median * 1e6;
-        let share = ns / (interval.0 as f64 * f64::from(n_cpus));
-        println!(
-            "{n_cpus:>5} {n_jobs:>6}  {:<26} {:>11.0}  {:.4} %",
-            format!("{:.4}", result.ms),
-            ns / f64::from(n_jobs),
-            share * 100.0
-        );
-        worst = worst.max(share);
-    }
-    if !cfg!(debug_assertions) && TARGET < worst {
-        bail!(
-            "decisions take {:.4} % of the managed CPU time; the target is {:.2} %",
-            worst * 100.0,
-            TARGET * 100.0
-        );
-    }
-    println!("sampling is not included: bench counters measures a sample of a task");
-    Ok(())
 }
 
 fn check_target(worst_ms: f64, target_ms: f64) -> anyhow::Result<()> {
@@ -180,27 +142,24 @@ fn check_target(worst_ms: f64, target_ms: f64) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Creates an engine with this many jobs. Returns the engine and the interval of its policy.
-fn engine(policy: &str, machine: &str, n_jobs: u32) -> anyhow::Result<(Engine, Nanos)> {
+/// Creates an engine on a synthetic machine.
+pub fn engine(policy: Box<dyn Policy>, machine: &str, jobs: Vec<Job>) -> anyhow::Result<Engine> {
     let machine = Machine::synthetic(machine).context("the synthetic machine")?;
-    let policy = policy::build(policy, 1)?;
-    let interval = policy.interval().unwrap_or(Nanos::from_secs(1));
-    let jobs: Vec<Job> = (0..n_jobs).map(job).collect();
-    Ok((Engine::new(machine, jobs, policy), interval))
+    Ok(Engine::new(machine, jobs, policy))
 }
 
 /// Starts all jobs, then measures turns of these samples. `sample` receives the CPU of each task.
-fn measure(
+pub fn measure(
     engine: &mut Engine,
-    n_jobs: u32,
+    shape: Shape,
     n_turns: u64,
     nodes_at_start: Vec<NodeSample>,
     mut sample: impl FnMut(u64, &[CpuId]) -> (Nanos, Sample),
 ) -> Measurement {
     let n_cpus = engine.machine().online().len() as u32;
-    let mut cpus: Vec<CpuId> = (0..N_TASKS).map(|nth| CpuId(nth % n_cpus)).collect();
+    let mut cpus: Vec<CpuId> = (0..shape.n_tasks()).map(|nth| CpuId(nth % n_cpus)).collect();
     let before = thread_cpu_time();
-    start(engine, n_jobs, nodes_at_start, &mut cpus);
+    start(engine, shape, nodes_at_start, &mut cpus);
     let start_ms = millis_since(before);
     let (mut ms, mut n_requests) = (Vec::new(), 0);
     for number in 1..=n_turns {
@@ -208,7 +167,7 @@ fn measure(
         let turn = Turn { number, at: Nanos(interval.0 * number), causes: vec![Cause::Interval] };
         let before = thread_cpu_time();
         let step = engine.step(&turn, &sample);
-        let outcomes = outcomes(&step, &mut cpus);
+        let outcomes = outcomes(&step, shape, &mut cpus);
         engine.record_outcomes(&outcomes);
         ms.push(millis_since(before));
         n_requests += step.approved.requests().len();
@@ -221,9 +180,9 @@ fn millis_since(before: Duration) -> f64 {
 }
 
 /// Starts all jobs in one turn.
-fn start(engine: &mut Engine, n_jobs: u32, nodes: Vec<NodeSample>, cpus: &mut [CpuId]) {
+fn start(engine: &mut Engine, shape: Shape, nodes: Vec<NodeSample>, cpus: &mut [CpuId]) {
     let sample = Sample {
-        jobs: (0..n_jobs).map(|id| JobEvent::Due(JobId(id))).collect(),
+        jobs: (0..shape.n_jobs).map(|id| JobEvent::Due(JobId(id))).collect(),
         nodes,
         usable_cpus: Some(engine.machine().allowed().clone()),
         numa_settings: Some(NumaSettings::default()),
@@ -231,8 +190,8 @@ fn start(engine: &mut Engine, n_jobs: u32, nodes: Vec<NodeSample>, cpus: &mut [C
     };
     let turn = Turn { number: 0, at: Nanos::ZERO, causes: vec![Cause::JobsDue] };
     let step = engine.step(&turn, &sample);
-    let started = (0..n_jobs).map(|id| done_outcome(Target::Job(JobId(id)), None));
-    let all: Vec<Outcome> = outcomes(&step, cpus).into_iter().chain(started).collect();
+    let started = (0..shape.n_jobs).map(|id| done_outcome(Target::Job(JobId(id)), None));
+    let all: Vec<Outcome> = outcomes(&step, shape, cpus).into_iter().chain(started).collect();
     engine.record_outcomes(&all);
 }
 
@@ -262,32 +221,35 @@ fn n_busy_turns(group: u32, number: u64) -> u64 {
     (number + u64::from(N_NODES) - u64::from(group)) / u64::from(N_NODES)
 }
 
-/// Returns an interval in which every task ran a tenth of the time with counters.
-fn policy_sample(
+/// Thread id of the first task.
+const FIRST_TID: u32 = 10_000;
+/// Intervals of a round of a job with several tasks, and of the serial part of the round, in which only its first task runs.
+const ROUND: (u64, u64) = (10, 4);
+
+/// Returns an interval in which every task ran a part of the time with counters.
+pub fn policy_sample(
     number: u64,
     interval: Nanos,
-    (n_tasks, n_cpus): (u32, u32),
+    (shape, n_cpus): (Shape, u32),
     cpus: &[CpuId],
     counters: &mut [Counters],
 ) -> Sample {
-    let at = Nanos(interval.0 * number);
-    let ran_ns = interval.0 / u64::from(n_tasks / n_cpus + 1);
-    let tasks = (0..n_tasks).zip(cpus).zip(counters).map(|((nth, cpu), counters)| {
-        count(counters, number, nth, ran_ns);
+    let ran_ns = interval.0 / u64::from(shape.n_tasks() / n_cpus + 1);
+    let tasks = (0..).zip(cpus).zip(counters).map(|((nth, cpu), counters)| {
+        let (job, is_first) = (nth / shape.tasks_per_job, nth % shape.tasks_per_job == 0);
+        if is_first || ROUND.1 <= (u64::from(job) + number) % ROUND.0 {
+            count(counters, number, nth, ran_ns);
+        }
+        let ran = counters.get(CounterEvent::Cycles).map_or(0, |counter| counter.enabled_ns);
         TaskSample {
-            cpu_time: Nanos(ran_ns * number),
-            wait: Some(Nanos((interval.0 - ran_ns) * number)),
+            cpu_time: Nanos(ran),
+            wait: Some(Nanos(ran / ran_ns * (interval.0 - ran_ns))),
             last_cpu: Some(*cpu),
             counters: *counters,
-            ..TaskSample::new(TaskId { tid: 10_000 + nth, start_time_ticks: 1 }, JobId(nth))
+            ..TaskSample::new(TaskId { tid: FIRST_TID + nth, start_time_ticks: 1 }, JobId(job))
         }
     });
-    Sample {
-        tasks: tasks.collect(),
-        nodes: nodes(number, None),
-        memory: memory(number, at, n_tasks),
-        ..Sample::default()
-    }
+    Sample { tasks: tasks.collect(), ..Sample::default() }
 }
 
 /// Computes the counters of a program. Every 7 turns, programs alternate between streaming, cache-resident and
@@ -322,7 +284,7 @@ fn memory(number: u64, at: Nanos, n_tasks: u32) -> Vec<ProcessMemory> {
     let is_sampled = |nth: &u32| number == 1 || u64::from(nth % 50) == number % 50;
     let process = |nth: u32| ProcessMemory {
         job: JobId(nth),
-        process: TaskId { tid: 10_000 + nth, start_time_ticks: 1 },
+        process: TaskId { tid: FIRST_TID + nth, start_time_ticks: 1 },
         nodes: vec![NodeMemory {
             node: NodeId(nth % N_NODES),
             small: Bytes(64 << 20),
@@ -353,12 +315,20 @@ fn nodes(number: u64, tier: Option<Tier>) -> Vec<NodeSample> {
 }
 
 /// Carries out placements and releases.
-fn outcomes(step: &Step, cpus: &mut [CpuId]) -> Vec<Outcome> {
+fn outcomes(step: &Step, shape: Shape, cpus: &mut [CpuId]) -> Vec<Outcome> {
     let requests = step.approved.requests().iter();
     requests
         .filter_map(|request| {
-            if let (Target::Job(job), Action::Place(set)) = (request.target, &request.action) {
-                cpus[job.index()] = set.iter().next().unwrap_or(CpuId(0));
+            if let Action::Place(set) = &request.action {
+                let n = shape.tasks_per_job as usize;
+                let placed = match request.target {
+                    Target::Job(job) => job.index() * n..(job.index() + 1) * n,
+                    Target::Task(task) => {
+                        let nth = (task.tid - FIRST_TID) as usize;
+                        nth..nth + 1
+                    }
+                };
+                cpus[placed].fill(set.iter().next().unwrap_or(CpuId(0)));
             }
             matches!(request.action, Action::Place(_) | Action::Release)
                 .then(|| done_outcome(request.target, Some(request.action.clone())))
@@ -370,9 +340,11 @@ fn done_outcome(target: Target, action: Option<Action>) -> Outcome {
     Outcome { target, action, result: OutcomeResult::Done { n: 1 } }
 }
 
-fn job(id: u32) -> Job {
-    Job {
+/// Returns single-threaded jobs.
+pub fn jobs(n: u32) -> Vec<Job> {
+    let job = |id: u32| Job {
         class: Class::new((id % 7) as u8),
         ..Job::new(JobId(id), format!("job{id}"), Command::Load(vec!["hog".to_owned()]))
-    }
+    };
+    (0..n).map(job).collect()
 }

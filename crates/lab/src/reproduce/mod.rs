@@ -40,14 +40,15 @@ mod tests;
 use base::Nanos;
 
 pub use experiment::{Experiment, STUDIES, Study, StudyRun};
+pub use ib::reads_counters;
 pub use output::{list, text};
 pub use run_pool::RunPool;
+pub use testbed::{DeclaredClassBasis, Testbed};
 
 use crate::compare::SimRunError;
 use crate::shipped::NotShipped;
 use finding::{Finding, FindingTable};
 use gain::Gain;
-use testbed::Testbed;
 
 /// Error of an experiment.
 #[derive(Debug, thiserror::Error)]

@@ -164,7 +164,7 @@ impl Testbed {
     }
 
     /// Returns the settings of the runs on this testbed.
-    pub(super) fn setting(&self) -> SimSetting {
+    pub fn setting(&self) -> SimSetting {
         SimSetting {
             machine: self.machine.clone(),
             options: self.options.clone(),

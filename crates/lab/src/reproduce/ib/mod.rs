@@ -54,7 +54,7 @@ const DIVERSE: usize = 6;
 const BASELINE: &str = "linux";
 
 /// Returns whether the decisions of a policy are based on counters of tasks.
-pub(super) fn reads_counters(policy: &str) -> bool {
+pub fn reads_counters(policy: &str) -> bool {
     let name = policy.split(['[', '@']).next().unwrap_or_default();
     let counted =
         [policy::Signal::Instructions, policy::Signal::LlcMisses, policy::Signal::LlcReferences];

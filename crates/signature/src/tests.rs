@@ -6,66 +6,49 @@ use super::*;
 
 const LOADED: usize = 0x200;
 
-/// Returns an ELF program: headers and 512 loaded bytes, a section that is not loaded, section names and headers.
+/// Returns an ELF program of 64 bits.
 fn program() -> Vec<u8> {
-    let mut file = vec![0; LOADED];
-    file[..16].copy_from_slice(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0");
-    let mut put = |at: usize, bytes: &[u8]| file[at..at + bytes.len()].copy_from_slice(bytes);
-    let names = b"\0.comment\0.names\0";
-    let names_at = LOADED + 16;
-    let table_at = names_at + 24;
-    put(16, &[3, 0, 62, 0, 1, 0, 0, 0]); // ET_DYN, x86-64, version
-    put(32, &64u64.to_le_bytes()); // program headers
-    put(40, &(table_at as u64).to_le_bytes());
-    put(52, &[64, 0, 56, 0, 1, 0, 64, 0, 3, 0, 2, 0]);
-    put(64, &[1, 0, 0, 0, 5, 0, 0, 0]); // PT_LOAD, R+X
-    for at in [96, 104] {
-        put(at, &(LOADED as u64).to_le_bytes());
-    }
-    put(200, b"code");
-    file.extend(b"not loaded......");
-    file.extend(names);
-    file.resize(table_at, 0);
-    let section = |name: u32, kind: u32, at: usize, size: usize| {
-        let mut section = [name.to_le_bytes(), kind.to_le_bytes()].concat();
-        section.resize(24, 0);
-        section.extend([at as u64, size as u64].map(u64::to_le_bytes).concat());
-        section.resize(64, 0);
-        section
-    };
-    file.extend(section(0, 0, 0, 0));
-    file.extend(section(1, 1, LOADED, 16));
-    file.extend(section(10, 3, names_at, names.len()));
-    file
+    program_of(64)
 }
 
-/// Returns a 32-bit program of the same form, with big-endian numbers.
-fn program_of_32_bits() -> Vec<u8> {
-    let mut file = vec![0; LOADED];
-    file[..16].copy_from_slice(b"\x7fELF\x01\x02\x01\0\0\0\0\0\0\0\0\0");
-    let mut put = |at: usize, bytes: &[u8]| file[at..at + bytes.len()].copy_from_slice(bytes);
+/// Returns an ELF program: headers and 512 loaded bytes, a section that is not loaded, section names and headers. With 64
+/// bits it is a little-endian program for x86-64, with 32 bits a big-endian program for PowerPC.
+fn program_of(n_bits: usize) -> Vec<u8> {
+    let is_64 = n_bits == 64;
+    let word = n_bits / 8;
+    let bytes = |fields: &[(usize, usize)]| -> Vec<u8> {
+        let bytes = |&(value, size): &(usize, usize)| match is_64 {
+            true => value.to_le_bytes()[..size].to_vec(),
+            false => value.to_be_bytes()[8 - size..].to_vec(),
+        };
+        fields.iter().flat_map(bytes).collect()
+    };
+    let [header_size, segment_size, section_size] = if is_64 { [64, 56, 64] } else { [52, 32, 40] };
+    let [class, order] = if is_64 { [2, 1] } else { [1, 2] };
+    let (kind, machine) = if is_64 { (3, 62) } else { (2, 20) }; // ET_DYN, x86-64; ET_EXEC, PowerPC
     let names = b"\0.comment\0.names\0";
     let names_at = LOADED + 16;
-    let table_at = names_at + 20;
-    put(16, &[0, 2, 0, 20, 0, 0, 0, 1]); // ET_EXEC, PowerPC, version
-    put(28, &52u32.to_be_bytes()); // program headers
-    put(32, &(table_at as u32).to_be_bytes());
-    put(40, &[0, 52, 0, 32, 0, 1, 0, 40, 0, 3, 0, 2]);
-    put(52, &[0, 0, 0, 1]); // PT_LOAD
-    for at in [68, 72] {
-        put(at, &(LOADED as u32).to_be_bytes());
-    }
-    put(200, b"code");
+    let table_at = (names_at + names.len()).next_multiple_of(8);
+    let mut file = vec![0x7f, b'E', b'L', b'F', class, order, 1];
+    file.resize(16, 0);
+    file.extend(bytes(&[(kind, 2), (machine, 2), (1, 4), (0, word)])); // type, machine, version, entry
+    file.extend(bytes(&[(header_size, word), (table_at, word), (0, 4)])); // offsets of segments and sections, flags
+    let sizes = [header_size, segment_size, 1, section_size, 3, 2];
+    file.extend(bytes(&sizes.map(|size| (size, 2))));
+    // PT_LOAD, R+X: type, offset, addresses, sizes, alignment. The place of the flags depends on the class.
+    let mut segment = vec![(1, 4), (0, word), (0, word), (0, word), (LOADED, word), (LOADED, word)];
+    segment.insert(if is_64 { 1 } else { 6 }, (5, 4));
+    file.extend(bytes(&segment));
+    file.resize(LOADED, 0);
+    file[200..204].copy_from_slice(b"code");
     file.extend(b"not loaded......");
     file.extend(names);
     file.resize(table_at, 0);
-    let section = |name: usize, kind: usize, at: usize, size: usize| {
-        let fields = [name, kind, 0, 0, at, size, 0, 0, 0, 0];
-        fields.map(|field| (field as u32).to_be_bytes()).concat()
-    };
-    file.extend(section(0, 0, 0, 0));
-    file.extend(section(1, 1, LOADED, 16));
-    file.extend(section(10, 3, names_at, names.len()));
+    for (name, kind, at, size) in [(0, 0, 0, 0), (1, 1, LOADED, 16), (10, 3, names_at, names.len())]
+    {
+        file.extend(bytes(&[(name, 4), (kind, 4), (0, word), (0, word), (at, word), (size, word)]));
+        file.extend(bytes(&[(0, 4), (0, 4), (0, word), (0, word)]));
+    }
     file
 }
 
@@ -102,7 +85,7 @@ fn a_program_has_the_profile_that_was_embedded_last() {
 #[test]
 fn a_32_bit_program_has_a_note_that_other_readers_find_and_gets_its_original_bytes_back() {
     use object::{Object, ObjectSection};
-    let signed = embed(&program_of_32_bits(), &profile("prog")).expect("it is a program");
+    let signed = embed(&program_of(32), &profile("prog")).expect("it is a program");
     assert_eq!(read(&*signed).expect("valid"), Some(profile("prog")));
     let file = object::read::elf::ElfFile32::<object::Endianness>::parse(&*signed);
     let file = file.expect("an ELF file");
@@ -119,7 +102,7 @@ fn a_32_bit_program_has_a_note_that_other_readers_find_and_gets_its_original_byt
     assert!(error(read(&*patched)).starts_with("the signature is of another build"));
     assert!(read(&*replaced(&signed, "not loaded", "other text")).expect("valid").is_some());
     let again = embed(&signed, &profile("other")).expect("it is a program");
-    assert_eq!(remove(&again).expect("valid"), Some(program_of_32_bits()));
+    assert_eq!(remove(&again).expect("valid"), Some(program_of(32)));
 }
 
 #[test]
@@ -234,7 +217,7 @@ proptest! {
         at in 0usize..1200,
         bit in 0u8..8,
     ) {
-        let mut file = embed(&program_of_32_bits(), &profile("prog")).expect("it is a program");
+        let mut file = embed(&program_of(32), &profile("prog")).expect("it is a program");
         let at = at % file.len();
         file[at] ^= 1 << bit;
         if let Ok(Some(found)) = read(&*file) {
@@ -254,7 +237,7 @@ proptest! {
         replacement in proptest::collection::vec(prop_oneof![Just(0u8), Just(0xff), any::<u8>()], 1..9),
     ) {
         let ident = [b"\x7fELF".as_slice(), &[class, order, 1]].concat();
-        let mut overwritten = if class == 1 { program_of_32_bits() } else { program() };
+        let mut overwritten = program_of(if class == 1 { 32 } else { 64 });
         overwritten = embed(&overwritten, &profile("prog")).expect("it is a program");
         let from = from % (overwritten.len() - replacement.len());
         overwritten[from..from + replacement.len()].copy_from_slice(&replacement);

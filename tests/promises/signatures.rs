@@ -2,7 +2,7 @@
 //! original bytes back. A signature that is not valid is reported in one line and not used.
 
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::Path;
 
 use serde_json::Value;
@@ -12,6 +12,8 @@ use tests::tool;
 const PROFILE: &str = "name = \"prog\"\nclass = 9\nclass_cache_bytes = 1048576\n\
     [[phase]]\nllc_accesses_per_1000 = 20.0\n\
     [phase.curve]\ncache_bytes = [1048576]\nmisses_per_1000 = [5.0]\n";
+
+const OTHER_USER: u32 = 1234;
 
 /// Returns a directory with a program, a script and a profile.
 fn dir() -> Dir {
@@ -119,6 +121,37 @@ fn a_script_has_its_own_side_file_and_a_change_of_the_script_is_reported() {
     assert!(messages.lines().any(|line| line.ends_with(expected)), "{messages}");
     dir.success(&["profile", "--remove", "./script"]);
     assert!(!dir.path("script.evenkeel-profile").exists());
+}
+
+#[test]
+fn a_side_file_that_another_user_could_write_is_not_used() {
+    let dir = dir();
+    let side = dir.path("script.evenkeel-profile");
+    let job = "command = [\"./script\"]";
+    let check = |expected: &str| {
+        let line = rejection(&dir, &["profile", "--show", "./script"]);
+        assert!(line.contains(&format!("script.evenkeel-profile: {expected}")), "{line}");
+        let (row, messages) = run_job(&dir, job);
+        assert_eq!((&row["class"], &row["exit_status"]), (&Value::Null, &0.into()), "{messages}");
+        let notes = messages.lines().filter(|line| line.contains(expected));
+        assert_eq!(notes.count(), 1, "{messages}");
+    };
+    let output = dir.shell("umask 002; evenkeel profile --embed ./script --from p.toml");
+    assert!(output.status.success(), "{}", tool::text(&output.stderr));
+    assert_eq!(run_job(&dir, job).0["class"], 9, "a new side file is used also with umask 002");
+    fs::set_permissions(&side, fs::Permissions::from_mode(0o664)).expect("permitted");
+    check("other users can write it; use chmod go-w");
+    fs::set_permissions(&side, fs::Permissions::from_mode(0o644)).expect("permitted");
+    if !rustix::process::geteuid().is_root() {
+        println!("not run: only root can change the owner of a file");
+        return;
+    }
+    chown(&side, Some(OTHER_USER), None).expect("root");
+    check("it belongs to another user than its program; remove it, or use chown");
+    chown(dir.path("script"), Some(OTHER_USER), None).expect("root");
+    assert_eq!(run_job(&dir, job).0["class"], 9, "the owner of the program may write it");
+    chown(&side, Some(0), None).expect("root");
+    assert_eq!(run_job(&dir, job).0["class"], 9, "root may write it");
 }
 
 #[test]

@@ -41,6 +41,7 @@ fn find_in(path: &Path, program: &ExistingFile) -> anyhow::Result<Option<FoundSi
     let Some(file) = program.open_beside(SIDE_SUFFIX).with_context(in_side)? else {
         return Ok(None);
     };
+    file.check_writers(program).with_context(in_side)?;
     let text = file.read(SIGNATURE_BYTES_MAX).with_context(in_side)?;
     let profile = signature::read_side(&text, &data).with_context(in_side)?;
     Ok(Some(FoundSignature { profile, file: side }))
@@ -70,6 +71,8 @@ impl SignedProgram {
         };
         let program = SignedProgram { path: path.to_owned(), file, beside };
         if program.beside.is_some() {
+            let no_effect = || format!("a signature beside {shown} would not be used");
+            program.file.check_own().with_context(no_effect)?;
             let (dir, name) = program.file.beside(SIDE_SUFFIX);
             let side = dir.path().join(&name);
             crate::output::check_writable(&side)?;
@@ -96,7 +99,8 @@ impl SignedProgram {
         let text = signature::to_side(&ReadCache::new(self.file.file()), profile)?;
         let (dir, name) = self.file.beside(SIDE_SUFFIX);
         let side = dir.path().join(&name);
-        dir.replace(&name, &text).with_context(|| format!("cannot write {}", side.display()))?;
+        let written = self.file.replace_beside(SIDE_SUFFIX, &text);
+        written.with_context(|| format!("cannot write {}", side.display()))?;
         Ok(side)
     }
 }

@@ -7,7 +7,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, linkat, openat, renameat, statat, unlinkat};
+use rustix::fs::{
+    AtFlags, FileType, Mode, OFlags, Stat, linkat, openat, renameat, statat, unlinkat,
+};
 
 use crate::error;
 use crate::resolve::{self, Absent};
@@ -122,7 +124,7 @@ impl OutputDir {
 
     /// Returns whether an entry exists. A dangling link exists.
     pub fn contains(&self, name: impl AsRef<OsStr>) -> bool {
-        statat(&*self.file, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW).is_ok()
+        self.stat(name).is_ok()
     }
 
     /// Returns the names of all entries.
@@ -160,12 +162,22 @@ impl OutputDir {
     /// Creates an empty file that only this user can read, with a name that only evenkeel uses; see
     /// [`OutputDir::create_temporary`].
     pub(crate) fn create_private(&self, name: &str) -> io::Result<File> {
-        match self.remove(name) {
+        self.create_in_place_of(name, Mode::RUSR | Mode::WUSR)
+    }
+
+    /// Creates an empty file with a mode before the umask. Removes an earlier file or link with this name.
+    fn create_in_place_of(&self, name: impl AsRef<OsStr>, mode: Mode) -> io::Result<File> {
+        match self.remove(name.as_ref()) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
             _ => {}
         }
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL;
-        self.open_with(name.as_ref(), flags, Mode::RUSR | Mode::WUSR)
+        self.open_with(name.as_ref(), flags, mode)
+    }
+
+    /// Returns the attributes of an entry, also of a link.
+    pub(crate) fn stat(&self, name: impl AsRef<OsStr>) -> io::Result<Stat> {
+        Ok(statat(&*self.file, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW)?)
     }
 
     /// Opens a file for reading.
@@ -204,10 +216,7 @@ impl OutputDir {
     /// # Errors
     /// The file cannot be created, or an entry with this name is a directory.
     pub fn create_temporary(&self, name: impl AsRef<OsStr>) -> io::Result<File> {
-        match self.remove(name.as_ref()) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-            _ => self.create_new(name),
-        }
+        self.create_in_place_of(name, MODE)
     }
 
     /// Writes a complete file, or replaces a regular file atomically.
@@ -215,11 +224,19 @@ impl OutputDir {
     /// # Errors
     /// The file cannot be written, or an entry with this name is not a regular file. An existing file is unchanged.
     pub fn replace(&self, name: impl AsRef<OsStr>, bytes: &[u8]) -> io::Result<()> {
-        let name = name.as_ref();
+        self.replace_with_mode(name.as_ref(), bytes, MODE)
+    }
+
+    /// Like [`OutputDir::replace`]; only the owner may write the new file.
+    pub(crate) fn replace_unshared(&self, name: impl AsRef<OsStr>, bytes: &[u8]) -> io::Result<()> {
+        self.replace_with_mode(name.as_ref(), bytes, MODE.difference(Mode::WGRP | Mode::WOTH))
+    }
+
+    fn replace_with_mode(&self, name: &OsStr, bytes: &[u8], mode: Mode) -> io::Result<()> {
         self.check_regular(name)?;
         let temporary = format!(".evenkeel-{}.new", std::process::id());
         let written = self
-            .create_temporary(&temporary)
+            .create_in_place_of(&temporary, mode)
             .and_then(|mut file| file.write_all(bytes))
             .and_then(|()| self.rename(&temporary, name));
         written.inspect_err(|_| drop(self.remove(&temporary)))
@@ -230,7 +247,7 @@ impl OutputDir {
     /// # Errors
     /// The entry is another kind of file, for example a link.
     pub fn check_regular(&self, name: impl AsRef<OsStr>) -> io::Result<()> {
-        match statat(&*self.file, name.as_ref(), AtFlags::SYMLINK_NOFOLLOW) {
+        match self.stat(name) {
             Ok(found) if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile => {
                 Err(not_regular())
             }

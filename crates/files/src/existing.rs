@@ -38,6 +38,20 @@ impl ExistingFile {
         ExistingFile::open_in(&dir, name)
     }
 
+    /// Returns an open file with the directory in which this path is. The path is not opened.
+    ///
+    /// # Errors
+    /// The path is that of another file: the file was replaced, or the path is of another mount namespace.
+    pub fn from_open(file: File, path: &Path) -> io::Result<Self> {
+        let (dir, name) = OutputDir::of_file(path)?;
+        let stat = fstat(&file)?;
+        let found = dir.stat(&name)?;
+        match (found.st_dev, found.st_ino) == (stat.st_dev, stat.st_ino) {
+            true => Ok(ExistingFile { dir, name, file, stat }),
+            false => Err(error(io::ErrorKind::NotFound, "another file has this path")),
+        }
+    }
+
     fn open_in(dir: &OutputDir, name: OsString) -> io::Result<Self> {
         let file = dir.open_for_reading(&name)?;
         let stat = fstat(&file)?;
@@ -76,6 +90,43 @@ impl ExistingFile {
         }
     }
 
+    /// Checks that only root and the owner of another file could write this file.
+    ///
+    /// # Errors
+    /// The reason, with the remedy.
+    pub fn check_writers(&self, other: &ExistingFile) -> io::Result<()> {
+        let owner = self.stat.st_uid;
+        let reason = if owner != 0 && owner != other.stat.st_uid {
+            "it belongs to another user than its program; remove it, or use chown"
+        } else if Mode::from_raw_mode(self.stat.st_mode).intersects(Mode::WGRP | Mode::WOTH) {
+            "other users can write it; use chmod go-w"
+        } else {
+            return Ok(());
+        };
+        Err(error(io::ErrorKind::PermissionDenied, reason))
+    }
+
+    /// Writes the file with this suffix in the same directory, or replaces it atomically. Only its owner may write the new file.
+    ///
+    /// # Errors
+    /// The file cannot be written. An existing file is unchanged.
+    pub fn replace_beside(&self, suffix: &str, bytes: &[u8]) -> io::Result<()> {
+        let (dir, name) = self.beside(suffix);
+        dir.replace_unshared(name, bytes)
+    }
+
+    /// Checks that this user is root or the owner of the file.
+    ///
+    /// # Errors
+    /// The file belongs to another user.
+    pub fn check_own(&self) -> io::Result<()> {
+        let user = rustix::process::geteuid();
+        match user.is_root() || user.as_raw() == self.stat.st_uid {
+            true => Ok(()),
+            false => Err(error(io::ErrorKind::PermissionDenied, "it belongs to another user")),
+        }
+    }
+
     /// Reads the file.
     ///
     /// # Errors
@@ -98,11 +149,9 @@ impl ExistingFile {
     /// # Errors
     /// The reason.
     pub fn check_replaceable(&self) -> io::Result<()> {
-        let user = rustix::process::geteuid();
+        self.check_own()?;
         let reason = if self.is_set_id() {
             "it has the set-user-ID or set-group-ID bit"
-        } else if !user.is_root() && user.as_raw() != self.stat.st_uid {
-            "it belongs to another user"
         } else if 1 < self.stat.st_nlink {
             "it has another name (hard link)"
         } else {
@@ -164,21 +213,38 @@ impl ExistingFile {
 
     fn check_unchanged(&self) -> io::Result<()> {
         let now = fstat(self.dir.open_for_reading(&self.name)?)?;
-        let state = |stat: &Stat| {
-            (
-                stat.st_dev,
-                stat.st_ino,
-                stat.st_size,
-                stat.st_mtime,
-                stat.st_mtime_nsec,
-                stat.st_mode,
-            )
-        };
-        match state(&now) == state(&self.stat) {
+        match version_of(&now) == version_of(&self.stat) {
             true => Ok(()),
             false => Err(error(io::ErrorKind::Other, "it changed meanwhile; try again")),
         }
     }
+}
+
+/// Device and inode of a file, its size, and the times of the last change of its content and of its attributes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FileVersion([i128; 7]);
+
+impl FileVersion {
+    /// Returns the version of an open file.
+    ///
+    /// # Errors
+    /// The file system cannot be read.
+    pub fn of(file: &File) -> io::Result<Self> {
+        Ok(version_of(&fstat(file)?))
+    }
+}
+
+fn version_of(stat: &Stat) -> FileVersion {
+    // The types of these fields depend on the architecture.
+    FileVersion([
+        i128::from(stat.st_dev),
+        i128::from(stat.st_ino),
+        i128::from(stat.st_size),
+        i128::from(stat.st_mtime),
+        i128::from(stat.st_mtime_nsec),
+        i128::from(stat.st_ctime),
+        i128::from(stat.st_ctime_nsec),
+    ])
 }
 
 #[cfg(test)]
@@ -277,6 +343,51 @@ mod tests {
                 .expect("root");
             assert!(ExistingFile::open(&dir.path().join("prog.side")).is_err());
         }
+    }
+
+    #[test]
+    fn only_root_and_the_owner_of_a_program_may_be_able_to_write_a_side_file() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = program(dir.path());
+        let file = ExistingFile::open(&path).expect("it exists");
+        file.replace_beside(".side", b"text").expect("written");
+        let side = dir.path().join("prog.side");
+        let checked = || {
+            let side = file.open_beside(".side").expect("readable").expect("it exists");
+            side.check_writers(&file).map_err(|error| error.to_string())
+        };
+        assert_eq!(checked(), Ok(()));
+        for mode in [0o664, 0o646] {
+            fs::set_permissions(&side, fs::Permissions::from_mode(mode)).expect("permitted");
+            assert!(checked().expect_err("writable").starts_with("other users can write it"));
+        }
+        file.replace_beside(".side", b"text").expect("written");
+        assert_eq!(checked(), Ok(()), "a new file has another mode");
+        if is_root() {
+            chown(&side, Some(1234), None).expect("root");
+            assert!(checked().expect_err("foreign").starts_with("it belongs to another user"));
+            chown(&path, Some(1234), None).expect("root");
+            let file = ExistingFile::open(&path).expect("it exists");
+            for owner in [0, 1234] {
+                chown(&side, Some(owner), None).expect("root");
+                let side = file.open_beside(".side").expect("readable").expect("it exists");
+                side.check_writers(&file).expect("root and the owner of the program");
+            }
+        }
+    }
+
+    #[test]
+    fn an_open_file_is_not_the_other_file_with_its_path() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = program(dir.path());
+        let open = || File::open(&path).expect("readable");
+        let file = ExistingFile::from_open(open(), &path).expect("the same file");
+        file.replace_beside(".side", b"text").expect("written");
+        let replaced = open();
+        file.replace(b"new").expect("it is replaceable");
+        assert!(ExistingFile::from_open(replaced, &path).is_err());
+        let file = ExistingFile::from_open(open(), &path).expect("the same file");
+        assert!(file.open_beside(".side").expect("readable").is_some());
     }
 
     #[test]

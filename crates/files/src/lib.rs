@@ -23,7 +23,7 @@ mod resolve;
 mod write;
 
 pub use dir::{ForeignDir, OutputDir};
-pub use existing::ExistingFile;
+pub use existing::{ExistingFile, FileVersion};
 pub use new_file::NewFile;
 pub use write::{check_writable, open_job_output, write};
 

@@ -22,6 +22,7 @@ mod fault_injection;
 mod kill_at_step;
 mod process_changes;
 mod selection;
+mod signatures;
 mod started_program;
 mod status;
 

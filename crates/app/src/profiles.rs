@@ -22,7 +22,6 @@ use program::profile::{self, Fit, ProfileFile, SUFFIX};
 use program::{Command, Job, Profile, Workload};
 
 use crate::input;
-use crate::signatures::FoundSignature;
 
 /// Reads the build id of an ELF file, in hexadecimal. Returns `None` for other files.
 pub fn build_id(path: &Path) -> Option<String> {
@@ -176,28 +175,14 @@ impl ProfileSearch {
         if let Some(file) = self.first_match(given, name, id.as_deref())? {
             return Ok(Some(file));
         }
-        if let Some(file) = self.signed(path) {
-            return Ok(Some(file));
+        let signature = crate::signatures::of_program(path);
+        self.notes.extend(signature.note);
+        if signature.profile.is_some() {
+            return Ok(signature.profile);
         }
         // The directory of a program may have thousands of files, so the search tests only the two default names.
         let near_program = path.parent().map(|dir| exact(dir, name, id.as_deref()));
         self.first_match(near_program.into_iter().chain(own_dir().map(listed)), name, id.as_deref())
-    }
-
-    /// Returns the profile in the signature of a program. An invalid signature is not used.
-    fn signed(&mut self, program: &Path) -> Option<ProfileFile> {
-        // A built-in program has no path. A program that cannot be read has no signature; its start reports the error.
-        let is_readable = program.is_file() && fs::File::open(program).is_ok();
-        let found = is_readable.then(|| crate::signatures::find(program))?;
-        let FoundSignature { profile, file } = found
-            .inspect_err(|error| self.notes.push(format!("signature not used: {error:#}")))
-            .ok()??;
-        let shown = program.display();
-        self.notes.push(match file == program {
-            true => format!("the profile of {shown} is its embedded signature"),
-            false => format!("the profile of {shown} is the signature {}", file.display()),
-        });
-        Some(ProfileFile { path: file, profile })
     }
 
     /// Finds the first list of files with a profile that matches a program by name and build id.

@@ -1,50 +1,158 @@
 //! Signatures of programs: search, embedding and removal. The crate `signature` computes, `files` reads and writes.
 //!
-//! A program without an embedded signature may have a side file. Both are searched at the resolved path of the program:
-//! a link to a program has the signature of its target, and a script has its own and not that of its interpreter.
+//! ```text
+//!   program to start      its resolved path  ─► embedded signature, or else side file
+//!   running program       /proc/PID/exe      ─► embedded signature, or else side file if the path is that of the
+//!                                               opened file
+//! ```
+//!
+//! A link to a program has the signature of its target. A script to start has its own signature and not that of its
+//! interpreter; a running script is its interpreter. A side file is used only if root or the owner of the program wrote
+//! it.
 
-use std::io::ErrorKind;
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, bail};
-use files::ExistingFile;
+use base::TaskId;
+use files::{ExistingFile, FileVersion};
+use host_live::ProgramSignature;
+use linux::proc_dir::ProcDir;
 use object::ReadCache;
 use program::Profile;
+use program::profile::ProfileFile;
 use signature::{SIDE_SUFFIX, SIGNATURE_BYTES_MAX, SignatureError};
 
-/// Size limit of a program in which a signature is embedded. The file is in memory three times.
+/// Size limit of a program in which a signature is embedded, and of a running program whose signature is read. The file
+/// is in memory up to three times.
 const PROGRAM_BYTES_MAX: u64 = 1 << 30;
+/// Number of programs whose signatures a watch keeps.
+const N_KEPT_MAX: usize = 64;
+/// Number of notes of a watch about signatures. Each user could cause any number of them.
+const N_NOTES_MAX: u32 = 1000;
 
-/// A valid signature.
-pub struct FoundSignature {
-    pub profile: Profile,
-    /// The program itself, or its side file.
-    pub file: PathBuf,
-}
-
-/// Finds the signature of a program.
+/// Finds the signature of a program. Its file is the program, or the side file.
 ///
 /// # Errors
 /// The program cannot be read, or its signature is invalid.
-pub fn find(path: &Path) -> anyhow::Result<Option<FoundSignature>> {
-    find_in(path, &open(path)?).with_context(|| path.display().to_string())
+pub fn find(path: &Path) -> anyhow::Result<Option<ProfileFile>> {
+    let program = open(path)?;
+    OpenProgram::beside(path, &program).find().with_context(|| path.display().to_string())
 }
 
-fn find_in(path: &Path, program: &ExistingFile) -> anyhow::Result<Option<FoundSignature>> {
-    let data = ReadCache::new(program.file());
-    if let Some(profile) = signature::read(&data)? {
-        return Ok(Some(FoundSignature { profile, file: path.to_owned() }));
-    }
-    let (dir, name) = program.beside(SIDE_SUFFIX);
-    let side = dir.path().join(name);
-    let in_side = || side.display().to_string();
-    let Some(file) = program.open_beside(SIDE_SUFFIX).with_context(in_side)? else {
-        return Ok(None);
+/// Finds the signature of a program that is started. A program that cannot be read has no signature; its start reports
+/// the error.
+pub fn of_program(path: &Path) -> ProgramSignature {
+    let is_readable = path.is_file() && File::open(path).is_ok();
+    if is_readable { with_note(path, find(path)) } else { ProgramSignature::default() }
+}
+
+/// Adds the note about a signature. An invalid signature is not used.
+fn with_note(program: &Path, found: anyhow::Result<Option<ProfileFile>>) -> ProgramSignature {
+    let shown = program.display();
+    let note = match &found {
+        Ok(None) => None,
+        Ok(Some(ProfileFile { path, .. })) => Some(match path == program {
+            true => format!("the profile of {shown} is its embedded signature"),
+            false => format!("the profile of {shown} is the signature {}", path.display()),
+        }),
+        Err(error) => Some(format!("signature not used: {error:#}")),
     };
-    file.check_writers(program).with_context(in_side)?;
-    let text = file.read(SIGNATURE_BYTES_MAX).with_context(in_side)?;
-    let profile = signature::read_side(&text, &data).with_context(in_side)?;
-    Ok(Some(FoundSignature { profile, file: side }))
+    ProgramSignature { profile: found.ok().flatten(), note }
+}
+
+/// Finds the signatures of running programs. The results are kept, because many processes may execute one program.
+pub struct RunningPrograms {
+    proc: ProcDir,
+    known: BTreeMap<KnownProgram, ProgramSignature>,
+    n_notes: u32,
+}
+
+/// Path and version of a program, and version of its side file, or the error of its open.
+type KnownProgram = (PathBuf, FileVersion, Option<Result<FileVersion, String>>);
+
+impl RunningPrograms {
+    pub fn new() -> io::Result<Self> {
+        let proc = ProcDir::open("/".as_ref())?;
+        Ok(RunningPrograms { proc, known: BTreeMap::new(), n_notes: 0 })
+    }
+
+    /// Finds the signature of the program that a process executes. A program that cannot be opened has no signature.
+    pub fn signature(&mut self, process: TaskId) -> ProgramSignature {
+        let executable = self.proc.executable(process);
+        let found = executable.and_then(|(file, path)| self.find(&path, &file));
+        found.unwrap_or_default()
+    }
+
+    fn find(&mut self, path: &Path, file: &File) -> io::Result<ProgramSignature> {
+        if PROGRAM_BYTES_MAX < file.metadata()?.len() {
+            return Ok(ProgramSignature::default());
+        }
+        // The path of another mount namespace, or of a replaced program, is not used: another user may have made it that
+        // of a file which root must not open, for example a device.
+        let named = ExistingFile::from_open(file.try_clone()?, path).ok();
+        let program = match &named {
+            Some(named) => OpenProgram::beside(path, named),
+            None => OpenProgram { path, file, side: None },
+        };
+        let key = program.key()?;
+        if let Some(known) = self.known.get(&key) {
+            return Ok(known.clone());
+        }
+        if N_KEPT_MAX <= self.known.len() {
+            self.known.clear();
+        }
+        let found = program.find().with_context(|| path.display().to_string());
+        let mut signature = with_note(path, found);
+        self.n_notes += u32::from(signature.note.is_some());
+        if N_NOTES_MAX < self.n_notes {
+            signature.note = None;
+        }
+        self.known.insert(key, signature.clone());
+        Ok(signature)
+    }
+}
+
+/// An open program with its side file.
+struct OpenProgram<'f> {
+    path: &'f Path,
+    file: &'f File,
+    side: Option<(PathBuf, io::Result<ExistingFile>)>,
+}
+
+impl<'f> OpenProgram<'f> {
+    /// Opens the side file. A side file that another user could write is an error.
+    fn beside(path: &'f Path, program: &'f ExistingFile) -> Self {
+        let (dir, name) = program.beside(SIDE_SUFFIX);
+        let checked = |side: ExistingFile| side.check_writers(program).map(|()| side);
+        let opened = program.open_beside(SIDE_SUFFIX).transpose();
+        let side = opened.map(|side| (dir.path().join(name), side.and_then(checked)));
+        OpenProgram { path, file: program.file(), side }
+    }
+
+    fn key(&self) -> io::Result<KnownProgram> {
+        let side = match &self.side {
+            None => None,
+            Some((_, Ok(side))) => Some(Ok(FileVersion::of(side.file())?)),
+            Some((_, Err(error))) => Some(Err(error.to_string())),
+        };
+        Ok((self.path.to_owned(), FileVersion::of(self.file)?, side))
+    }
+
+    /// Finds the signature in the program, or in the side file.
+    fn find(self) -> anyhow::Result<Option<ProfileFile>> {
+        let data = ReadCache::new(self.file);
+        if let Some(profile) = signature::read(&data)? {
+            return Ok(Some(ProfileFile { profile, path: self.path.to_owned() }));
+        }
+        let Some((path, side)) = self.side else { return Ok(None) };
+        let in_side = || path.display().to_string();
+        let text = side.and_then(|side| side.read(SIGNATURE_BYTES_MAX)).with_context(in_side)?;
+        let profile = signature::read_side(&text, &data).with_context(in_side)?;
+        Ok(Some(ProfileFile { profile, path }))
+    }
 }
 
 /// A program whose signature may be written. It was checked before the measurement, which takes time.

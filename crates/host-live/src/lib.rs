@@ -17,7 +17,7 @@ mod session;
 
 pub use attach::{
     AttachError, AttachHost, AttachOptions, Criteria, ExcludedProcesses, ExclusionReason,
-    ManagedProcess, Selection, WatchStatus,
+    ManagedProcess, ProgramSignature, SearchFn, Selection, WatchStatus,
 };
 pub use errors::LiveError;
 pub use launch::{

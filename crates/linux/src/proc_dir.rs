@@ -3,11 +3,14 @@
 //! Most processes sleep and are inspected rarely. Each inspection makes three system calls (openat, read, close) and
 //! leaves no descriptor open.
 
+use std::ffi::OsString;
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
 
-use base::{CpuSet, NodeSet};
+use base::{CpuSet, NodeSet, TaskId};
 use rustix::fs::{Mode, OFlags, RawDir, SeekFrom};
 
 use crate::fault;
@@ -82,6 +85,22 @@ impl ProcDir {
             std::thread::yield_now();
         }
         Ok(String::new())
+    }
+
+    /// Opens the executable of a process, and reads its path in the mount namespace of the process. In the namespace of
+    /// evenkeel this path may be that of another file.
+    pub fn executable(&self, process: TaskId) -> io::Result<(File, PathBuf)> {
+        let exe = format!("{}/exe", process.tid);
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let open = || Ok(rustix::fs::openat(&self.dir, &exe, flags, Mode::empty())?);
+        let file = fault::retry("openat", open).map_err(not_found_if_exited)?;
+        let readlink = || Ok(rustix::fs::readlinkat(&self.dir, &exe, Vec::new())?);
+        let path = fault::retry("readlink", readlink).map_err(not_found_if_exited)?;
+        // The PID may have been reused.
+        match self.stat(process.tid)?.start_time_ticks == process.start_time_ticks {
+            true => Ok((file.into(), OsString::from_vec(path.into_bytes()).into())),
+            false => Err(io::ErrorKind::NotFound.into()),
+        }
     }
 
     fn read<'a>(&self, path: &str, buffer: &'a mut [u8]) -> io::Result<&'a [u8]> {

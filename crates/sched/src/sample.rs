@@ -67,8 +67,8 @@ pub struct Sample {
     pub usable_cpus: Option<CpuSet>,
     /// NUMA settings of the kernel. Present in the first sample only.
     pub numa_settings: Option<NumaSettings>,
-    /// Messages about functions of the host that became unavailable, for example because no file descriptor is free.
-    /// Each message is reported once.
+    /// Messages of the host, for example about a function that became unavailable because no file descriptor is free, or
+    /// about the signature of a running program. Each message is reported once.
     pub degraded: Vec<String>,
     /// Memory by node of the sampled processes. The host samples each process every few seconds; on machines with one
     /// node, only on request.

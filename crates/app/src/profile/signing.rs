@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use profiler::measure::MeasuredProgram;
 use program::Profile;
+use program::profile::ProfileFile;
 use report::format::{or_absent, percent};
 use report::table::Align::Left;
 use report::table::ReportTable;
@@ -13,7 +14,7 @@ use report::table::ReportTable;
 use super::{find, print, text_charts};
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::profiles;
-use crate::signatures::{self, FoundSignature, SignedProgram};
+use crate::signatures::{self, SignedProgram};
 
 /// Checks the measured program, which gets a signature.
 pub(super) fn open(target: &MeasuredProgram, beside: bool) -> Result<SignedProgram, CommandError> {
@@ -58,7 +59,7 @@ fn check_build(profile: &Profile, file: &Path, program: &Path) -> anyhow::Result
 pub(super) fn show(program: &Path) -> CommandResult {
     let path = find::path(program).or_usage_error()?;
     let found = signatures::find(&path).or_usage_error()?;
-    let FoundSignature { profile, file } =
+    let ProfileFile { profile, path: file } =
         found.ok_or_else(|| no_signature(&path)).or_usage_error()?;
     let class =
         profile.class.map(|(class, source)| format!("{} ({})", class.number(), source.word()));
@@ -129,8 +130,8 @@ fn add_row(table: &mut ReportTable, program: &Path, is_named: bool) {
         Ok(None) if !is_named => return,
         Ok(None) => (None, None, "none".to_owned()),
         Err(error) => (None, None, error.root_cause().to_string()),
-        Ok(Some(FoundSignature { profile, file })) => {
-            let place = if file == program { "embedded" } else { "side file" };
+        Ok(Some(ProfileFile { profile, path })) => {
+            let place = if path == program { "embedded" } else { "side file" };
             let ratio = profile.class_cache.and_then(|cache| profile.llc_miss_ratio(cache));
             (Some(profile.name), ratio, place.to_owned())
         }

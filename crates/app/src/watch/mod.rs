@@ -42,6 +42,7 @@ use crate::restore::{
     print_with_unknown_parent,
 };
 use crate::run::{CountersArg, MemoryArgs};
+use crate::signatures::RunningPrograms;
 use crate::tier_override::{SignalArgs, check_readable};
 use crate::view::{Screen, View, ViewArgs};
 use config::WatchConfig;
@@ -171,7 +172,9 @@ impl Watch {
         options.reloads = reload.is_some();
         // The program after -- has the terminal.
         let screen = args.view.open_screen(args.quiet || !args.program.is_empty());
-        let host = AttachHost::new(&machine, options).or_usage_error()?;
+        let mut host = AttachHost::new(&machine, options).or_usage_error()?;
+        let mut programs = RunningPrograms::new().context("cannot read /proc")?;
+        host.search_signatures(Box::new(move |process| programs.signature(process)));
         print_restored(host.restored(), args.quiet);
         let policy_used = PolicyUsed::new(&*policy, &args.policy);
         let header = Header {

@@ -1,9 +1,11 @@
 //! The processes that are jobs of a watch.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use base::{JobId, Nanos};
 use linux::tasks::KeptFile;
+use program::profile::ProfileFile;
 use program::{Class, Command, FilePosition, Job};
 
 use super::selection::name_matches;
@@ -127,15 +129,21 @@ fn n_cpus_needed(permille: u64, n_threads: u32) -> u32 {
     u32::try_from(n_busy).unwrap_or(u32::MAX).min(n_threads).max(1)
 }
 
-/// Builds the job of a process for the engine. `permille` is the CPU usage of the process in permille of one CPU.
+/// Builds the job of a process for the engine. `permille` is the CPU usage of the process in permille of one CPU, and
+/// `signed` the profile in the signature of its program. A declared class takes precedence over the class of the profile.
 pub(super) fn describe(
     state: &AffinityState,
     comm: &str,
     (permille, n_threads): (u64, u32),
     classes: &[(String, Class)],
+    signed: Option<ProfileFile>,
 ) -> Job {
+    let (found, found_in) = signed.map(|file| (Arc::new(file.profile), file.path)).unzip();
+    let signed_class = found.as_ref().and_then(|profile| profile.class);
     Job {
-        class: class_of(classes, comm),
+        class: class_of(classes, comm).or(signed_class.map(|(class, _)| class)),
+        found,
+        found_in,
         threads: n_cpus_needed(permille, n_threads),
         origin: FilePosition { file: format!("/proc/{}", state.pid).into(), line: 0 },
         ..Job::new(

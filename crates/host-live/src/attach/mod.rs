@@ -26,6 +26,7 @@ mod placement_cpus;
 mod process_inspector;
 mod process_table;
 mod selection;
+mod signature_search;
 mod status;
 mod tracker;
 
@@ -49,6 +50,7 @@ use topology::Machine;
 
 pub use options::{AttachError, AttachOptions};
 pub use selection::{Criteria, Selection};
+pub use signature_search::{ProgramSignature, SearchFn};
 pub use status::{ExcludedProcesses, ExclusionReason, ManagedProcess, WatchStatus};
 
 use crate::LiveError;
@@ -63,6 +65,7 @@ use jobs::AttachedJobs;
 use placement_cpus::PlacementCpus;
 use process_inspector::ProcessInspector;
 use process_table::ProcessTable;
+use signature_search::SignatureSearch;
 use tracker::Tracker;
 
 /// Maximum time between two samples of a sleeping thread of a job.
@@ -179,6 +182,7 @@ impl AttachHost {
                 inherited: InheritedMasks::default(),
                 cpus,
                 classes: options.classes.clone(),
+                signatures: SignatureSearch::default(),
                 idle_after: options.idle_after,
                 now: Nanos::ZERO,
             },
@@ -199,6 +203,17 @@ impl AttachHost {
     /// Returns the id of this watch, unique on the machine.
     pub fn run_id(&self) -> &str {
         &self.session.run
+    }
+
+    /// Searches the signature of the program of each process that becomes a job, in a helper thread. Without this call no
+    /// job has a profile.
+    pub fn search_signatures(&mut self, search: SearchFn) {
+        match SignatureSearch::start(search) {
+            Ok(started) => self.tracker.signatures = started,
+            Err(error) => self.session.warn(format!(
+                "signatures of programs are not used, because their helper thread cannot be started: {error}"
+            )),
+        }
     }
 
     /// Polls the console of a view in the event loop.

@@ -18,6 +18,7 @@ use super::placement_cpus::PlacementCpus;
 use super::process_inspector::ProcessInspector;
 use super::process_table::{Activity, KnownProcess, ProcessState, ProcessTable};
 use super::selection::Selection;
+use super::signature_search::{ProgramSignature, SignatureSearch};
 use super::status::{ExcludedProcesses, ExclusionReason, WatchStatus};
 use crate::session::{AffinityState, Session, task_id};
 
@@ -30,6 +31,7 @@ pub(super) struct Tracker {
     pub inherited: InheritedMasks,
     pub cpus: PlacementCpus,
     pub classes: Vec<(String, Class)>,
+    pub signatures: SignatureSearch,
     /// Time after which an idle job is detached.
     pub idle_after: Nanos,
     /// Time of the last discovery.
@@ -257,17 +259,28 @@ impl Tracker {
     }
 
     fn handle_busy(&mut self, session: &mut Session, pid: u32, stat: &ProcStat, permille: u64) {
+        // The search may take time. The inspection therefore comes after it, immediately before the attachment.
+        let process = task_id(pid, stat.start_time_ticks);
+        let Some(signature) = self.signatures.find(process, self.now) else {
+            return self.table.set_state(pid, ProcessState::Eligible, self.now); // Sampled after an interval.
+        };
         match self.inspect_closely(pid) {
             Ok(Some(reason)) => {
                 self.table.set_state(pid, ProcessState::Excluded(reason), self.now);
             }
-            Ok(None) => self.attach(session, pid, stat, permille),
+            Ok(None) => self.attach(session, pid, stat, (permille, signature)),
             Err(_) => self.table.schedule_retry(pid, self.now),
         }
     }
 
     /// Makes a busy process a job.
-    fn attach(&mut self, session: &mut Session, pid: u32, stat: &ProcStat, permille: u64) {
+    fn attach(
+        &mut self,
+        session: &mut Session,
+        pid: u32,
+        stat: &ProcStat,
+        (permille, signature): (u64, ProgramSignature),
+    ) {
         let Ok(status) = self.inspector.proc.status(pid) else { return };
         let start_time_ticks = stat.start_time_ticks;
         let inherited = self.inherited.get(pid);
@@ -284,7 +297,11 @@ impl Tracker {
         }
         let affinity = AffinityState::new(job, format!("{comm}.{pid}"), pid, base, placed);
         let pidfd = session.watch_exit(pid);
-        let event = describe(&affinity, &comm, (permille, stat.n_threads), &self.classes);
+        if let Some(note) = signature.note {
+            session.warn_once(note);
+        }
+        let usage = (permille, stat.n_threads);
+        let event = describe(&affinity, &comm, usage, &self.classes, signature.profile);
         session.report(JobEvent::Attached(Box::new(event)));
         let placed_ticks = inherited.as_ref().map(|_| start_time_ticks);
         let (since, busy_at) = (self.now, self.now);

@@ -155,6 +155,52 @@ fn a_side_file_that_another_user_could_write_is_not_used() {
 }
 
 #[test]
+fn show_and_list_print_json() {
+    let dir = dir();
+    embed(&dir, "./prog");
+    embed(&dir, "./script");
+    fs::copy("/bin/true", dir.path("none")).expect("a program");
+    let json = |args: &[&str]| -> Value {
+        let text = dir.success(&[&["profile", "--json"], args].concat());
+        serde_json::from_str(&text).expect(&text)
+    };
+    let shown = json(&["--show", "./prog"]);
+    let keys = ["program", "signature_file", "name", "class", "llc_miss_ratio"];
+    let expected: [Value; 5] =
+        ["./prog".into(), "./prog".into(), "prog".into(), 9.into(), 0.25.into()];
+    assert_eq!(keys.map(|key| shown[key].clone()), expected);
+    assert_eq!(shown["phases"][0]["curve"][0]["misses_per_1000"], 5.0);
+    let state = |list: &Value, idx: usize| {
+        ["program", "signature", "signature_file", "name", "class", "llc_miss_ratio", "error"]
+            .map(|key| list["programs"][idx][key].clone())
+    };
+    let list = json(&["--list", "./prog", "script", "none"]);
+    let signed = |program: &str, place: &str, file: &str| -> [Value; 7] {
+        [
+            program.into(),
+            place.into(),
+            file.into(),
+            "prog".into(),
+            9.into(),
+            0.25.into(),
+            Value::Null,
+        ]
+    };
+    assert_eq!(state(&list, 0), signed("./prog", "embedded", "./prog"));
+    assert_eq!(state(&list, 1), signed("script", "side file", "script.evenkeel-profile"));
+    let absent = || Value::Null;
+    let unsigned: [Value; 7] =
+        ["none".into(), "none".into(), absent(), absent(), absent(), absent(), absent()];
+    assert_eq!(state(&list, 2), unsigned);
+    dir.write("script", "#!/bin/sh\ntrue\n");
+    let row = json(&["--list", "script"])["programs"][0].clone();
+    let error = "the signature is of another build; profile the program again";
+    assert_eq!((&row["signature"], &row["error"]), (&"invalid".into(), &error.into()));
+    let names = json(&["--list"])["profiles"].clone();
+    assert!(names.as_array().expect("names").contains(&"470.lbm".into()), "{names}");
+}
+
+#[test]
 fn invalid_signatures_and_programs_have_one_error_line_each() {
     let dir = dir();
     embed(&dir, "./prog");
@@ -199,6 +245,8 @@ fn invalid_signatures_and_programs_have_one_error_line_each() {
         (&["--list", "none"], "none: No such file"),
         (&["--from", "p.toml"], "--embed"),
         (&["--show", "./prog", "--", "x"], "cannot be used with"),
+        (&["--show", "./prog", "--once"], "cannot be used with"),
+        (&["--list", "./prog", "--engine", "counters"], "cannot be used with"),
     ] {
         let line = rejection(&dir, &[&["profile"], args].concat());
         assert!(line.contains(expected), "{line}");

@@ -29,12 +29,35 @@ use profiler::measure::valgrind::{self, TraceOptions, TracedRun, Valgrind};
 use profiler::measure::{MeasuredProgram, counters};
 use profiler::{Sampling, WindowMeter, WindowPlan};
 use program::Profile;
+use serde_json::{Value, json};
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::output::{check_writable, create_dir, write};
 use crate::signatures::SignedProgram;
 use crate::{input, profiles};
 use profile_output::{ProfileOutput, RunNotes};
+
+/// Options of a measurement, which do not apply to `--list` and `--show`.
+const MEASUREMENT: [&str; 18] = [
+    "embed",
+    "from",
+    "beside",
+    "engine",
+    "output",
+    "name",
+    "input",
+    "skip",
+    "windows",
+    "refs",
+    "limit",
+    "frequency",
+    "cpi",
+    "llc",
+    "private_cache",
+    "lines",
+    "once",
+    "no_html",
+];
 
 /// Measure a program alone and write its profile
 #[derive(Debug, clap::Args)]
@@ -49,7 +72,7 @@ pub struct Args {
     command: Vec<OsString>,
     /// Print the names of the shipped profiles, which a job selects with its key profile, and exit. With paths: list
     /// the signatures of these programs, and of the programs in these directories
-    #[arg(long, num_args = 0.., value_name = "PATH", exclusive = true)]
+    #[arg(long, num_args = 0.., value_name = "PATH", conflicts_with_all = MEASUREMENT)]
     list: Option<Vec<PathBuf>>,
     /// Measure this program and store the profile in it as its signature; beside it if it is a script, or may not be
     /// changed
@@ -62,7 +85,7 @@ pub struct Args {
     #[arg(long, requires = "embed")]
     beside: bool,
     /// Print the signature of this program, and exit
-    #[arg(long, value_name = "PROGRAM", exclusive = true)]
+    #[arg(long, value_name = "PROGRAM", conflicts_with = "list", conflicts_with_all = MEASUREMENT)]
     show: Option<PathBuf>,
     /// Remove the signature of this program, which then has its original bytes, and exit
     #[arg(long, value_name = "PROGRAM", exclusive = true)]
@@ -141,10 +164,13 @@ pub fn main(args: &Args) -> CommandResult {
     match (&args.list, &args.show, &args.remove, &args.embed, &args.from) {
         (Some(paths), ..) if paths.is_empty() => {
             let names = lab::shipped::profiles();
+            if args.json {
+                return print_json(&json!({ "profiles": names }));
+            }
             return print(&names.iter().map(|name| format!("{name}\n")).collect::<String>());
         }
-        (Some(paths), ..) => return signing::list(paths),
-        (_, Some(program), ..) => return signing::show(program),
+        (Some(paths), ..) => return signing::list(paths, args.json),
+        (_, Some(program), ..) => return signing::show(program, args.json),
         (_, _, Some(program), ..) => return signing::remove(program),
         (_, _, _, Some(program), Some(file)) => {
             return signing::embed_file(program, file, args.beside);
@@ -380,8 +406,15 @@ fn publish(
         write(page, html)?;
     }
     let result = ProfileOutput { profile, traced, notes, output, page: page.as_deref(), signature };
-    print(&if args.json { result.json()? } else { result.text() })?;
+    match args.json {
+        true => print_json(&result.json())?,
+        false => print(&result.text())?,
+    }
     if notes.has_failed { Err(CommandError::Reported) } else { Ok(()) }
+}
+
+fn print_json(value: &Value) -> CommandResult {
+    print(&format!("{}\n", base::json::to_indented(value)?))
 }
 
 fn print(text: &str) -> CommandResult {

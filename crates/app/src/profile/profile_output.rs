@@ -287,23 +287,15 @@ impl ProfileOutput<'_> {
         ]
     }
 
-    /// Returns the profile as JSON. Key names end in their units.
-    pub(super) fn json(&self) -> anyhow::Result<String> {
+    /// Returns the profile and its measurement as JSON.
+    pub(super) fn json(&self) -> Value {
         let profile = self.profile;
         let windows = self.windows();
         let references: u64 = windows.iter().map(|window| window.n_references).sum();
         let instructions: u64 = windows.iter().map(|window| window.n_instructions).sum();
-        let value = json!({
-            "name": profile.name,
-            "build_id": profile.build_id,
-            "tool": profile.tool,
-            "command": profile.command,
+        let measurement = json!({
             "repeat_command": crate::repeat::command_line(),
             "exit": self.notes.exit.map(exit_text),
-            "cpu_time_ns": profile.cpu_time.map(|time| time.0),
-            "class": profile.class.map(|(class, _)| class.number()),
-            "class_cache_bytes": profile.class_cache.map(|size| size.0),
-            "covered_share": profile.covered.map(ProfileValue::value),
             "n_windows": windows.len(),
             "n_references": references,
             "n_instructions": instructions,
@@ -312,15 +304,43 @@ impl ProfileOutput<'_> {
             "lines_per_iteration": self.pattern().and_then(AccessPattern::lines_per_iteration),
             "reused_lines_share": reused_share(windows),
             "error_share": self.whole_curve().and_then(|found| found.error_share),
-            "phases": profile.phases.iter().map(phase_json).collect::<Vec<_>>(),
             "notes": self.notes.notes,
             "signature_file": self.signature.as_ref().map(|file| file.display().to_string()),
             "profile_file": self.output.display().to_string(),
             "workload_line": workload_line(self.output, &profile.name).map(|(line, _)| line),
             "charts_file": self.page.map(|page| page.display().to_string()),
         });
-        Ok(format!("{}\n", base::json::to_indented(&value)?))
+        with_fields(profile_json(profile), measurement)
     }
+}
+
+/// Adds the fields of another object.
+pub(super) fn with_fields(mut object: Value, other: Value) -> Value {
+    if let (Value::Object(fields), Value::Object(other)) = (&mut object, other) {
+        fields.extend(other);
+    }
+    object
+}
+
+/// Returns a profile as JSON. Key names end in their units.
+pub(super) fn profile_json(profile: &Profile) -> Value {
+    json!({
+        "name": profile.name,
+        "build_id": profile.build_id,
+        "tool": profile.tool,
+        "command": profile.command,
+        "cpu_time_ns": profile.cpu_time.map(|time| time.0),
+        "class": profile.class.map(|(class, _)| class.number()),
+        "class_cache_bytes": profile.class_cache.map(|size| size.0),
+        "llc_miss_ratio": llc_miss_ratio(profile),
+        "covered_share": profile.covered.map(ProfileValue::value),
+        "phases": profile.phases.iter().map(phase_json).collect::<Vec<_>>(),
+    })
+}
+
+/// Returns the miss ratio at the cache size of the class.
+pub(super) fn llc_miss_ratio(profile: &Profile) -> Option<f64> {
+    profile.llc_miss_ratio(profile.class_cache?)
 }
 
 /// Computes the share of the lines of a window that are reused in the window at a long reuse distance.

@@ -10,8 +10,10 @@ use program::profile::ProfileFile;
 use report::format::{or_absent, percent};
 use report::table::Align::Left;
 use report::table::ReportTable;
+use serde_json::{Value, json};
 
-use super::{find, print, text_charts};
+use super::profile_output::{llc_miss_ratio, profile_json, with_fields};
+use super::{find, print, print_json, text_charts};
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::profiles;
 use crate::signatures::{self, SignedProgram};
@@ -55,12 +57,16 @@ fn check_build(profile: &Profile, file: &Path, program: &Path) -> anyhow::Result
     }
 }
 
-/// Prints the signature of a program.
-pub(super) fn show(program: &Path) -> CommandResult {
+/// Prints the signature of a program, as text or as JSON.
+pub(super) fn show(program: &Path, as_json: bool) -> CommandResult {
     let path = find::path(program).or_usage_error()?;
     let found = signatures::find(&path).or_usage_error()?;
     let ProfileFile { profile, path: file } =
         found.ok_or_else(|| no_signature(&path)).or_usage_error()?;
+    if as_json {
+        let place = json!({ "program": text_of(&path), "signature_file": text_of(&file) });
+        return print_json(&with_fields(profile_json(&profile), place));
+    }
     let class =
         profile.class.map(|(class, source)| format!("{} ({})", class.number(), source.word()));
     let command = (!profile.command.is_empty()).then(|| base::shell::join(&profile.command));
@@ -106,38 +112,80 @@ fn no_signature(program: &Path) -> anyhow::Error {
     anyhow!("{program} has no signature; create one with evenkeel profile --embed {program}")
 }
 
-/// Prints the signatures of files, and of the executable files in directories.
-pub(super) fn list(paths: &[PathBuf]) -> CommandResult {
+/// A listed program with its signature.
+struct ListedProgram {
+    path: PathBuf,
+    signature: anyhow::Result<Option<ProfileFile>>,
+}
+
+/// Prints the signatures of files, and of the executable files in directories. A program in a directory is listed if it
+/// has a signature.
+pub(super) fn list(paths: &[PathBuf], as_json: bool) -> CommandResult {
+    let listed = |path: PathBuf| ListedProgram { signature: signatures::find(&path), path };
+    let mut all = Vec::new();
+    for path in paths {
+        if path.is_dir() {
+            let inside = programs_in(path).or_usage_error()?.into_iter().map(listed);
+            all.extend(inside.filter(|program| !matches!(program.signature, Ok(None))));
+        } else {
+            path.metadata().with_context(|| path.display().to_string()).or_usage_error()?;
+            all.push(listed(path.clone()));
+        }
+    }
+    if as_json {
+        let programs: Vec<Value> = all.iter().map(ListedProgram::json).collect();
+        return print_json(&json!({ "programs": programs }));
+    }
     let mut table = ReportTable::new(
         ["program", "profile", "LLC misses", "signature"].map(|head| (head, Left)),
     );
-    for path in paths {
-        if path.is_dir() {
-            for program in programs_in(path).or_usage_error()? {
-                add_row(&mut table, &program, false);
-            }
-        } else {
-            path.metadata().with_context(|| path.display().to_string()).or_usage_error()?;
-            add_row(&mut table, path, true);
-        }
-    }
+    all.iter().for_each(|program| table.row(program.row()));
     print(&table.to_text(text_charts::WIDTH))
 }
 
-/// Adds a program to the list. A program without signature is listed if the user named it.
-fn add_row(table: &mut ReportTable, program: &Path, is_named: bool) {
-    let (profile, ratio, state) = match signatures::find(program) {
-        Ok(None) if !is_named => return,
-        Ok(None) => (None, None, "none".to_owned()),
-        Err(error) => (None, None, error.root_cause().to_string()),
-        Ok(Some(ProfileFile { profile, path })) => {
-            let place = if path == program { "embedded" } else { "side file" };
-            let ratio = profile.class_cache.and_then(|cache| profile.llc_miss_ratio(cache));
-            (Some(profile.name), ratio, place.to_owned())
+impl ListedProgram {
+    fn profile(&self) -> Option<&ProfileFile> {
+        self.signature.as_ref().ok()?.as_ref()
+    }
+
+    fn error(&self) -> Option<String> {
+        self.signature.as_ref().err().map(|error| error.root_cause().to_string())
+    }
+
+    fn place(&self) -> &'static str {
+        match &self.signature {
+            Err(_) => "invalid",
+            Ok(None) => "none",
+            Ok(Some(found)) if found.path == self.path => "embedded",
+            Ok(Some(_)) => "side file",
         }
-    };
-    let name = program.display().to_string();
-    table.row([name, or_absent(profile, |name| name), or_absent(ratio, percent), state]);
+    }
+
+    fn row(&self) -> [String; 4] {
+        let profile = self.profile().map(|found| &found.profile);
+        let name = or_absent(profile, |profile| profile.name.clone());
+        let ratio = or_absent(profile.and_then(llc_miss_ratio), percent);
+        let state = self.error().unwrap_or_else(|| self.place().to_owned());
+        [text_of(&self.path), name, ratio, state]
+    }
+
+    fn json(&self) -> Value {
+        let found = self.profile();
+        let profile = found.map(|found| &found.profile);
+        json!({
+            "program": text_of(&self.path),
+            "signature": self.place(),
+            "signature_file": found.map(|found| text_of(&found.path)),
+            "error": self.error(),
+            "name": profile.map(|profile| &profile.name),
+            "class": profile.and_then(|profile| Some(profile.class?.0.number())),
+            "llc_miss_ratio": profile.and_then(llc_miss_ratio),
+        })
+    }
+}
+
+fn text_of(path: &Path) -> String {
+    path.display().to_string()
 }
 
 /// Lists the executable files in a directory, sorted by name.

@@ -35,14 +35,14 @@ pub struct Args {
     /// Tune this policy; parameters in brackets keep their values: `dfs[domains=llc]`
     #[arg(long, short, value_name = "NAME", help_heading = POLICY)]
     policy: String,
-    /// Search only this parameter, in this range; may be repeated [default: all parameters with a range or a list of
-    /// values, except reading; numbers above 1 from a tenth of the default to ten times the default]
+    /// Search only this parameter, optionally in this range; may be repeated [default: all parameters with a range or
+    /// a list of values, except reading; ranges that exceed 1: from a tenth of the default to ten times the default]
     #[arg(long = "param", value_name = "NAME[=LOW..HIGH]", help_heading = POLICY)]
     params: Vec<String>,
     /// Search this directory for profiles before all others; may be repeated
     #[arg(long, value_name = "DIR", help_heading = POLICY)]
     profiles: Vec<PathBuf>,
-    /// Set the number of simulated settings, with the defaults
+    /// Set the number of simulated settings, including the defaults
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = input::integer::<u32>(2..=100_000), allow_hyphen_values = true, help_heading = MEASUREMENT)]
     trials: u32,
     /// Set the number of seeds of the training runs, or list them: 5, 1-5, 3,7,11
@@ -52,16 +52,16 @@ pub struct Args {
     #[arg(long, value_name = "N", default_value_t = 20, value_parser = input::integer::<u32>(1..=1000), allow_hyphen_values = true, help_heading = MEASUREMENT)]
     held_out_seeds: u32,
     /// Hold out this workload from the search; may be repeated; `none`: hold out only seeds [default: every third of
-    /// the workloads, the second of two]
+    /// the workloads; of two, the second]
     #[arg(long, value_name = "WORKLOAD", help_heading = MEASUREMENT)]
     held_out: Vec<PathBuf>,
-    /// Set the seed of the draws of the search
+    /// Set the seed of the random numbers of the search
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = input::seed, allow_hyphen_values = true, help_heading = MEASUREMENT)]
     seed: u64,
     /// Stop a run after this time; settings with a stopped run are ranked as slowest
     #[arg(long, value_name = "TIME", value_parser = input::nonzero_time, allow_hyphen_values = true, help_heading = MEASUREMENT)]
     time_limit: Option<Nanos>,
-    /// Set the number of parallel runs, which does not change the result [default: one for each CPU]
+    /// Run this many simulations in parallel; the result does not depend on it [default: one for each CPU]
     #[arg(long, short, value_name = "N", value_parser = input::integer::<u16>(1..=1024), allow_hyphen_values = true, help_heading = MEASUREMENT)]
     jobs: Option<u16>,
     #[command(flatten)]
@@ -72,7 +72,7 @@ pub struct Args {
     /// Print JSON instead of text (page Report fields of the documentation)
     #[arg(long, help_heading = OUTPUT)]
     json: bool,
-    /// Also write an HTML page with the sensitivity as pictures to this file
+    /// Also write an HTML page with charts and heat maps of the sensitivity to this file
     #[arg(long, value_name = "FILE", help_heading = OUTPUT)]
     html: Option<PathBuf>,
 }

@@ -153,7 +153,7 @@ impl ExistingFile {
         let reason = if self.is_set_id() {
             "it has the set-user-ID or set-group-ID bit"
         } else if 1 < self.stat.st_nlink {
-            "it has another name (hard link)"
+            "it has more than one hard link"
         } else {
             return Ok(());
         };
@@ -177,7 +177,7 @@ impl ExistingFile {
         written.inspect_err(|_| drop(self.dir.remove(&temporary)))
     }
 
-    /// Writes the new content. A change of the owner removes capabilities and bits of the mode, so that it comes first.
+    /// Writes the new content. The owner is changed first, because this removes capabilities and set-ID bits.
     fn write_copy(&self, mut new: File, bytes: &[u8]) -> io::Result<()> {
         new.write_all(bytes)?;
         let created = fstat(&new)?;

@@ -3,21 +3,21 @@
 //! ```text
 //!   work of a task on core i = c/a × (T − T·m − T_mig − ε/a)
 //!
-//!   c      instructions per nanosecond of the core without memory time     a      tasks on the core
+//!   c      instructions per nanosecond of the core without memory stalls   a      tasks on the core
 //!   m      share of memory time of the task on the slowest kind            ε/a    idle time of a core with few tasks
 //!   T_mig  cost of a migration, 0 if the task stays on its core kind
 //! ```
 //!
 //! Source: R. Chen, D. Qi, W. Lin, J. Li, Comprehensive Scheduling Algorithm for Asymmetric Multi-core Processors, the
 //! objective with constraints (1) to (3). The objective is not linear, because `a` depends on the assignment. For given
-//! numbers of tasks on the cores it is linear, and the best assignment of tasks to places is a linear assignment
+//! task counts per core it is linear, and the best assignment of tasks to places is a linear assignment
 //! problem. All lists of numbers are enumerated, up to the order of equal cores, and the best assignment is the best of
 //! all lists. If there are too many lists, an upper bound of all assignments takes its place (`price_bound`).
 //!
 //! The core kinds are those of the machine. Cores of one kind may differ in power.
 //!
-//! The model knows no contention: an assignment with the largest work need not be the fastest. It puts tasks with much
-//! memory time on one core, because the tasks of a core share it equally and lose nothing else.
+//! The model ignores contention: the assignment with the largest work may not be the fastest. It places memory-bound
+//! tasks on one core, because in the model the tasks of a core share only its time.
 
 mod price_bound;
 

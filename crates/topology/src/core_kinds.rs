@@ -25,7 +25,7 @@ pub enum CoreKindSource {
     HighestPerf,
     /// Maximum frequency of the hardware.
     MaxFreq,
-    /// Frequency that all cores sustain together (intel_pstate).
+    /// Guaranteed frequency with all cores busy (`base_frequency` of intel_pstate).
     BaseFreq,
     /// Maximum frequency by the settings of cpufreq.
     ScalingMaxFreq,

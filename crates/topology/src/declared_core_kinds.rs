@@ -94,7 +94,7 @@ impl DeclaredCoreKinds {
     /// Returns the machine with these kinds instead of its own.
     ///
     /// # Errors
-    /// [`CoreKindsError`] if the kinds and the machine have unlike CPUs.
+    /// [`CoreKindsError`] if the kinds and the machine have different CPUs.
     pub fn apply(&self, machine: &Machine) -> Result<Machine, CoreKindsError> {
         self.check(machine)?;
         let mut parts = machine.parts().clone();

@@ -7,7 +7,7 @@
 //! ```
 //!
 //! The operations are those of `load compute`. The self-check compares the operations of each thread at each join with the
-//! plan, so that a result of threads that did not wait for each other is rejected.
+//! plan. If the threads did not wait for each other, the result is rejected.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,10 +29,10 @@ pub(crate) struct Args {
     /// Fork and join this many times
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = input::integer::<u32>(1..=1_000_000), allow_hyphen_values = true)]
     rounds: u32,
-    /// Set the number of threads, with equal works
+    /// Set the number of threads; each has the same work
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = input::integer::<u32>(2..=4096), allow_hyphen_values = true, conflicts_with = "works")]
     threads: u32,
-    /// Set the relative work of each thread of a fork
+    /// Set the relative work of each thread, and with it the number of threads
     #[arg(long, value_name = "N,N…", value_parser = works)]
     works: Option<Works>,
     /// Set the share of the operations in the serial part, in percent
@@ -51,11 +51,11 @@ pub(super) struct ParallelWork {
     pub json: bool,
 }
 
-/// Relative works, at least two.
+/// Relative work of each thread, at least two.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Works(pub Vec<u64>);
 
-/// Reads relative works such as `1,1,3`.
+/// Parses the relative work of each thread, such as `1,1,3`.
 pub(super) fn works(text: &str) -> Result<Works, String> {
     let is_work = |work: &u64| (1..=1_000_000).contains(work);
     let works: Option<Vec<u64>> =
@@ -76,7 +76,7 @@ pub(super) fn part(ops: u64, works: &[u64], idx: usize) -> u64 {
     before(idx + 1) - before(idx)
 }
 
-/// As [`part`], for `n` equal works.
+/// As [`part`], for `n` equal parts.
 pub(super) fn equal_part(ops: u64, n: u32, idx: u32) -> u64 {
     let before = |idx: u32| (u128::from(ops) * u128::from(idx) / u128::from(n)) as u64;
     before(idx + 1) - before(idx)
@@ -128,7 +128,7 @@ pub(crate) fn main(args: &Args) -> CommandResult {
             done[thread].fetch_add(round.team[thread], Ordering::Relaxed);
             barrier.wait();
             expected.iter_mut().zip(&round.team).for_each(|(all, ops)| *all += ops);
-            // Between this barrier and the fork, thread 0 alone is before its serial part: no thread works.
+            // Between this barrier and the fork, no thread works: thread 0 has not begun its serial part.
             if thread == 0 {
                 let found = done.iter().map(|ops| ops.load(Ordering::Relaxed));
                 let early = found.zip(&expected).filter(|(found, expected)| found != *expected);

@@ -113,7 +113,7 @@ pub fn check(args: &[String]) -> Result<(), String> {
         LoadProgram::Rows(args) | LoadProgram::Columns(args) => array::check(&args),
         LoadProgram::Phases(args) => phases::check(&args),
         LoadProgram::Throttle(_) => {
-            Err(anyhow::anyhow!("throttle is not a job: start it beside the run"))
+            Err(anyhow::anyhow!("throttle cannot be a job: start it before the run, in a shell"))
         }
         LoadProgram::Compute(_)
         | LoadProgram::Sleep(_)

@@ -11,7 +11,7 @@
 //!
 //! The threads have the lowest real-time priority: a normal task would compete with the programs for the CPU, and
 //! receive less than its share as soon as several of them run there. Without the permission, the threads are normal
-//! tasks, and a note is printed. The share that was reached is printed at the end.
+//! tasks, and a note is printed. The measured share is printed at the end.
 //!
 //! Out of scope: a workload may not contain this program, because a policy would move its threads as it moves the
 //! threads of every job.
@@ -31,7 +31,7 @@ use super::budget::cpu_time;
 use crate::command_result::{CommandResult, OrUsageError};
 use crate::input;
 
-/// Largest share. The kernel limits real-time tasks to 95 % by default (`kernel.sched_rt_runtime_us`).
+/// Largest share: real-time throttling limits real-time tasks to 95 % by default (`kernel.sched_rt_runtime_us`).
 const PERCENT_MAX: u32 = 95;
 /// Shortest period. Guessed: below, wake-up latency of 50 µs would be more than 5 % of the period.
 const PERIOD_MIN: Nanos = Nanos::from_millis(1);
@@ -41,13 +41,13 @@ const PERIOD_MAX: Nanos = Nanos::from_secs(1);
 /// Options of `load throttle`.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Occupy these CPUs, in list format: 2-3,8
+    /// Occupy the CPUs of this CPU list: 2-3,8
     #[arg(long, value_name = "CPUS", value_parser = cpus)]
     cpus: CpuSet,
     /// Occupy each CPU for this share of the time, 1 to 95
     #[arg(long, value_name = "N", value_parser = input::integer::<u32>(1..=PERCENT_MAX), allow_hyphen_values = true)]
     percent: u32,
-    /// Set the length of a busy and an idle window together, from 1ms to 1s
+    /// Set the period, one busy and one idle window, from 1ms to 1s
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = period, allow_hyphen_values = true)]
     period: Nanos,
     /// End after this time
@@ -112,7 +112,7 @@ fn check(args: &Args, allowed: &CpuSet) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Occupies all CPUs until the end of the time or until `stop` is raised. Returns the share of each CPU.
+/// Occupies all CPUs until the time is over or `stop` is set. Returns the share of each CPU.
 fn occupy_all(args: &Args, stop: &StopFlag) -> anyhow::Result<Vec<f64>> {
     // The threads wait for this value: the start of the first period, or none if a thread could not be started.
     let start: OnceLock<Option<Instant>> = OnceLock::new();
@@ -221,7 +221,7 @@ mod tests {
             let busy = busy_time(ms(10), percent, Nanos::ZERO, ms(1000));
             assert_eq!(busy.0, ms(10).0 * u64::from(percent), "{percent} %");
         }
-        // 99 periods begin 1 ms late, and the next windows are in their places.
+        // 99 periods begin 1 ms late, and later windows are not shifted.
         assert_eq!(busy_time(ms(10), 50, ms(1), ms(1000)), ms(500 - 99));
         // A wake-up after the busy window loses this window only.
         assert_eq!(busy_time(ms(10), 50, ms(6), ms(20)), ms(5));

@@ -44,7 +44,7 @@ pub(super) fn valgrind() -> anyhow::Result<Valgrind> {
     })
 }
 
-/// Finds a program as a shell does. Its interpreter or its processor may be missing.
+/// Finds a program as a shell does. The program may need an interpreter or architecture that this machine lacks.
 pub(super) fn path(program: &Path) -> anyhow::Result<PathBuf> {
     Ok(host_live::find_program(program, Path::new(""), &search_path())?)
 }

@@ -62,7 +62,7 @@ const MEASUREMENT: [&str; 18] = [
 /// Measure a program alone and write its profile
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// Measure this program with these arguments, after two dashes; with --embed, only the arguments
+    /// Measure this command, written after --; with --embed, only the arguments of the program
     #[arg(
         last = true,
         required_unless_present_any = ["list", "show", "remove", "embed"],
@@ -74,20 +74,20 @@ pub struct Args {
     /// the signatures of these programs, and of the programs in these directories
     #[arg(long, num_args = 0.., value_name = "PATH", conflicts_with_all = MEASUREMENT)]
     list: Option<Vec<PathBuf>>,
-    /// Measure this program and store the profile in it as its signature; beside it if it is a script, or may not be
+    /// Measure this program and store the profile in it as its signature; in a side file if it is a script or cannot be
     /// changed
     #[arg(long, value_name = "PROGRAM")]
     embed: Option<PathBuf>,
-    /// Store this profile with --embed instead of a measurement
+    /// With --embed, store this profile instead of measuring the program
     #[arg(long, value_name = "FILE", requires = "embed")]
     from: Option<PathBuf>,
-    /// Store the signature beside the program with --embed, and do not change the program
+    /// With --embed, store the signature in a side file, and do not change the program
     #[arg(long, requires = "embed")]
     beside: bool,
     /// Print the signature of this program, and exit
     #[arg(long, value_name = "PROGRAM", conflicts_with = "list", conflicts_with_all = MEASUREMENT)]
     show: Option<PathBuf>,
-    /// Remove the signature of this program, which then has its original bytes, and exit
+    /// Remove the signature of this program, restore its original bytes, and exit
     #[arg(long, value_name = "PROGRAM", exclusive = true)]
     remove: Option<PathBuf>,
     /// Measure with this engine

@@ -8,7 +8,7 @@
 //! ```
 //!
 //! The search minimizes the geometric mean, over the training workloads, of the mean makespan divided by the mean
-//! makespan of the defaults. The best of many trials is partly luck, so the training runs do not show its gain: the
+//! makespan of the defaults. Training runs overestimate the gain of the best of many trials (selection bias), so the
 //! gain is measured on other seeds, and with several workloads on other workloads. The search never reads these runs.
 //! Settings replace the defaults only if the held-out runs have the verdict *better*, with the rules of a comparison.
 //!

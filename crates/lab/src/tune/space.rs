@@ -3,14 +3,14 @@
 //! ```text
 //!   declared values               dimension
 //!   names, levels of domains      a list of values
-//!   up to 6 whole numbers         a list of values
+//!   up to 6 integers              a list of values
 //!   other numbers and times       a range, linear or logarithmic
-//!   a word, or numbers            the word, or a position in the range
+//!   a keyword, or numbers         the keyword, or a position in the range
 //! ```
 //!
 //! The range of a number is the range of `--param`. Without one it is the declared range if the largest number is at
 //! most 1; otherwise the part of the declared range from a tenth of the default to ten times the default: many declared
-//! ranges end where a value is surely a mistake (an interval of an hour), and a search there would waste its trials.
+//! ranges include implausible values (an interval of an hour), and trials there would be wasted.
 //!
 //! [`policy::Params`] decides which combinations are valid: a parameter that has no effect with the other values is
 //! omitted, and a combination that is rejected is never run.
@@ -19,14 +19,14 @@ use policy::{Param, Params, PolicyError, PolicyInfo, Values};
 
 use crate::oracle;
 
-/// Largest number of whole numbers that are a list of values.
+/// Largest number of integers that are a list of values.
 const N_LISTED_MAX: u64 = 6;
-/// A range is logarithmic if its ends differ by more than this factor.
+/// A range is logarithmic if its bounds differ by more than this factor.
 const LOG_FACTOR: f64 = 10.0;
-/// Without a default number, a range that starts at 0 and has a larger end needs `--param`. Guessed: it contains the
+/// Without a default number, a range from 0 to more than this needs `--param`. Guessed: it contains the
 /// ranges of all counts that have no default, and no rate of events.
 const UNSCALED_MAX: u64 = 10_000;
-/// Significant digits of numbers other than whole numbers: more digits do not change a run in a way that a search could
+/// Significant digits of numbers other than integers: more digits do not change a run in a way that a search could
 /// find.
 const DIGITS: i32 = 3;
 /// Number of bins of a range.
@@ -51,7 +51,7 @@ pub enum SpaceError {
     Oracle,
     #[error("--param {0}: write NAME, or NAME=LOW..HIGH such as cooldown=0..20")]
     Malformed(String),
-    #[error("--param {0}: the range is empty, the lower end is not below the upper end")]
+    #[error("--param {0}: the range is empty: the lower bound must be below the upper bound")]
     EmptyRange(String),
     #[error("--param {0} is given twice, keep one")]
     Twice(&'static str),
@@ -86,7 +86,7 @@ pub struct SearchSpace {
 pub(super) struct Dimension {
     pub param: &'static Param,
     pub scale: Scale,
-    /// A word that is searched beside the range.
+    /// A keyword (such as `off`) that is searched in addition to the range.
     pub word: Option<&'static str>,
     /// The value with the base settings.
     pub default: String,
@@ -104,7 +104,7 @@ pub(super) enum Scale {
 /// A value of a dimension.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Coordinate {
-    /// The word beside a range.
+    /// The keyword of a range.
     Word,
     /// An index in the list.
     Listed(usize),

@@ -8,7 +8,7 @@ use crate::{IfMissing, PolicyInfo, RequiredSignal, Signal, core_kinds};
 
 pub(crate) const INFO: PolicyInfo = PolicyInfo {
     name: "ib",
-    summary: "Places jobs with much memory time on slow cores and computing jobs on fast cores, and migrates them only at \
+    summary: "Places memory-bound jobs on slow cores and compute-bound jobs on fast cores, and migrates them only at \
               the start of a stable phase.",
     source: "R. Chen, D. Qi, W. Lin, J. Li, Comprehensive Scheduling Algorithm for Asymmetric Multi-core Processors \
              (in Chinese), Journal of Software 24(2), 2013",
@@ -39,30 +39,30 @@ params! {
     pub(super) struct Config from PARAMS {
         metric: Metric = "mpki", "behaviour of an interval: mpki, LLC misses per 1000 instructions divided by 30, at most \
             1; miss-ratio, LLC misses per access, which ranks programs with few accesses too high".paper("miss-ratio");
-        alpha: Millionths [Values::decimal("", 1)] = "0.3", "share of the global behaviour (whole run) in the integrated \
+        alpha: Millionths [Values::decimal("", 1)] = "0.3", "weight of the global behaviour (whole run) in the integrated \
             behaviour; the rest is the local behaviour (last intervals). Published: 0.3 with one node, 0.8 and 0.6 with \
             four. The more a migration costs, the nearer to 1".published();
         beta: Millionths [BETAS] = "0", "permitted imbalance of tasks per core between two kinds: 0, none. Published: 0 \
             with one node, 0.3 with four".published();
         change: Millionths = "12%", "relative change of the local behaviour that begins a new phase".published();
         stable: Millionths = "5%", "relative change of the local behaviour below which a phase is stable".published();
-        window: u64 [Values::integer("intervals", 1, 100)] = "3", "intervals in the local behaviour".published();
+        window: u64 [Values::integer("intervals", 1, 100)] = "3", "number of intervals whose mean is the local behaviour".published();
         check: Check = "repeated", "repeated: from the second interval after a change on, until the phase is stable; once: \
             only in the second interval, so that most large changes are missed".paper("once");
         first_window_is_change: bool = "yes", "whether the first phase of a job is handled as a change".paper("no");
         unknown_start: StartValue = "global", "integrated behaviour of a job that starts: global, its global behaviour; \
             zero-local, as if its local behaviour were 0".paper("zero-local");
         balance: Balance = "improving", "improving: a job migrates for balance only if that lowers the imbalance, does not \
-            leave a fast core idle, and the job did not arrive in this step; and when jobs end; always: as printed"
+            leave a fast core idle, and the job was not placed in this step; jobs also migrate when jobs end; always: as printed"
             .paper("always");
         margin: Millionths [Values::decimal("", 1)] = "0.1", "difference of integrated behaviour above which a job changes \
             its kind (guessed)".paper("0");
         tlp: bool = "no", "thread-level parallelism: the only runnable thread of a program in a serial phase gets a fast \
             core. With tlp, lrt or cosched, each thread of a job with several threads is placed separately";
-        lrt: bool = "no", "longest remaining time: of threads with about the same behaviour, the one with more remaining \
+        lrt: bool = "no", "longest remaining time first: of threads with about the same behaviour, the one with more remaining \
             work is nearer to the fast cores";
         cosched: bool = "no", "co-scheduling: the runnable threads of a program migrate to all core kinds in one step if \
-            that is predicted to shorten their work by more than 5 %";
+            the predicted time of the slowest thread decreases by more than 5 %";
         interval: Nanos [INTERVAL_TIMES] = "200ms", "time between two samples".published();
     }
 }
@@ -88,7 +88,7 @@ names! {
 }
 
 impl Config {
-    /// Returns whether the threads of parallel programs are placed one by one.
+    /// Returns whether the threads of parallel programs are placed separately.
     pub fn uses_threads(&self) -> bool {
         self.tlp || self.lrt || self.cosched
     }

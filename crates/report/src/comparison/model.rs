@@ -170,7 +170,7 @@ record! {
         controllers: Vec<ControllerRow>, "Controllers", Plain, "Traffic of the memory controllers of each node; empty if it is not counted.";
         profile_draw: Option<u64>, "Profile draw", Plain, "Number of the draw of the profiles, from 1; absent if the profiles are not drawn.";
         oracle: Option<OracleRow>, "Oracle", Plain, "The search of the policy oracle; absent for other policies.";
-        model_gap: Option<f64>, "Below the assignment model", Share, "Share of the work of the best assignments of threads to core kinds, in the model of R. Chen and others, that the assignments of the run miss. The model ignores contention. Absent on machines with one core kind, in runs shorter than a second, and with more than 128 threads.";
+        model_gap: Option<f64>, "Below the assignment model", Share, "1 minus the work of the actual assignments of threads to core kinds divided by that of the best assignments, in the model of R. Chen et al. The model ignores contention. Absent on machines with one core kind, in runs shorter than a second, and with more than 128 threads.";
         model_gap_basis: Option<ModelGapBasis>, "Model", Plain, "The work that `model_gap` is relative to.";
         jobs: Vec<RunJobRow>, "Jobs", Plain, "All jobs of the workload.";
         report: Option<String>, "Report", Plain, "Path of the report of this run, relative to this file; absent if no report was written.";

@@ -1,4 +1,4 @@
-//! The result of a search as an HTML page with the sensitivity as pictures. Each colour is accompanied by a value.
+//! The result of a search as an HTML page with charts and heat maps of the sensitivity. Each colour has a printed value.
 
 use super::text::seeds_text;
 use super::{TuneGain, TuneOutcome, TunePair, TuneResult, TunedParameter};

@@ -17,8 +17,8 @@ record! {
         outcome: TuneOutcome, "Outcome", Plain, "Whether the held-out runs confirm the settings.";
         settings: String, "Settings", Plain, "The settings to use, in the syntax of --policy: `found` if the outcome is `confirmed`, otherwise `policy`.";
         found: String, "Found", Plain, "The settings with the smallest ratio on the training runs.";
-        search_seed: u64, "Search seed", Plain, "Seed of the draws of the search.";
-        n_trials: u64, "Trials", Count, "Number of different settings that were simulated, with the defaults.";
+        search_seed: u64, "Search seed", Plain, "Seed of the random numbers of the search.";
+        n_trials: u64, "Trials", Count, "Number of different settings that were simulated, including the defaults.";
         n_runs: u64, "Runs", Count, "Number of all simulated runs.";
         training_workloads: Vec<String>, "Training workloads", Plain, "Workloads of the training runs.";
         training_seeds: Vec<u64>, "Training seeds", Plain, "Seeds of the training runs.";
@@ -46,7 +46,7 @@ names! {
     TuneRuns {
         HeldOutWorkloads "held-out-workloads" "Held-out workloads with held-out seeds.";
         HeldOutSeeds "held-out-seeds" "Training workloads with held-out seeds.";
-        Training "training" "The runs that the search selects settings from: the gain is too large, and has no interval and no verdict.";
+        Training "training" "The runs from which the search selects settings: the gain is overestimated, and has no interval and no verdict.";
     }
 }
 
@@ -55,8 +55,8 @@ record! {
     TuneGain {
         runs: TuneRuns, "Runs", Plain, "The runs.";
         baseline: String, "Compared with", Plain, "The policy that the settings are compared with.";
-        gain: Option<f64>, "Gain", Share, "Saved fraction of the makespan: 1 minus the geometric mean over the workloads of the ratios of mean makespans; negative if the settings are slower. Absent if a run did not finish.";
-        gain_ci95: Option<Vec<f64>>, "95 % interval", Share, "95 % confidence interval of the gain: two ends. Absent for training runs, and without variation between seeds.";
+        gain: Option<f64>, "Gain", Share, "Reduction of the makespan: 1 minus the geometric mean over the workloads of the ratios of mean makespans; negative if the settings are slower. Absent if a run did not finish.";
+        gain_ci95: Option<Vec<f64>>, "95 % interval", Share, "95 % confidence interval of the gain: lower and upper bound. Absent for training runs, and without variation between seeds.";
         verdict: Option<ComparisonVerdict>, "Verdict", Plain, "Verdict by the rules of a comparison; absent without a test.";
         remark: Option<String>, "Remark", Plain, "Why the gain or its interval is absent.";
     }
@@ -66,8 +66,8 @@ record! {
     /// A searched parameter.
     TunedParameter {
         name: String, "Parameter", Plain, "Name of the parameter.";
-        values: String, "Values", Plain, "The searched values or range; (log): in logarithmic steps.";
-        default: String, "Default", Plain, "The value of the defaults.";
+        values: String, "Values", Plain, "The searched values or range; (log): on a logarithmic scale.";
+        default: String, "Default", Plain, "The default value.";
         found: Option<String>, "Found", Plain, "The value of the found settings; absent if the parameter has no effect with their other values.";
         n_trials: u64, "Trials", Count, "Number of trials in which the parameter had an effect.";
         n_skipped: u64, "Skipped", Count, "Number of trials that omitted the parameter, because it had no effect with the other values.";
@@ -79,7 +79,7 @@ record! {
 record! {
     /// A bin of values of a parameter.
     TuneBin {
-        values: String, "Values", Plain, "The value, or the ends of the part of the range.";
+        values: String, "Values", Plain, "The value, or the bounds of the bin.";
         n_trials: u64, "Trials", Count, "Number of trials with these values.";
         best_ratio: Option<f64>, "Best", Plain, "Smallest makespan of these trials on the training runs, relative to the defaults; absent without a finished trial.";
         mean_ratio: Option<f64>, "Mean", Plain, "Mean of these ratios.";
@@ -89,8 +89,8 @@ record! {
 record! {
     /// Map of the values of two parameters.
     TunePair {
-        x: String, "Across", Plain, "Parameter of the columns.";
-        y: String, "Down", Plain, "Parameter of the rows.";
+        x: String, "Column parameter", Plain, "Parameter of the columns.";
+        y: String, "Row parameter", Plain, "Parameter of the rows.";
         effect: Option<f64>, "Effect", Share, "Share of the variance of the ratios that the cells explain (epsilon squared); absent if each trial is a cell.";
         x_values: Vec<String>, "Columns", Plain, "The bins of the columns.";
         y_values: Vec<String>, "Rows", Plain, "The bins of the rows.";

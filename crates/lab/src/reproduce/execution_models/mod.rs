@@ -1,5 +1,5 @@
 //! Fork-join and pipeline programs under `ib`: how an execution model changes the behaviour of a program, and what the
-//! placement of single threads (`tlp`, `lrt`, `cosched`) gains.
+//! per-thread placement (`tlp`, `lrt`, `cosched`) gains.
 //!
 //! ```text
 //!   the same work:  one thread        ████████████████

@@ -6,7 +6,7 @@ use crate::reproduce::ib::Platform;
 use crate::reproduce::testbed::ProgramPart;
 use crate::reproduce::{ReproduceError, Testbed};
 
-/// Heads of the columns with `ib`, and the parameters: alone, with each rule, with all.
+/// Column headings and parameters of `ib`: alone, with each rule, with all.
 pub(super) const RULES: [(&str, &str); 5] = [
     ("ib", ""),
     ("tlp", ",tlp=yes"),
@@ -15,7 +15,7 @@ pub(super) const RULES: [(&str, &str); 5] = [
     ("all", ",tlp=yes,lrt=yes,cosched=yes"),
 ];
 
-/// A computing program and one with many misses, of the set HD1.
+/// A compute-bound and a memory-bound program of the set HD1.
 const PROGRAMS: [&str; 2] = ["416.gamess", "429.mcf"];
 
 /// Repetitions of a fork, so that each serial part of 5 % of 60 s takes longer than an interval. Chosen.

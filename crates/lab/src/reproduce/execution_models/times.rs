@@ -123,7 +123,7 @@ pub(super) fn fork_join(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
 pub(super) fn unlike_threads(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
     let models = N_THREADS.map(|n_threads| Model::UnlikeFork { n_threads });
     run_models(pool, &models, |runs| {
-        vec![runs.shortens("lrt shortens forks with threads of unlike lengths", LRT, &[0, 1, 2])]
+        vec![runs.shortens("lrt shortens forks whose threads have different work", LRT, &[0, 1, 2])]
     })
 }
 
@@ -134,7 +134,7 @@ pub(super) fn pipeline(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
         let equal = runs.mean_gain(COSCHED, 3..6);
         let is_same = equal.interval.map(|within| within.low <= 0.0 && 0.0 <= within.high);
         vec![
-            runs.shortens("cosched shortens pipelines with unlike stages", COSCHED, &[0, 1, 2]),
+            runs.shortens("cosched shortens pipelines whose stages have different work", COSCHED, &[0, 1, 2]),
             judged_claim(
                 &format!(
                     "{}: cosched does not change pipelines with equal stages",

@@ -16,7 +16,7 @@ use super::{Code, ReproduceError, Testbed};
 pub(super) const CODE: &[Code] =
     &[("best-split", splits::best_splits), ("figs-8-to-10", parameters::search)];
 
-/// Variation of the machines: programs of a tenth of their length, so that a study takes minutes.
+/// Variation of the machines: programs execute a tenth of their instructions, so a study takes minutes.
 const SCALED: &str = "scale=0.1";
 
 /// A platform of the paper: machine, name in the output, published alpha and beta.

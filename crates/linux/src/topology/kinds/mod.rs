@@ -6,8 +6,8 @@
 //!   cpu_core, cpu_atom, …         Intel PMUs list the CPUs of each core type        core type
 //!   midr_el1                      part number of Arm cores                          core type
 //!   cpu_capacity                  relative throughput (Arm; Intel hybrids 6.12)     kinds, capacity
-//!   cpuinfo_max_freq              frequency, without the work per cycle             kinds, capacity
-//!   base_frequency                frequency that all cores sustain together         kinds, capacity
+//!   cpuinfo_max_freq              frequency, without IPC                            kinds, capacity
+//!   base_frequency                guaranteed frequency with all cores busy          kinds, capacity
 //!   acpi_cppc/nominal_perf        sustained performance, a scale of the firmware    capacity
 //!   acpi_cppc/highest_perf        peak performance, or a ranking of preferred cores capacity
 //! ```
@@ -15,7 +15,7 @@
 //! Two cores are of one kind if no source separates them. A core type separates by equality. Numbers separate only at
 //! gaps: the values of all CPUs are sorted, and a kind begins where a value exceeds the next lower value by
 //! [`GAP_PERCENT`] or more. Preferred cores have slightly higher turbo frequencies and capacities than their neighbours,
-//! often in a staircase, so that all of them stay in one kind.
+//! often in several small steps, so that all of them stay in one kind.
 //!
 //! ```text
 //!   718 718 731          997 997 1017 1024      capacities of 7 CPUs
@@ -122,8 +122,8 @@ impl Speeds<'_> {
         sources
     }
 
-    /// Returns the most trusted source with unlike speeds. The capacity of the kernel comes first, because its load
-    /// balancer uses it. The scales of CPPC contain the work per cycle, frequencies do not.
+    /// Returns the most trusted source whose speeds differ. The capacity of the kernel comes first, because its load
+    /// balancer uses it. The scale of CPPC includes instructions per cycle, frequencies do not.
     fn capacity_source(&mut self) -> Option<CoreKindSource> {
         let is_ranking = sources::has_preferred_core_ranking(self.tree, self.online);
         let order = [
@@ -165,7 +165,7 @@ impl Kinds {
             if 1 < kinds.len() {
                 let (fastest, _) = self.kind_of_core(core);
                 warnings.push(format!(
-                    "SMT siblings {core} are of several core kinds; the core is of the kind {fastest}"
+                    "SMT siblings {core} are of different core kinds; the core gets the fastest, {fastest}"
                 ));
             }
         }
@@ -173,7 +173,7 @@ impl Kinds {
 }
 
 /// Adds a warning for kinds without speeds, and for each core type of which CPUs have a larger capacity and a lower
-/// maximum frequency than others. On cores of different types this is legal, because one of them does more work per
+/// maximum frequency than others. On cores of different types this is expected, because one has more instructions per
 /// cycle. On cores of one type the capacity follows the frequency.
 fn warn_of_contradictions(
     speeds: &mut Speeds<'_>,
@@ -182,7 +182,7 @@ fn warn_of_contradictions(
 ) {
     let Some(source) = capacity else {
         let unknown =
-            "no file gives the speeds of the core kinds, so that all have the capacity 1024";
+            "no sysfs file contains the speeds of the core kinds: all have the capacity 1024";
         return speeds.warnings.push(format!("{unknown}; --core-kinds sets them"));
     };
     let Some(capacities) = speeds.of(source).map(steps) else { return };
@@ -208,7 +208,7 @@ fn warn_of_contradictions(
     }
 }
 
-/// Adds a warning if `scaling_max_freq` limits CPUs of one kind to unlike frequencies. The limit is a setting that can
+/// Adds a warning if `scaling_max_freq` limits CPUs of one kind to different frequencies. The limit is a setting that can
 /// change at any time, so it does not separate kinds.
 fn warn_of_limits(speeds: &mut Speeds<'_>, properties: &BTreeMap<CpuId, Properties>) {
     let Some(limits) = speeds.of(CoreKindSource::ScalingMaxFreq).cloned() else { return };

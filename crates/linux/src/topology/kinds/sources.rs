@@ -1,4 +1,4 @@
-//! Files of the kernel about the type and the speed of each CPU.
+//! Files in sysfs with the type and the speed of each CPU.
 //!
 //! A source counts only if it has a value for every online CPU: a comparison of CPUs needs the same source for all. A
 //! source with gaps or malformed values is ignored, with one warning.

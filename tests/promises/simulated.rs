@@ -355,6 +355,51 @@ fn equal_seeds_write_equal_journals_and_different_seeds_different_journals() {
     assert_ne!(journal("a"), journal("c"));
 }
 
+/// Writes a second profile and a workload in which each job restarts until both have ended once.
+fn write_restarting(dir: &Dir, (name, change): (&str, (&str, &str))) {
+    let profile = PROFILE.replace("\"hog\"", &format!("{name:?}")).replace(change.0, change.1);
+    dir.write(&format!("{name}.profile.toml"), profile);
+    let job = |name: &str| {
+        format!("[[job]]\nname = {name:?}\ncommand = [{name:?}]\nprofile = {name:?}\n")
+    };
+    let defaults = "[defaults]\nrestart = \"until-all-done\"\n";
+    dir.write("w.toml", [defaults, &job(name), &job("hog")].concat());
+}
+
+#[test]
+fn the_first_exit_of_a_simulated_job_that_restarts_until_all_are_done_is_its_result() {
+    let dir = Dir::with(&FILES);
+    write_restarting(&dir, ("big", ("footprint_bytes = 100000000.0", "footprint_bytes = 2.1e9")));
+    let output = dir.run(&[&RUN[..], &["--out", "out"]].concat());
+    let error = tool::text(&output.stderr);
+    assert_eq!((output.status.code(), error.lines().count()), (Some(1), 1), "{error}");
+    assert!(
+        error.contains("1 of 2 jobs failed (big: oom-killed), 1 ended with status 0"),
+        "{error}"
+    );
+    let compare = dir.run(&["compare", "w.toml", "--machine", "m.toml", "-p", "linux,spread"]);
+    let table = tool::text(&compare.stdout);
+    assert!(table.contains("job big: OOM-killed"), "{table}");
+}
+
+#[test]
+fn starts_of_a_simulated_job_that_restarts_are_at_least_100_ms_apart() {
+    let dir = Dir::with(&FILES);
+    write_restarting(&dir, ("short", ("instructions = 2000000000.0", "instructions = 1e6")));
+    run(&dir, &["--out", "out"]);
+    let mut starts = Vec::new();
+    for line in dir.read("out/journal.jsonl").lines() {
+        let turn: serde_json::Value = serde_json::from_str(line).expect("JSON");
+        for outcome in turn["outcomes"].as_array().into_iter().flatten() {
+            if outcome["start"].is_object() && outcome["job"] == 0 {
+                starts.push(turn["at_ns"].as_u64().expect("a time"));
+            }
+        }
+    }
+    assert!(3 <= starts.len(), "{starts:?}");
+    assert!(starts.windows(2).all(|pair| pair[0] + 100_000_000 <= pair[1]), "{starts:?}");
+}
+
 #[test]
 fn an_exact_run_is_recorded_as_such_and_ends_within_a_thousandth_of_the_usual_one() {
     let dir = Dir::with(&FILES);

@@ -1,6 +1,7 @@
 //! Result of a command and its exit status: 0 success, 1 the work failed, 2 usage error. An error is one line. A command
 //! that runs one program exits with the status of the program, and with 126 or 127 if the program cannot be started.
 
+use std::error::Error as _;
 use std::process::ExitCode;
 
 use base::suggest::{did_you_mean, question};
@@ -111,6 +112,13 @@ pub fn usage_line(error: &clap::Error, command: &clap::Command) -> String {
         Some(ContextValue::String(found)) => Some(found.as_str()),
         _ => None,
     };
+    let invalid = found(ContextKind::InvalidValue).zip(found(ContextKind::InvalidArg));
+    if let (ErrorKind::ValueValidation, Some((value, arg)), Some(cause)) =
+        (error.kind(), invalid, error.source())
+    {
+        // The text of clap contains the whole value, without its terminal escapes.
+        return format!("invalid value '{}' for '{arg}': {cause}", base::excerpt(value));
+    }
     if let Some(ContextValue::Strings(names)) = error.get(ContextKind::ValidValue) {
         let invalid = found(ContextKind::InvalidValue).filter(|found| !found.is_empty());
         return match invalid {

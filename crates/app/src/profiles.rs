@@ -25,7 +25,7 @@ use crate::input;
 
 /// Reads the build id of an ELF file, in hexadecimal. Returns `None` for other files.
 pub fn build_id(path: &Path) -> Option<String> {
-    let data = object::ReadCache::new(fs::File::open(path).ok()?);
+    let data = object::ReadCache::new(files::open_regular(path).ok()?);
     let file = object::File::parse(&data).ok()?;
     let id = file.build_id().ok()??;
     Some(id.iter().map(|byte| format!("{byte:02x}")).collect())

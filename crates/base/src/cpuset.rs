@@ -349,7 +349,7 @@ impl<T: SetId> FromStr for IdSet<T> {
         for part in text.trim().split(',').map(str::trim).filter(|_| !text.trim().is_empty()) {
             let (low, high) = range(part)?;
             if high < low {
-                return Err(ParseSetError::Backwards(part.to_owned()));
+                return Err(ParseSetError::Backwards(crate::excerpt(part)));
             }
             if MAX_ID < high {
                 return Err(ParseSetError::TooLarge(high));
@@ -364,7 +364,7 @@ fn range(part: &str) -> Result<(u64, u64), ParseSetError> {
     let number = |text: &str| {
         let digits = !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
         let value = digits.then(|| text.parse().ok()).flatten();
-        value.ok_or_else(|| ParseSetError::NotARange(part.to_owned()))
+        value.ok_or_else(|| ParseSetError::NotARange(crate::excerpt(part)))
     };
     match part.split_once('-') {
         Some((low, high)) => Ok((number(low)?, number(high)?)),

@@ -19,7 +19,7 @@ mod units;
 pub use cpuset::{CpuSet, IdSet, NodeSet, ParseSetError};
 pub use ids::{CoreId, CpuId, JobId, LlcId, NodeId, SetId, TaskId};
 pub use key_values::{KeyValue, KeyValueError, key_values};
-pub use printable::{is_printable, printable, printable_lines};
+pub use printable::{cut, excerpt, is_printable, printable, printable_lines};
 pub use rng::Rng;
 pub use stop_flag::StopFlag;
 pub use suggest::{counted_noun, noun};

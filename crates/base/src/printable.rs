@@ -50,6 +50,20 @@ pub fn printable_lines(text: &str) -> String {
     escape(text, |c| c == '\n')
 }
 
+/// Truncates a text to `n_chars_max` characters. A truncated text ends with `…`.
+pub fn cut(text: &str, n_chars_max: usize) -> String {
+    if text.chars().count() <= n_chars_max {
+        return text.to_owned();
+    }
+    let start: String = text.chars().take(n_chars_max.saturating_sub(1)).collect();
+    start + "…"
+}
+
+/// Truncates an input that an error message repeats.
+pub fn excerpt(input: &str) -> String {
+    cut(input, 100)
+}
+
 fn escape(text: &str, is_kept: impl Fn(char) -> bool) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

@@ -27,7 +27,24 @@ pub use existing::{ExistingFile, FileVersion};
 pub use new_file::NewFile;
 pub use write::{check_writable, open_job_output, write};
 
+use std::fs::File;
 use std::io;
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+
+/// Opens a regular file for reading. All links are followed, and an open of a FIFO does not wait for its writer.
+///
+/// # Errors
+/// The file cannot be opened or is not a regular file.
+pub fn open_regular(path: &Path) -> io::Result<File> {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
+    match file.metadata()?.is_file() {
+        true => Ok(file),
+        false => Err(error(io::ErrorKind::InvalidInput, "this is not a regular file")),
+    }
+}
 
 /// Returns an error with a message in place of the message of the kernel.
 fn error(kind: io::ErrorKind, message: &str) -> io::Error {

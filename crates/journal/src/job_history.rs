@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 
 use base::{Bytes, CpuSet, JobId, Nanos};
 use engine::TurnRecord;
+use program::Ending;
 use sched::{
     Action, ActionKind, ActivePageMigration, CompletedPageMigration, JobEvent, JobExit, Outcome,
     OutcomeResult, Reason, RejectCause, Request, Target, UnmanagedCause,
@@ -30,6 +31,8 @@ use crate::job_record::{ApprovedRequests, JobChange, JobRecord};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct JobHistory {
     jobs: Vec<JobProgress>,
+    /// Ending of each job of the workload. Attached jobs have none.
+    endings: Vec<Ending>,
     n_running: u64,
     is_replay: bool,
 }
@@ -41,7 +44,8 @@ pub struct JobProgress {
     pub phase: JobPhase,
     /// Time of the last start.
     pub started: Option<Nanos>,
-    /// Time and result of the last end.
+    /// Time of the last end, and the exit that is the result of the job. If that is the first of several exits,
+    /// `restarts` is that of the last.
     pub ended: Option<(Nanos, JobExit)>,
     /// Number of starts.
     pub n_starts: u32,
@@ -101,7 +105,8 @@ impl JobHistory {
     pub(crate) fn resume(mut jobs: Vec<JobProgress>, header: &Header) -> Self {
         jobs.resize(header.jobs.len(), JobProgress::default());
         let n_running = jobs.iter().filter(|job| job.phase == JobPhase::Running).count() as u64;
-        JobHistory { jobs, n_running, is_replay: header.replay_of.is_some() }
+        let endings = header.jobs.iter().map(|job| job.ending).collect();
+        JobHistory { jobs, endings, n_running, is_replay: header.replay_of.is_some() }
     }
 
     /// Returns all jobs, by number.
@@ -202,7 +207,12 @@ impl JobHistory {
                 self.n_running -= u64::from(job.phase == JobPhase::Running);
                 (job.phase, job.placed) = (JobPhase::Ended, None);
                 job.active_page_migration = None;
-                job.ended = Some((at, JobExit::clone(exit)));
+                let ending = self.endings.get(id.index()).copied().unwrap_or_default();
+                let result = match job.ended.take().filter(|_| !ending.is_result(true)) {
+                    Some((_, first)) => JobExit { restarts: exit.restarts, ..first },
+                    None => JobExit::clone(exit),
+                };
+                job.ended = Some((at, result));
             }
             JobEvent::Unmanaged(_, cause) => {
                 job.unmanaged = Some(cause.clone());

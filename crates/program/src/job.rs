@@ -112,6 +112,10 @@ pub enum Command {
     Load(Vec<String>),
 }
 
+/// Minimum time between two starts of a job that restarts. The limit bounds the fork rate of a program that fails
+/// immediately. Simulated runs have the same limit, so that a job restarts as often as in a live run.
+pub const RESTART_MIN: Nanos = Nanos::from_millis(100);
+
 /// Condition on which a job ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ending {
@@ -123,7 +127,7 @@ pub enum Ending {
     /// The job is restarted after every exit until all jobs with other conditions have ended.
     RestartUntilOthersDone,
     /// The job is restarted after every exit until every job has ended once, except jobs that are restarted until the
-    /// others are done. Its completion is its first exit.
+    /// others are done. Its completion and its result are those of its first exit.
     RestartUntilAllDone,
 }
 
@@ -137,6 +141,12 @@ impl Ending {
     /// are done.
     pub fn is_program_exit(self) -> bool {
         matches!(self, Ending::Exit | Ending::RestartUntilAllDone)
+    }
+
+    /// Returns whether an exit of the job is its result, if the job has or has not ended before: the first exit of a
+    /// program that restarts until all are done, and otherwise the last exit.
+    pub fn is_result(self, has_ended: bool) -> bool {
+        self != Ending::RestartUntilAllDone || !has_ended
     }
 
     /// Returns whether the run lasts at least until the first exit of the job.

@@ -35,7 +35,7 @@ pub use classic::parse_classic;
 pub use command_line::{SplitError, from_commands, split_command};
 pub use error::{N_JOBS_MAX, N_THREADS_MAX, WorkloadError, WorkloadFault};
 pub use generate::{GenerateError, GeneratorOptions, generate};
-pub use job::{Command, Ending, FilePosition, Job, MemoryPolicy, Workload};
+pub use job::{Command, Ending, FilePosition, Job, MemoryPolicy, RESTART_MIN, Workload};
 pub use profile::Profile;
 pub use program_list::{Program, ProgramList};
 pub use sections::{Section, Sections, WorkPart};

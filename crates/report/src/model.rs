@@ -142,8 +142,8 @@ record! {
         profile_file: Option<String>, "Profile file", Plain, "File with the profile: a profile file, or a program or a side file with a signature.";
         threads: u32, "Threads", Count, "Declared number of busy threads; the job gets the same number of CPUs.";
         state: JobStateName, "State", Plain, "State at the end of the record.";
-        exit_status: Option<i32>, "Exit status", Plain, "Exit status of the last run.";
-        signal: Option<i32>, "Signal", Plain, "Number of the signal that ended the last run.";
+        exit_status: Option<i32>, "Exit status", Plain, "Exit status of the last run; of a job that restarts until all jobs are done, of the first run.";
+        signal: Option<i32>, "Signal", Plain, "Number of the signal that ended the run of `exit_status`.";
         error: Option<String>, "Error", Plain, "Error of a job that could not be started.";
         due_ns: u64, "Due", Nanos, "Start time that the workload declares.";
         started_ns: Option<u64>, "Start", Nanos, "Time of the first start.";

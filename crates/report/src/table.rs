@@ -3,7 +3,7 @@
 //! A character counts as one column, so text tables with double-width scripts are misaligned. Control
 //! characters are printed as `?`, because the name of a job must not control the terminal.
 
-use base::printable;
+use base::{cut, printable};
 
 use crate::describe::{FieldDescription, FieldUnit};
 use crate::format::ABSENT;
@@ -376,15 +376,6 @@ impl ReportTable {
         let line = " ".repeat(self.indent) + &cells.join(&" ".repeat(GAP));
         line.trim_end().to_owned() + "\n"
     }
-}
-
-/// Truncates a text to `width` characters. A truncated text ends with `…`.
-pub(crate) fn cut(text: &str, width: usize) -> String {
-    if length(text) <= width {
-        return text.to_owned();
-    }
-    let start: String = text.chars().take(width.saturating_sub(1)).collect();
-    start + "…"
 }
 
 fn length(text: &str) -> usize {

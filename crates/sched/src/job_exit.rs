@@ -150,7 +150,7 @@ impl JobEnd {
     /// program decides when it exits.
     #[must_use]
     pub fn in_run(self, stopped_by: Option<StopCause>, ending: Ending) -> Self {
-        let is_cut = self == JobEnd::Stopped && ending == Ending::Exit;
+        let is_cut = self == JobEnd::Stopped && ending.is_program_exit();
         if is_cut && stopped_by == Some(StopCause::TimeLimit) { JobEnd::TimedOut } else { self }
     }
 
@@ -202,6 +202,7 @@ mod tests {
         let limit = Some(StopCause::TimeLimit);
         let in_run = |end: JobEnd, cause, ending| end.in_run(cause, ending);
         assert_eq!(in_run(JobEnd::Stopped, limit, Ending::Exit), JobEnd::TimedOut);
+        assert_eq!(in_run(JobEnd::Stopped, limit, Ending::RestartUntilAllDone), JobEnd::TimedOut);
         assert_eq!(in_run(JobEnd::Stopped, limit, Ending::RestartUntilOthersDone), JobEnd::Stopped);
         assert_eq!(in_run(JobEnd::Stopped, Some(StopCause::Signal), Ending::Exit), JobEnd::Stopped);
         assert_eq!(in_run(JobEnd::Failed(1), limit, Ending::Exit), JobEnd::Failed(1));

@@ -10,8 +10,9 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
-use base::{CpuId, CpuSet, ParseSetError};
+use base::{CpuId, CpuSet, ParseSetError, excerpt};
 
+use crate::machine::check::{KIND_NAME_FORM, is_kind_name};
 use crate::{CAPACITY_MAX, Core, CoreKindSource, CoreKindsSource, Machine, MachineError};
 
 /// Kinds with their CPUs and capacities. Each CPU is in at most one kind, and one kind has the capacity 1024.
@@ -21,16 +22,19 @@ pub struct DeclaredCoreKinds {
     kinds: BTreeMap<String, (CpuSet, u32)>,
 }
 
+/// Maximum number of kinds. Processors have at most four.
+const KINDS_MAX: usize = 64;
+
 /// Error in declared core kinds.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs, reason = "the message is the documentation")]
 pub enum CoreKindsError {
     #[error("{0:?} is not a core kind; write NAME=CPUS:CAPACITY such as performance=0-7:1024")]
     Form(String),
-    #[error(
-        "the name {0:?} has characters other than letters, digits and -; write a name such as performance"
-    )]
+    #[error("the name {0:?} is not valid: {KIND_NAME_FORM}; write a name such as performance")]
     Name(String),
+    #[error("there are more than {KINDS_MAX} kinds; give cores of equal speed the same kind")]
+    TooMany,
     #[error("the kind {0} is listed twice; write all of its CPUs in one list")]
     DuplicateKind(String),
     #[error("the kind {kind} has an invalid list of CPUs: {source}")]
@@ -67,6 +71,9 @@ impl FromStr for DeclaredCoreKinds {
     fn from_str(text: &str) -> Result<Self, CoreKindsError> {
         let mut kinds: BTreeMap<String, (CpuSet, u32)> = BTreeMap::new();
         for entry in entries(text) {
+            if kinds.len() == KINDS_MAX {
+                return Err(CoreKindsError::TooMany);
+            }
             let (name, cpus, capacity) = entry_of(&entry)?;
             let shared = kinds.iter().find(|(_, (others, _))| others.intersects(&cpus));
             if let Some((first, (others, _))) = shared {
@@ -153,12 +160,12 @@ fn entries(text: &str) -> Vec<String> {
 }
 
 fn entry_of(entry: &str) -> Result<(String, CpuSet, u32), CoreKindsError> {
-    let form = || CoreKindsError::Form(entry.to_owned());
+    let form = || CoreKindsError::Form(excerpt(entry));
     let (name, rest) = entry.split_once('=').ok_or_else(form)?;
     let (list, capacity) = rest.rsplit_once(':').ok_or_else(form)?;
     let kind = name.trim().to_owned();
-    if kind.is_empty() || !kind.chars().all(|c| c.is_ascii_alphanumeric() || c == '-') {
-        return Err(CoreKindsError::Name(kind));
+    if !is_kind_name(&kind) {
+        return Err(CoreKindsError::Name(excerpt(&kind)));
     }
     let ids: Result<CpuSet, _> = list.trim().parse();
     let cpus = ids.map_err(|source| CoreKindsError::List { kind: kind.clone(), source })?;
@@ -170,7 +177,7 @@ fn entry_of(entry: &str) -> Result<(String, CpuSet, u32), CoreKindsError> {
     }
     match capacity.trim().parse::<u32>() {
         Ok(number) if (1..=CAPACITY_MAX).contains(&number) => Ok((kind, cpus, number)),
-        _ => Err(CoreKindsError::Capacity { kind, text: capacity.trim().to_owned() }),
+        _ => Err(CoreKindsError::Capacity { kind, text: excerpt(capacity.trim()) }),
     }
 }
 
@@ -258,7 +265,7 @@ mod tests {
             p=0-7
                 "p=0-7" is not a core kind; write NAME=CPUS:CAPACITY such as performance=0-7:1024
             p c=0-7:1024
-                the name "p c" has characters other than letters, digits and -; write a name such as performance
+                the name "p c" is not valid: a name has 1 to 100 letters, digits and -; write a name such as performance
             p=0-x:1024
                 the kind p has an invalid list of CPUs: "0-x" is not a number or a range; write a list such as 0-3,8
             p=:1024
@@ -282,6 +289,24 @@ mod tests {
             p=0-2:1024,e=3-7:600
                 SMT siblings 2-3 are in several kinds; write all siblings of a core in one kind
         "#]].assert_eq(&lines.concat());
+    }
+
+    #[test]
+    fn long_lists_and_names_are_rejected_with_a_short_error() {
+        let kinds = (0..65).map(|cpu| format!("k{cpu}={cpu}:1024")).collect::<Vec<_>>().join(",");
+        let long = "x".repeat(100_000);
+        let texts = [
+            kinds,
+            format!("{long}=0-7:1024"),
+            format!("p={long}:1024"),
+            format!("p=0-7:{long}"),
+            long,
+            "\u{1b}[31m\u{202e}\n=0-7:1024".to_owned(),
+            "=0-7:1024".to_owned(),
+        ];
+        let x = "x".repeat(99);
+        let lines = texts.map(|text| applied(&text).replace(&x, "XX") + "\n");
+        expect![[r#""#]].assert_eq(&lines.concat());
     }
 
     #[test]

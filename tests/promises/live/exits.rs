@@ -118,3 +118,29 @@ fn a_pipe_in_place_of_a_file_blocks_no_other_job() {
     run.finish();
     assert_eq!(["a", "b", "c"].map(|name| run.exits(name).len()), [0, 0, 1]);
 }
+
+#[test]
+fn the_first_exit_of_a_job_that_restarts_until_all_are_done_is_its_result() {
+    let text = r#"
+        [defaults]
+        restart = "until-all-done"
+        [[job]]
+        name = "status"
+        command = ["false"]
+        [[job]]
+        name = "signal"
+        shell = "kill -KILL $$"
+        [[job]]
+        name = "fails-later"
+        shell = "test -e ran && exit 3; touch ran"
+        [[job]]
+        name = "slow"
+        command = ["sleep", "0.5"]
+    "#;
+    let mut run = EvenkeelRun::new(Dir::new(), text, &["--quiet"]);
+    run.expect_status(1);
+    let result = "2 of 4 jobs failed (status: exit status 1; signal: ended by SIGKILL), \
+                  2 ended with status 0 after ";
+    assert_eq!(run.output.lines().count(), 1, "{}", run.output);
+    assert!(run.output.contains(result), "{}", run.output);
+}

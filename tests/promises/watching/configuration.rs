@@ -142,7 +142,10 @@ fn check_config_prints_the_first_error_and_starts_nothing() {
     assert_eq!(error, "evenkeel: the configuration large.toml is larger than 1 MiB\n");
     assert!(dir.shell("mkfifo fifo.toml").status.success());
     let error = dir.rejection(&["watch", "--check-config", "fifo.toml"]);
-    assert_eq!(error, "evenkeel: the configuration fifo.toml is not a regular file\n");
+    assert_eq!(
+        error,
+        "evenkeel: cannot read the configuration fifo.toml: this is not a regular file\n"
+    );
 }
 
 #[test]

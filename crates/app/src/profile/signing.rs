@@ -30,7 +30,10 @@ fn open_path(path: &Path, beside: bool) -> anyhow::Result<SignedProgram> {
     }
     let program = SignedProgram::open(path, beside)?;
     if let Some(reason) = program.reason_for_beside().filter(|_| !beside) {
-        crate::print::note(format!("the signature is written to a side file of {}: {reason}", path.display()));
+        crate::print::note(format!(
+            "the signature is written to a side file of {}: {reason}",
+            path.display()
+        ));
     }
     Ok(program)
 }

@@ -13,9 +13,8 @@
 mod tests;
 
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::Read;
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
@@ -24,7 +23,6 @@ use base::toml_reader::{
 };
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args as _, Command, FromArgMatches};
-use rustix::fs::OFlags;
 
 use super::Args;
 use super::select::SelectionArgs;
@@ -126,14 +124,7 @@ fn known_keys(command: &Command) -> Vec<String> {
 /// Reads and checks a file.
 fn read(path: &Path) -> anyhow::Result<Vec<ConfigKey>> {
     let cannot_read = || format!("cannot read the configuration {}", path.display());
-    // A FIFO would block the open.
-    let flags = OFlags::NONBLOCK.bits().cast_signed();
-    let file =
-        File::options().read(true).custom_flags(flags).open(path).with_context(cannot_read)?;
-    let metadata = file.metadata().with_context(cannot_read)?;
-    if !metadata.is_file() {
-        bail!("the configuration {} is not a regular file", path.display());
-    }
+    let file = files::open_regular(path).with_context(cannot_read)?;
     if rustix::process::geteuid().is_root() {
         check_trust(path)?;
     }

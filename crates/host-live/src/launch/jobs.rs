@@ -156,6 +156,12 @@ impl JobTable {
         entry.job.ending.restarts() && 0 < n_others && will_restart
     }
 
+    /// Returns whether the exit that ends the current run of a job is its result.
+    pub(super) fn is_result(&self, job: JobId) -> bool {
+        let entry = &self.all[job.index()];
+        entry.job.ending.is_result(entry.has_ended)
+    }
+
     /// Marks a job as finished. Returns whether no unfinished job remains that the run waits for. In this case jobs
     /// that restart also end.
     pub(super) fn set_finished(&mut self, job: JobId) -> bool {

@@ -11,6 +11,7 @@ use base::{Bytes, JobId, Nanos};
 use linux::child_exit::{self, ChildExit, ChildStatus, ChildUsage};
 use linux::procfs;
 use linux::tasks::{SampledTasks, TaskTotals};
+use program::RESTART_MIN;
 use rustix::process::Signal;
 use sched::{
     Cause, CounterEvent, Counters, ExitStatus, JobEvent, JobExit, PageMigrationEnd, RawCounter,
@@ -26,10 +27,6 @@ use super::supervisor::Supervisor;
 use super::timer_queue::{POLL_EVERY, TimedEvent, TimerQueue};
 use crate::process_signals;
 use crate::session::{JobAffinities, Session};
-
-/// Minimum time between two starts of a job that restarts. The limit bounds the fork rate of a program that fails
-/// immediately.
-const RESTART_MIN: Nanos = Nanos::from_millis(100);
 
 /// Stage of the end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -258,7 +255,7 @@ impl Lifecycle {
             supervisor.remove_group(pid);
         }
         self.free_if_done(session, job);
-        let has_failed = exit.end().is_failure();
+        let has_failed = exit.end().is_failure() && self.jobs.is_result(job);
         session.report(JobEvent::Ended(job, Box::new(exit)));
         session.turn.causes.insert(Cause::Ended);
         match restarts {

@@ -1,6 +1,7 @@
 //! States of the jobs of the workload.
 
 use base::{Bytes, JobId, Nanos, TaskId};
+use program::RESTART_MIN;
 use sched::{Cause, CounterEvent, Counters, ExitStatus, JobEvent, JobExit, RawCounter, StopCause};
 
 use super::{ScheduledAction, SimHost, SimJobRun, SimJobState, sampling};
@@ -36,8 +37,10 @@ impl SimHost {
         }
         let status =
             if out_of_memory { ExitStatus::Signaled(SIGKILL) } else { ExitStatus::Exited(0) };
+        let slot = &self.slots[idx];
+        let has_failed = out_of_memory && slot.job.ending.is_result(slot.has_ended);
         self.finish(idx, status, (false, out_of_memory));
-        if out_of_memory && self.options.fail_fast && !self.is_stopping {
+        if has_failed && self.options.fail_fast && !self.is_stopping {
             self.stop_because(StopCause::FailedJob);
         }
     }
@@ -81,7 +84,8 @@ impl SimHost {
         self.machine.remove_job(idx);
         if restarts {
             self.slots[idx].state = SimJobState::Waiting;
-            self.agenda.insert((self.machine.now(), job, ScheduledAction::Due));
+            let due = self.machine.now().max(running.started + RESTART_MIN.0);
+            self.agenda.insert((due, job, ScheduledAction::Due));
         }
         if !others_left {
             self.end_restarting();

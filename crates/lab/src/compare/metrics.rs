@@ -82,7 +82,7 @@ pub enum Completion {
 pub struct JobTimes {
     /// First start.
     pub start: Option<Nanos>,
-    /// Last end. Of a job that restarts until all jobs are done, the first end.
+    /// The end that is the result of the job ([`Ending::is_result`]).
     pub end: Option<Nanos>,
     /// CPU time in user mode, of all starts.
     pub user: Option<Nanos>,
@@ -136,8 +136,7 @@ pub struct MetricsRecorder {
     metrics: RunMetrics,
     /// Names of the jobs, for errors.
     names: Vec<String>,
-    /// Whether the first end of each job counts.
-    first_end: Vec<bool>,
+    endings: Vec<Ending>,
     /// Counter values of each controller in the first sample, and the increase since that sample.
     nodes: BTreeMap<NodeId, ([u64; 2], [u64; 2])>,
 }
@@ -146,10 +145,10 @@ impl MetricsRecorder {
     /// Creates a recorder for a run of these jobs.
     pub fn new(jobs: &[Job]) -> Self {
         let names = jobs.iter().map(|job| job.name.clone()).collect();
-        let first_end = jobs.iter().map(|job| job.ending == Ending::RestartUntilAllDone).collect();
+        let endings = jobs.iter().map(|job| job.ending).collect();
         let jobs = vec![JobTimes::default(); jobs.len()];
         let metrics = RunMetrics { jobs, ..RunMetrics::default() };
-        MetricsRecorder { metrics, names, first_end, nodes: BTreeMap::new() }
+        MetricsRecorder { metrics, names, endings, nodes: BTreeMap::new() }
     }
 
     /// Returns the metrics. Migrated memory is the memory of completed page migrations that the policy requested.
@@ -163,16 +162,18 @@ impl MetricsRecorder {
     fn record_end(&mut self, at: Nanos, event: &JobEvent) {
         let JobEvent::Ended(job, end) = event else { return };
         self.metrics.n_migrations += end.n_migrations.unwrap_or(0);
+        self.metrics.last_end = self.metrics.last_end.max(at);
+        let Some(times) = self.metrics.jobs.get_mut(job.index()) else { return };
+        times.user = Some(times.user.unwrap_or_default() + end.user);
+        times.system = Some(times.system.unwrap_or_default() + end.system);
+        if !self.endings[job.index()].is_result(times.end.is_some()) {
+            return;
+        }
+        times.end = Some(at);
         let job_end = end.end();
         if job_end.is_failure() {
             self.record_failure(*job, &job_end.to_string());
         }
-        if let Some(times) = self.metrics.jobs.get_mut(job.index()) {
-            times.end = times.end.filter(|_| self.first_end[job.index()]).or(Some(at));
-            times.user = Some(times.user.unwrap_or_default() + end.user);
-            times.system = Some(times.system.unwrap_or_default() + end.system);
-        }
-        self.metrics.last_end = self.metrics.last_end.max(at);
     }
 
     /// Records the failure of a job. Only the first error is stored. The only job of a run needs no name.
@@ -230,5 +231,29 @@ impl Sink for MetricsRecorder {
         let moved = record.sample.page_migrations_completed.iter().map(|moved| moved.moved.0);
         self.metrics.pages_moved_bytes += moved.sum::<u64>();
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use program::Command;
+    use sched::{ExitStatus, JobExit};
+
+    #[test]
+    fn only_the_first_exit_of_a_job_that_restarts_until_all_are_done_decides_its_success() {
+        let job = |ending| Job { ending, ..Job::new(JobId(0), "a", Command::Load(Vec::new())) };
+        let error = |ending, statuses: [i32; 2]| {
+            let mut recorder = MetricsRecorder::new(&[job(ending)]);
+            for (at, status) in [1, 2].into_iter().zip(statuses) {
+                let exit = JobExit::new(ExitStatus::Exited(status), Nanos(1));
+                recorder.record_end(Nanos(at), &JobEvent::Ended(JobId(0), Box::new(exit)));
+            }
+            recorder.into_metrics().error
+        };
+        let failed = Some("exit status 3".to_owned());
+        assert_eq!(error(Ending::RestartUntilAllDone, [0, 3]), None);
+        assert_eq!(error(Ending::RestartUntilAllDone, [3, 0]), failed);
+        assert_eq!(error(Ending::RestartUntilOthersDone, [0, 3]), failed);
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Each sample of an unbound job, four times a second, may show another CPU. Therefore the number of segments is
 //! limited. At the limit, adjacent segments are merged (with the union of their CPUs), and the minimum length of later
-//! segments increases. This repeats each time the limit is reached.
+//! segments increases, at most to the length of the run. This repeats each time the limit is reached.
 
 use std::collections::BTreeMap;
 
@@ -114,15 +114,15 @@ impl Timeline {
 
     /// Merges adjacent segments in which evenkeel did not bind the job.
     fn coarsen(&mut self, sets: &mut CpuSets) {
-        let span = self.segments.last().map_or(Nanos::ZERO, |last| last.to);
-        self.min_length = Nanos(self.min_length.0.max(span.0 / self.capacity as u64).max(1) * 2);
+        if self.segments.windows(2).any(|pair| pair[0].touches_unbound(&pair[1])) {
+            let span = self.segments.last().map_or(Nanos::ZERO, |last| last.to);
+            let longest = self.min_length.max(Nanos(span.0 / self.capacity as u64));
+            self.min_length = Nanos(longest.0.saturating_mul(2)).min(span);
+        }
         let mut kept: Vec<Segment> = Vec::with_capacity(self.capacity);
         for segment in self.segments.drain(..) {
             match kept.last_mut() {
-                Some(last)
-                    if last.to == segment.from
-                        && last.can_merge_with(&segment, self.min_length) =>
-                {
+                Some(last) if last.can_merge_with(&segment, self.min_length) => {
                     last.cpus = sets.union(last.cpus, segment.cpus);
                     last.to = segment.to;
                 }
@@ -138,7 +138,12 @@ impl Timeline {
 
 impl Segment {
     fn can_merge_with(&self, next: &Segment, min_length: Nanos) -> bool {
-        !self.bound && !next.bound && next.to.saturating_sub(self.from) <= min_length
+        self.touches_unbound(next) && next.to.saturating_sub(self.from) <= min_length
+    }
+
+    /// Returns whether evenkeel bound the job in neither segment, and no time is between them.
+    fn touches_unbound(&self, next: &Segment) -> bool {
+        !self.bound && !next.bound && self.to == next.from
     }
 }
 
@@ -227,5 +232,31 @@ mod tests {
         }
         let n_bound = timeline.segments().iter().filter(|segment| segment.bound).count();
         assert!(4 <= n_bound, "{}", text(&timeline, &sets));
+    }
+
+    #[test]
+    fn restarts_of_a_bound_job_do_not_coarsen_later_segments() {
+        let (mut sets, mut timeline) = (CpuSets::default(), Timeline::new(8));
+        for start in 0..1000 {
+            timeline.set_cpus(&mut sets, Nanos(start * 10), Some(&cpu(0)), true);
+            timeline.end(Nanos(start * 10 + 9));
+        }
+        for (at, on) in [(20_000, 1), (21_000, 2), (22_000, 3)] {
+            timeline.set_cpus(&mut sets, Nanos(at), Some(&cpu(on)), false);
+        }
+        timeline.end(Nanos(23_000));
+        let text = text(&timeline, &sets);
+        assert!(text.ends_with(" 20000-21000:1 21000-22000:2 22000-23000:3"), "{text}");
+    }
+
+    #[test]
+    fn segments_are_never_coarser_than_the_run() {
+        let (mut sets, mut timeline) = (CpuSets::default(), Timeline::new(8));
+        for start in 0..1000 {
+            timeline.set_cpus(&mut sets, Nanos(start * 10), Some(&cpu(0)), false);
+            timeline.end(Nanos(start * 10 + 10));
+        }
+        assert_eq!(timeline.segments().last().map(|last| last.to), Some(Nanos(10_000)));
+        assert!(timeline.min_length <= Nanos(10_000), "{}", timeline.min_length);
     }
 }

@@ -4,7 +4,7 @@ mod ranges;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use base::{Bytes, CoreId, CpuId, CpuSet, LlcId, NodeId, NodeSet};
+use base::{Bytes, CoreId, CpuId, CpuSet, LlcId, NodeId, NodeSet, excerpt};
 
 use super::{Core, Cpu, Llc, MachineParts, QuantumAttributes};
 use crate::{
@@ -136,6 +136,10 @@ fn check_cores(parts: &MachineParts) -> Result<(), MachineError> {
         return Err(invalid(cpu.id, "id", "is online and in no core, although cores are listed"));
     }
     for core in &parts.cores {
+        if !is_kind_name(&core.kind) {
+            let problem = format!("has the kind {:?}: {KIND_NAME_FORM}", excerpt(&core.kind));
+            return Err(invalid(core.id, "kind", problem));
+        }
         if core.capacity == 0 || CAPACITY_MAX < core.capacity {
             let problem =
                 format!("has capacity {}: capacities are 1 to {CAPACITY_MAX}", core.capacity);
@@ -147,7 +151,23 @@ fn check_cores(parts: &MachineParts) -> Result<(), MachineError> {
         check_same_domain(core, parts.nodes.iter().map(|node| (node.id, &node.cpus)))?;
         check_same_domain(core, parts.llcs.iter().map(|llc| (llc.id, &llc.cpus)))?;
     }
-    Ok(())
+    match parts.cores.iter().max_by_key(|core| core.capacity) {
+        Some(Core { id, capacity, .. }) if *capacity != CAPACITY_MAX => {
+            let problem = format!(
+                "has the largest capacity, {capacity}: write {CAPACITY_MAX} for the fastest kind"
+            );
+            Err(invalid(id, "capacity", problem))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The form of the names of core kinds, for errors.
+pub(crate) const KIND_NAME_FORM: &str = "a name has 1 to 100 letters, digits and -";
+
+/// Returns whether a text may be the name of a core kind, which options and drawings contain.
+pub(crate) fn is_kind_name(text: &str) -> bool {
+    (1..=100).contains(&text.len()) && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '-')
 }
 
 /// Checks that all CPUs of a core belong to the same node and the same LLC domain, if the CPUs belong to any.
@@ -616,11 +636,14 @@ const OUTSTANDING_MAX: u64 = 1024;
 /// the kernel are rounded, and depend on the benchmark of the vendor.
 const CAPACITY_TOLERANCE_PERMILLE: u64 = 50;
 
+/// Frequency of a core in MHz, and its core cycles per instruction in permille of those of a profile, if known.
+type CoreSpeed = (u128, Option<u128>);
+
 /// Checks that the capacities of cores do not contradict their frequencies.
 ///
 /// Capacity is throughput: frequency over core cycles per instruction. If a kind has `core_cycles`, its capacity follows
 /// from both. Otherwise the core cycles follow from frequency and capacity, and a core with a lower frequency must not
-/// have fewer core cycles per instruction than the fastest core.
+/// have fewer core cycles per instruction than the fastest core. Cores of one kind have equal core cycles.
 fn check_capacities(attributes: &PerfAttributes, parts: &MachineParts) -> Result<(), MachineError> {
     let speed = |core: &Core| {
         let kind = attributes.kinds.get(&core.kind);
@@ -629,28 +652,39 @@ fn check_capacities(attributes: &PerfAttributes, parts: &MachineParts) -> Result
         let permille = kind.and_then(|kind| kind.core_cycles_permille).map(|share| share.value);
         Some((u128::from(mhz), permille.map(u128::from)))
     };
-    let known = || parts.cores.iter().filter_map(|core| Some((core, speed(core)?)));
-    let Some((fastest, (mhz_max, cycles_max))) =
-        known().max_by_key(|(core, (mhz, _))| (core.capacity, *mhz))
-    else {
-        return Ok(());
-    };
-    for (core, (mhz, cycles)) in known() {
-        // The capacity that frequency and core cycles give; without core cycles, the largest possible capacity.
-        let expected = u128::from(fastest.capacity) * mhz * cycles_max.unwrap_or(1000)
-            / (mhz_max * cycles.unwrap_or(1000)).max(1);
-        let tolerance = expected * u128::from(CAPACITY_TOLERANCE_PERMILLE) / 1000 + 1;
-        let capacity = u128::from(core.capacity);
-        let is_below = cycles.is_some() && capacity + tolerance < expected;
-        if expected + tolerance < capacity || is_below {
-            let problem = format!(
-                "has capacity {capacity}, which contradicts its {mhz} MHz: {} has capacity {} at {mhz_max} MHz, so {} {expected}",
-                fastest.id,
-                fastest.capacity,
-                if cycles.is_some() { "it is" } else { "it is at most" },
-            );
-            return Err(invalid(core.id, "capacity", problem));
-        }
+    let mut known: Vec<(&Core, CoreSpeed)> =
+        parts.cores.iter().filter_map(|core| Some((core, speed(core)?))).collect();
+    known.sort_by_key(|(core, (mhz, _))| (core.capacity, *mhz));
+    let Some(&fastest) = known.last() else { return Ok(()) };
+    let fastest_by_kind: BTreeMap<&str, (&Core, CoreSpeed)> =
+        known.iter().map(|&(core, speed)| (core.kind.as_str(), (core, speed))).collect();
+    for &(core, speed) in &known {
+        check_capacity((core, speed), fastest)?;
+        let (of_kind, (mhz_max, _)) = fastest_by_kind[core.kind.as_str()];
+        check_capacity((core, (speed.0, Some(1000))), (of_kind, (mhz_max, Some(1000))))?;
     }
     Ok(())
+}
+
+/// Compares a core with the fastest core.
+fn check_capacity(
+    (core, (mhz, cycles)): (&Core, CoreSpeed),
+    (fastest, (mhz_max, cycles_max)): (&Core, CoreSpeed),
+) -> Result<(), MachineError> {
+    // The capacity that frequency and core cycles give; without core cycles, the largest possible capacity.
+    let expected = u128::from(fastest.capacity) * mhz * cycles_max.unwrap_or(1000)
+        / (mhz_max * cycles.unwrap_or(1000)).max(1);
+    let tolerance = expected * u128::from(CAPACITY_TOLERANCE_PERMILLE) / 1000 + 1;
+    let capacity = u128::from(core.capacity);
+    let is_below = cycles.is_some() && capacity + tolerance < expected;
+    if capacity <= expected + tolerance && !is_below {
+        return Ok(());
+    }
+    let problem = format!(
+        "has capacity {capacity}, which contradicts its {mhz} MHz: {} has capacity {} at {mhz_max} MHz, so {} {expected}",
+        fastest.id,
+        fastest.capacity,
+        if cycles.is_some() { "it is" } else { "it is at most" },
+    );
+    Err(invalid(core.id, "capacity", problem))
 }

@@ -134,7 +134,11 @@ pub(super) fn pipeline(pool: &RunPool<'_>) -> Result<Finding, ReproduceError> {
         let equal = runs.mean_gain(COSCHED, 3..6);
         let is_same = equal.interval.map(|within| within.low <= 0.0 && 0.0 <= within.high);
         vec![
-            runs.shortens("cosched shortens pipelines whose stages have different work", COSCHED, &[0, 1, 2]),
+            runs.shortens(
+                "cosched shortens pipelines whose stages have different work",
+                COSCHED,
+                &[0, 1, 2],
+            ),
             judged_claim(
                 &format!(
                     "{}: cosched does not change pipelines with equal stages",

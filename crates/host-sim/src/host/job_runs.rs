@@ -1,7 +1,6 @@
 //! States of the jobs of the workload.
 
 use base::{Bytes, JobId, Nanos, TaskId};
-use program::RESTART_MIN;
 use sched::{Cause, CounterEvent, Counters, ExitStatus, JobEvent, JobExit, RawCounter, StopCause};
 
 use super::{ScheduledAction, SimHost, SimJobRun, SimJobState, sampling};
@@ -84,8 +83,7 @@ impl SimHost {
         self.machine.remove_job(idx);
         if restarts {
             self.slots[idx].state = SimJobState::Waiting;
-            let due = self.machine.now().max(running.started + RESTART_MIN.0);
-            self.agenda.insert((due, job, ScheduledAction::Due));
+            self.agenda.insert((self.machine.now(), job, ScheduledAction::Due));
         }
         if !others_left {
             self.end_restarting();

@@ -214,7 +214,7 @@ fn the_oldest_parts_are_removed_and_a_checkpoint_keeps_their_final_state() {
     let n_removed = written.len() - remaining.len();
     assert_eq!(remaining, written[n_removed..]);
     assert_eq!(checkpoint.turn, n_removed as u64 - 1);
-    assert_eq!(checkpoint, checkpoint_after(&header(), &written[..n_removed]));
+    assert_eq!(checkpoint, checkpoint_after(recording.header(), &written[..n_removed]));
 }
 
 fn checkpoint_after(header: &Header, turns: &[RecordedTurn]) -> Checkpoint {

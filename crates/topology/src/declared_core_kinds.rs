@@ -306,7 +306,15 @@ mod tests {
         ];
         let x = "x".repeat(99);
         let lines = texts.map(|text| applied(&text).replace(&x, "XX") + "\n");
-        expect![[r#""#]].assert_eq(&lines.concat());
+        expect![[r#"
+            there are more than 64 kinds; give cores of equal speed the same kind
+            the name "XX…" is not valid: a name has 1 to 100 letters, digits and -; write a name such as performance
+            the kind p has an invalid list of CPUs: "XX…" is not a number or a range; write a list such as 0-3,8
+            the kind p has the capacity "XX…"; write a number from 1 to 1024
+            "XX…" is not a core kind; write NAME=CPUS:CAPACITY such as performance=0-7:1024
+            the name "\u{1b}[31m\u{202e}" is not valid: a name has 1 to 100 letters, digits and -; write a name such as performance
+            the name "" is not valid: a name has 1 to 100 letters, digits and -; write a name such as performance
+        "#]].assert_eq(&lines.concat());
     }
 
     #[test]

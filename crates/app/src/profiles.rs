@@ -25,7 +25,8 @@ use crate::input;
 
 /// Reads the build id of an ELF file, in hexadecimal. Returns `None` for other files.
 pub fn build_id(path: &Path) -> Option<String> {
-    let data = object::ReadCache::new(files::open_regular(path).ok()?);
+    let program = files::open_regular(path).ok()?;
+    let data = signature::ProgramFile::new(&program);
     let file = object::File::parse(&data).ok()?;
     let id = file.build_id().ok()??;
     Some(id.iter().map(|byte| format!("{byte:02x}")).collect())

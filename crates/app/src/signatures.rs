@@ -20,10 +20,9 @@ use base::TaskId;
 use files::{ExistingFile, FileVersion};
 use host_live::ProgramSignature;
 use linux::proc_dir::ProcDir;
-use object::ReadCache;
 use program::Profile;
 use program::profile::ProfileFile;
-use signature::{SIDE_SUFFIX, SIGNATURE_BYTES_MAX, SignatureError};
+use signature::{ProgramFile, SIDE_SUFFIX, SIGNATURE_BYTES_MAX, SignatureError};
 
 /// Size limit of a program in which a signature is embedded, and of a running program whose signature is read. The file
 /// is in memory up to three times.
@@ -143,7 +142,7 @@ impl<'f> OpenProgram<'f> {
 
     /// Finds the signature in the program, or in the side file.
     fn find(self) -> anyhow::Result<Option<ProfileFile>> {
-        let data = ReadCache::new(self.file);
+        let data = ProgramFile::new(self.file);
         if let Some(profile) = signature::read(&data)? {
             return Ok(Some(ProfileFile { profile, path: self.path.to_owned() }));
         }
@@ -204,7 +203,7 @@ impl SignedProgram {
             self.file.replace(&bytes).context("cannot be replaced")?;
             return Ok(self.path.clone());
         }
-        let text = signature::to_side(&ReadCache::new(self.file.file()), profile)?;
+        let text = signature::to_side(&ProgramFile::new(self.file.file()), profile)?;
         let (dir, name) = self.file.beside(SIDE_SUFFIX);
         let side = dir.path().join(&name);
         let written = self.file.replace_beside(SIDE_SUFFIX, &text);

@@ -2,17 +2,19 @@
 
 use std::ops::Range;
 
-use object::ReadRef;
 use sha2::{Digest, Sha256};
 
 use crate::SignatureError;
+use crate::file::Contents;
 
 /// Number of bytes of one read.
 const BLOCK_BYTES: u64 = 1 << 20;
 
-/// Size limit of a program: a sparse file, or overlapping segments, must not cost time without limit. SHA-256 of 4 GiB
-/// takes about 10 s (guessed).
+/// Size limit of a program: a sparse file must not cost time without limit. SHA-256 of 4 GiB takes about 10 s (guessed).
 const PROGRAM_BYTES_MAX: u64 = 4 << 30;
+/// Largest sum of the parts of a program, relative to its file. The segments of a program do not overlap, but its header
+/// is a part too.
+const OVERLAP_MAX: u64 = 2;
 
 /// A running digest, with the number of bytes that may still be added.
 pub(crate) struct Hasher {
@@ -21,9 +23,10 @@ pub(crate) struct Hasher {
 }
 
 impl Hasher {
-    /// `domain` separates digests of different parts of a file.
-    pub fn new(domain: &str) -> Self {
-        Hasher { hash: Sha256::new_with_prefix(domain), rest: PROGRAM_BYTES_MAX }
+    /// `domain` separates digests of different parts of a file of `file_bytes`.
+    pub fn new(domain: &str, file_bytes: u64) -> Self {
+        let rest = file_bytes.saturating_mul(OVERLAP_MAX).min(PROGRAM_BYTES_MAX);
+        Hasher { hash: Sha256::new_with_prefix(domain), rest }
     }
 
     pub fn add(&mut self, bytes: &[u8]) {
@@ -33,22 +36,26 @@ impl Hasher {
     /// Adds a part of a file. The bytes at the offsets `zeroed` count as zero.
     pub fn add_part<'data>(
         &mut self,
-        data: impl ReadRef<'data>,
+        data: impl Contents<'data>,
         part: Range<u64>,
         zeroed: &[Range<u64>],
     ) -> Result<(), SignatureError> {
         let size = part.end.saturating_sub(part.start);
         self.rest = self.rest.checked_sub(size).ok_or(SignatureError::ProgramSize)?;
+        let mut block = vec![0; size.min(BLOCK_BYTES) as usize];
         let mut from = part.start;
         while from < part.end {
-            let until = part.end.min(from.saturating_add(BLOCK_BYTES));
-            let block =
-                data.read_bytes_at(from, until - from).map_err(|()| SignatureError::Read)?;
-            match zeroed.iter().any(|range| from < range.end && range.start < until) {
-                true => self.hash.update(with_zeros(block, from, zeroed)),
-                false => self.hash.update(block),
+            let n_bytes = BLOCK_BYTES.min(part.end - from);
+            block.truncate(n_bytes as usize);
+            data.read_block(from, &mut block).map_err(|()| SignatureError::Read)?;
+            for offset in zeroed.iter().flat_map(Range::clone).filter_map(|at| at.checked_sub(from))
+            {
+                if let Some(byte) = block.get_mut(offset as usize) {
+                    *byte = 0;
+                }
             }
-            from = until;
+            self.hash.update(&block);
+            from += n_bytes;
         }
         Ok(())
     }
@@ -59,22 +66,17 @@ impl Hasher {
     }
 }
 
-fn with_zeros(block: &[u8], from: u64, zeroed: &[Range<u64>]) -> Vec<u8> {
-    let is_zero = |offset: u64| zeroed.iter().any(|range| range.contains(&offset));
-    (from..).zip(block).map(|(offset, byte)| if is_zero(offset) { 0 } else { *byte }).collect()
-}
-
 /// Returns the digest of a text.
 pub(crate) fn of_text(text: &[u8]) -> String {
-    let mut hasher = Hasher::new("");
+    let mut hasher = Hasher::new("", 0);
     hasher.add(text);
     hasher.finish()
 }
 
 /// Returns the digest of a complete file.
-pub(crate) fn of_file<'data>(data: impl ReadRef<'data>) -> Result<String, SignatureError> {
+pub(crate) fn of_file<'data>(data: impl Contents<'data>) -> Result<String, SignatureError> {
     let size = data.len().map_err(|()| SignatureError::Read)?;
-    let mut hasher = Hasher::new("file\n");
+    let mut hasher = Hasher::new("file\n", size);
     hasher.add_part(data, 0..size, &[])?;
     Ok(hasher.finish())
 }

@@ -12,9 +12,10 @@ use object::elf::{
 };
 use object::pod::bytes_of;
 use object::read::elf::{FileHeader, ProgramHeader, SectionHeader, SectionTable};
-use object::{Endianness, ReadRef, U16, U32, U64};
+use object::{Endianness, U16, U32, U64};
 
 use crate::digest::Hasher;
+use crate::file::Contents;
 use crate::text::Layout;
 use crate::{SIGNATURE_BYTES_MAX, SignatureError};
 
@@ -111,7 +112,7 @@ pub enum NotEmbeddable {
 }
 
 /// An ELF program.
-pub(crate) enum Elf<'data, R: ReadRef<'data>> {
+pub(crate) enum Elf<'data, R: Contents<'data>> {
     Bits32(ElfOf<'data, FileHeader32<Endianness>, R>),
     Bits64(ElfOf<'data, FileHeader64<Endianness>, R>),
 }
@@ -126,7 +127,7 @@ macro_rules! of_class {
     };
 }
 
-impl<'data, R: ReadRef<'data>> Elf<'data, R> {
+impl<'data, R: Contents<'data>> Elf<'data, R> {
     pub fn parse(data: R) -> Result<Self, NotEmbeddable> {
         let bits64 = || ElfOf::parsed(data).map(Elf::Bits64);
         let bits32 = || ElfOf::parsed(data).map(Elf::Bits32);
@@ -170,7 +171,7 @@ impl<'data> Elf<'data, &'data [u8]> {
 }
 
 /// A program of one class.
-pub(crate) struct ElfOf<'data, H: Class, R: ReadRef<'data>> {
+pub(crate) struct ElfOf<'data, H: Class, R: Contents<'data>> {
     data: R,
     endian: Endianness,
     header: &'data H,
@@ -178,7 +179,7 @@ pub(crate) struct ElfOf<'data, H: Class, R: ReadRef<'data>> {
     sections: SectionTable<'data, H, R>,
 }
 
-impl<'data, H: Class, R: ReadRef<'data>> ElfOf<'data, H, R> {
+impl<'data, H: Class, R: Contents<'data>> ElfOf<'data, H, R> {
     fn parsed(data: R) -> Option<Self> {
         let header = H::parse(data).ok()?;
         let endian = header.endian().ok()?;
@@ -222,7 +223,8 @@ impl<'data, H: Class, R: ReadRef<'data>> ElfOf<'data, H, R> {
     }
 
     fn digest(&self) -> Result<String, SignatureError> {
-        let mut hasher = Hasher::new("loaded\n");
+        let file_bytes = self.data.len().map_err(|()| SignatureError::Read)?;
+        let mut hasher = Hasher::new("loaded\n", file_bytes);
         hasher.add_part(self.data, 0..size_of::<H>() as u64, &H::SECTION_FIELDS)?;
         for segment in self.segments {
             let (start, size) = segment.file_range(self.endian);

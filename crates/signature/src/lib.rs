@@ -23,16 +23,17 @@
 //! covers all of its bytes.
 //!
 //! A signature is not authenticated: it may contain wrong values, as a program may behave differently from its profile.
-//! All functions compute values; the caller reads and writes files.
+//! The caller opens and writes files. [`ProgramFile`] reads the file of a program that another user may have made.
 
 mod digest;
 mod elf;
+mod file;
 mod text;
 
-use object::ReadRef;
 use program::{Profile, WorkloadError};
 
 pub use elf::NotEmbeddable;
+pub use file::{Contents, ProgramFile};
 
 /// Suffix of the side file of a program.
 pub const SIDE_SUFFIX: &str = ".evenkeel-profile";
@@ -66,7 +67,7 @@ pub enum SignatureError {
         elf::SECTION
     )]
     Rewritten,
-    #[error("the program is larger than 4 GiB")]
+    #[error("the program is larger than 4 GiB, or its segments overlap")]
     ProgramSize,
     #[error("the profile is larger than 1 MiB")]
     ProfileSize,
@@ -80,7 +81,7 @@ pub enum SignatureError {
 ///
 /// # Errors
 /// The signature is invalid, or belongs to another build.
-pub fn read<'data>(program: impl ReadRef<'data>) -> Result<Option<Profile>, SignatureError> {
+pub fn read<'data>(program: impl Contents<'data>) -> Result<Option<Profile>, SignatureError> {
     let Ok(elf) = elf::Elf::parse(program) else { return Ok(None) };
     let Some(text) = elf.signature()? else { return Ok(None) };
     let signature = text::parse(text)?;
@@ -98,7 +99,7 @@ pub fn read<'data>(program: impl ReadRef<'data>) -> Result<Option<Profile>, Sign
 /// The signature is invalid, or belongs to another build.
 pub fn read_side<'data>(
     side: &[u8],
-    program: impl ReadRef<'data>,
+    program: impl Contents<'data>,
 ) -> Result<Profile, SignatureError> {
     let signature = text::parse(side)?;
     match signature.digest == digest_of(program)? {
@@ -112,7 +113,7 @@ pub fn read_side<'data>(
 /// # Errors
 /// The program cannot be read or is too large.
 pub fn to_side<'data>(
-    program: impl ReadRef<'data>,
+    program: impl Contents<'data>,
     profile: &Profile,
 ) -> Result<Vec<u8>, SignatureError> {
     Ok(text::format(&digest_of(program)?, None, &to_toml(profile)?))
@@ -165,7 +166,7 @@ fn to_toml(profile: &Profile) -> Result<String, SignatureError> {
 }
 
 /// Returns the digest of what the kernel loads, or of the whole file if no signature can be embedded in the program.
-fn digest_of<'data>(program: impl ReadRef<'data>) -> Result<String, SignatureError> {
+fn digest_of<'data>(program: impl Contents<'data>) -> Result<String, SignatureError> {
     match elf::Elf::parse(program) {
         Ok(elf) if elf.check_embeddable().is_ok() => elf.digest(),
         _ => digest::of_file(program),

@@ -1,5 +1,7 @@
 //! Programs are built by hand, or are this test itself.
 
+use std::io::Write;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -189,6 +191,41 @@ fn segments_beyond_the_limit_cost_no_time() {
     let mut file = signed();
     file[96..104].copy_from_slice(&(1u64 << 60).to_le_bytes());
     assert!(error(read(&*file)).contains("larger than 4 GiB"));
+    // Segments that overlap: more than twice the bytes of the file.
+    file[96..104].copy_from_slice(&(1u64 << 20).to_le_bytes());
+    assert!(error(read(&*file)).contains("its segments overlap"));
+}
+
+/// Returns an open file of this size with this beginning; the rest is a hole.
+fn sparse(bytes: &[u8], size: u64) -> std::fs::File {
+    let mut file = tempfile::tempfile().expect("a file");
+    file.write_all(bytes).expect("can be written");
+    file.set_len(size).expect("can be enlarged");
+    file
+}
+
+#[test]
+fn a_file_is_read_as_its_bytes() {
+    for bytes in [program(), signed(), b"#!/bin/sh\n".to_vec()] {
+        let file = sparse(&bytes, bytes.len() as u64);
+        assert_eq!(read(&ProgramFile::new(&file)).ok(), read(&*bytes).ok());
+        let side = to_side(&ProgramFile::new(&file), &profile("prog")).expect("a side file");
+        assert_eq!(read_side(&side, &*bytes).expect("valid"), profile("prog"));
+    }
+}
+
+#[test]
+fn headers_of_any_size_need_limited_memory() {
+    let mut bytes = signed();
+    // The number of sections is in the first section header: the table covers the hole.
+    let at = u64::from_le_bytes(bytes[40..48].try_into().expect("8 bytes")) as usize;
+    bytes[60..62].copy_from_slice(&0u16.to_le_bytes());
+    bytes[at + 32..at + 40].copy_from_slice(&(1u64 << 25).to_le_bytes());
+    let file = sparse(&bytes, 3 << 30);
+    let program = ProgramFile::new(&file);
+    assert_eq!(read(&program).ok(), Some(None));
+    assert!(object::ReadRef::read_bytes_at(&program, 0, 65 << 20).is_err());
+    assert!(object::ReadRef::read_bytes_at_until(&program, 1 << 20..3 << 30, b'x').is_err());
 }
 
 proptest! {

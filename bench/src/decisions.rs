@@ -24,8 +24,7 @@ use lab::compare::{Column, SimBench};
 use lab::reproduce::{DeclaredClassBasis, Testbed, reads_counters};
 use lab::stats::median;
 use program::{Job, Section, Sections, WorkPart};
-use sched::{Cause, Counters, LoadSource, Plan, Policy, ReasonCode, Snapshot, Wake};
-use topology::DomainChoice;
+use sched::{Cause, Counters, Plan, Policy, Snapshot};
 
 use crate::counters;
 use crate::stats::thread_cpu_time;
@@ -345,29 +344,7 @@ impl Policy for TimedPolicy {
         }
     }
 
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn reasons(&self) -> Vec<ReasonCode> {
-        self.inner.reasons()
-    }
-
-    fn interval(&self) -> Option<Nanos> {
-        self.inner.interval()
-    }
-
-    fn wake(&self) -> Wake {
-        self.inner.wake()
-    }
-
-    fn domains(&self) -> DomainChoice {
-        self.inner.domains()
-    }
-
-    fn load_source(&self) -> LoadSource {
-        self.inner.load_source()
-    }
+    sched::forward_policy!(inner: name, reasons, interval, wake, domains, load_source);
 }
 
 /// Measures decisions for two tasks per CPU on machines with core kinds, with and without threads. Fails if the share of

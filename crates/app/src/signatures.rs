@@ -20,6 +20,7 @@ use base::TaskId;
 use files::{ExistingFile, FileVersion};
 use host_live::ProgramSignature;
 use linux::proc_dir::ProcDir;
+use linux::stop_signals::StopSignals;
 use program::Profile;
 use program::profile::ProfileFile;
 use signature::{ProgramFile, SIDE_SUFFIX, SIGNATURE_BYTES_MAX, SignatureError};
@@ -197,7 +198,9 @@ impl SignedProgram {
         self.write_in(profile).with_context(|| self.path.display().to_string())
     }
 
+    /// A stop signal ends the process after the replacement: it leaves no temporary file.
     fn write_in(&self, profile: &Profile) -> anyhow::Result<PathBuf> {
+        let _blocked = StopSignals::block()?;
         if self.beside.is_none() {
             let bytes = signature::embed(&self.file.read(PROGRAM_BYTES_MAX)?, profile)?;
             self.file.replace(&bytes).context("cannot be replaced")?;
@@ -238,6 +241,7 @@ fn reason_for_beside(file: &ExistingFile) -> anyhow::Result<Option<String>> {
 /// # Errors
 /// The signature cannot be removed without a change of the program.
 pub fn remove(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let _blocked = StopSignals::block()?;
     let program = open(path)?;
     let mut removed = Vec::new();
     let in_program = || path.display().to_string();

@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
+use std::hash::{BuildHasher, RandomState};
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -159,12 +160,6 @@ impl OutputDir {
         self.open(name, OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL)
     }
 
-    /// Creates an empty file that only this user can read, with a name that only evenkeel uses; see
-    /// [`OutputDir::create_temporary`].
-    pub(crate) fn create_private(&self, name: &str) -> io::Result<File> {
-        self.create_in_place_of(name, Mode::RUSR | Mode::WUSR)
-    }
-
     /// Creates an empty file with a mode before the umask. Removes an earlier file or link with this name.
     fn create_in_place_of(&self, name: impl AsRef<OsStr>, mode: Mode) -> io::Result<File> {
         match self.remove(name.as_ref()) {
@@ -234,10 +229,21 @@ impl OutputDir {
 
     fn replace_with_mode(&self, name: &OsStr, bytes: &[u8], mode: Mode) -> io::Result<()> {
         self.check_regular(name)?;
-        let temporary = format!(".evenkeel-{}.new", std::process::id());
+        self.replace_after(name, mode, |mut file| file.write_all(bytes))
+    }
+
+    /// Writes a new file with this mode, before the umask, and gives it the name if that succeeds. Other users cannot
+    /// create an entry with its temporary name in advance, because the name is random.
+    pub(crate) fn replace_after(
+        &self,
+        name: &OsStr,
+        mode: Mode,
+        write: impl FnOnce(File) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let temporary = format!(".evenkeel-{:016x}.new", RandomState::new().hash_one(0));
         let written = self
             .create_in_place_of(&temporary, mode)
-            .and_then(|mut file| file.write_all(bytes))
+            .and_then(write)
             .and_then(|()| self.rename(&temporary, name));
         written.inspect_err(|_| drop(self.remove(&temporary)))
     }

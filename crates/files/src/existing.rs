@@ -167,14 +167,10 @@ impl ExistingFile {
     /// The file is unchanged then.
     pub fn replace(&self, bytes: &[u8]) -> io::Result<()> {
         self.check_replaceable()?;
-        let temporary = format!(".evenkeel-{}.new", std::process::id());
-        let written = self
-            .dir
-            .create_private(&temporary)
-            .and_then(|file| self.write_copy(file, bytes))
-            .and_then(|()| self.check_unchanged())
-            .and_then(|()| self.dir.rename(&temporary, &self.name));
-        written.inspect_err(|_| drop(self.dir.remove(&temporary)))
+        self.dir.replace_after(&self.name, Mode::RUSR | Mode::WUSR, |file| {
+            self.write_copy(file, bytes)?;
+            self.check_unchanged()
+        })
     }
 
     /// Writes the new content. The owner is changed first, because this removes capabilities and set-ID bits.

@@ -200,21 +200,7 @@ impl Policy for RenamedPolicy {
         [self.inner.reasons(), REASONS.to_vec()].concat()
     }
 
-    fn interval(&self) -> Option<Nanos> {
-        self.inner.interval()
-    }
-
-    fn wake(&self) -> sched::Wake {
-        self.inner.wake()
-    }
-
-    fn domains(&self) -> topology::DomainChoice {
-        self.inner.domains()
-    }
-
-    fn load_source(&self) -> sched::LoadSource {
-        self.inner.load_source()
-    }
+    sched::forward_policy!(inner: interval, wake, domains, load_source);
 }
 
 #[cfg(test)]

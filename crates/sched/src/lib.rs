@@ -95,6 +95,31 @@ pub trait Policy {
     }
 }
 
+/// Implements methods of [`Policy`] by those of the policy in a field: `forward_policy!(inner: name, interval)`. For a
+/// policy that changes the snapshot or the plan of another policy.
+#[macro_export]
+macro_rules! forward_policy {
+    ($inner:ident: $($method:ident),+) => { $($crate::forward_policy!(@$method $inner);)+ };
+    (@name $inner:ident) => {
+        fn name(&self) -> &str { self.$inner.name() }
+    };
+    (@reasons $inner:ident) => {
+        fn reasons(&self) -> Vec<$crate::ReasonCode> { self.$inner.reasons() }
+    };
+    (@interval $inner:ident) => {
+        fn interval(&self) -> Option<base::Nanos> { self.$inner.interval() }
+    };
+    (@wake $inner:ident) => {
+        fn wake(&self) -> $crate::Wake { self.$inner.wake() }
+    };
+    (@domains $inner:ident) => {
+        fn domains(&self) -> topology::DomainChoice { self.$inner.domains() }
+    };
+    (@load_source $inner:ident) => {
+        fn load_source(&self) -> $crate::LoadSource { self.$inner.load_source() }
+    };
+}
+
 /// Source of the loads of domains.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum LoadSource {

@@ -88,7 +88,8 @@ pub(super) fn show(program: &Path, as_json: bool) -> CommandResult {
         ),
     ];
     let facts = facts.into_iter().filter_map(|(label, value)| Some((label, value?)));
-    let mut text: String = facts.map(|(label, value)| format!("{label:<14}{value}\n")).collect();
+    let line = |(label, value): (&str, String)| format!("{label:<14}{}\n", base::printable(&value));
+    let mut text: String = facts.map(line).collect();
     for phase in &profile.phases {
         text += &format!("\n{}", text_charts::curve(&phase.curve));
     }
@@ -111,8 +112,11 @@ pub(super) fn remove(program: &Path) -> CommandResult {
 }
 
 fn no_signature(program: &Path) -> anyhow::Error {
-    let program = program.display();
-    anyhow!("{program} has no signature; create one with evenkeel profile --embed {program}")
+    let quoted = base::shell::quote(program);
+    anyhow!(
+        "{} has no signature; create one with evenkeel profile --embed {quoted}",
+        program.display()
+    )
 }
 
 /// A listed program with its signature.

@@ -72,21 +72,11 @@ impl Policy for RecordingPolicy {
         *self.snapshot.borrow_mut() = Some(ReplayTurn::new(snapshot, plan));
     }
 
-    fn name(&self) -> &str {
-        self.policy.name()
-    }
+    sched::forward_policy!(policy: name, domains, load_source);
 
     /// Returns the interval of the recording: all deltas are per recorded turn.
     fn interval(&self) -> Option<Nanos> {
         Some(self.interval)
-    }
-
-    fn domains(&self) -> topology::DomainChoice {
-        self.policy.domains()
-    }
-
-    fn load_source(&self) -> sched::LoadSource {
-        self.policy.load_source()
     }
 }
 

@@ -55,7 +55,7 @@ use super::observation::{self, ObservedRuns};
 use super::published_groups::published_group;
 use super::remote_penalty::measured_penalties;
 use super::run_pool::Series;
-use super::{Gain, ReproduceError, RunPool, Testbed, ib, program_sets};
+use super::{Gain, ReproduceError, RunPool, Testbed, overhead, program_sets};
 use crate::compare::RunMetrics;
 use crate::stats::{mean, mean_of};
 
@@ -452,7 +452,7 @@ impl<'a> Evaluator<'a> {
                     let is_steady = bindings.get("part").is_some_and(|part| part == "steady");
                     let jobs = jobs(bindings);
                     let policy = self.bound(bindings, "policy")?.unwrap_or_default();
-                    let reads_counters = ib::reads_counters(&policy);
+                    let reads_counters = overhead::reads_counters(&policy);
                     let runs = ObservedRuns { runs: &runs, is_steady, jobs: &jobs, reads_counters };
                     value(&runs).filter(|_| !runs.runs.is_empty())
                 }

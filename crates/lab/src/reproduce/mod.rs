@@ -40,8 +40,8 @@ mod tests;
 use base::Nanos;
 
 pub use experiment::{Experiment, STUDIES, Study, StudyRun};
-pub use ib::reads_counters;
 pub use output::{list, text};
+pub use overhead::reads_counters;
 pub use run_pool::RunPool;
 pub use testbed::{DeclaredClassBasis, Testbed};
 

@@ -145,6 +145,15 @@ fn only(of_cpu: &BTreeMap<CpuId, usize>, cpus: &CpuSet) -> Option<usize> {
     all.all(|one| one == Some(first)).then_some(first)
 }
 
+/// Returns whether the decisions of a policy are based on counters of tasks.
+pub fn reads_counters(policy: &str) -> bool {
+    let name = policy.split(['[', '@']).next().unwrap_or_default();
+    let counted =
+        [policy::Signal::Instructions, policy::Signal::LlcMisses, policy::Signal::LlcReferences];
+    policy::find(name)
+        .is_ok_and(|info| info.signals.iter().any(|one| counted.contains(&one.signal)))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -11,11 +11,10 @@
 //! With published groups, an experiment does not depend on the detection of groups. The policy still selects the
 //! placement, with its guard and its period.
 
-use base::{Nanos, StopFlag};
+use base::StopFlag;
 use engine::Sink;
 use program::Job;
-use sched::{CounterEvent, LoadSource, Plan, Policy, Snapshot, TaskView, Wake};
-use topology::DomainChoice;
+use sched::{CounterEvent, Plan, Policy, Snapshot, TaskView};
 
 use crate::compare::{Column, ColumnError, MachineVariant, RunMetrics, SimBench, SimRunError};
 
@@ -96,29 +95,7 @@ impl Policy for PublishedGroups {
         self.inner.decide(&Snapshot { tasks: &tasks, ..*snapshot }, plan);
     }
 
-    fn name(&self) -> &str {
-        self.inner.name()
-    }
-
-    fn reasons(&self) -> Vec<sched::ReasonCode> {
-        self.inner.reasons()
-    }
-
-    fn interval(&self) -> Option<Nanos> {
-        self.inner.interval()
-    }
-
-    fn wake(&self) -> Wake {
-        self.inner.wake()
-    }
-
-    fn domains(&self) -> DomainChoice {
-        self.inner.domains()
-    }
-
-    fn load_source(&self) -> LoadSource {
-        self.inner.load_source()
-    }
+    sched::forward_policy!(inner: name, reasons, interval, wake, domains, load_source);
 }
 
 fn with_group_counters(task: &TaskView, job: Option<&Job>) -> TaskView {

@@ -201,7 +201,7 @@ impl Testbed {
     }
 
     /// Applies one variation.
-    pub(super) fn varied(mut self, variation: &str) -> Self {
+    fn varied(mut self, variation: &str) -> Self {
         let (key, value) = variation.split_once('=').unwrap_or((variation, ""));
         let number = || value.parse::<f64>().unwrap_or_else(|_| panic!("{variation}: a number"));
         let (times, part) = value.split_once('/').unwrap_or((value, "1"));

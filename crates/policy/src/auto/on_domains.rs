@@ -12,11 +12,8 @@
 
 use std::sync::Arc;
 
-use base::{CpuSet, Nanos};
-use sched::{
-    Action, JobState, JobView, LoadSource, Plan, Policy, ReasonCode, Request, Snapshot, Target,
-};
-use topology::DomainChoice;
+use base::CpuSet;
+use sched::{Action, JobState, JobView, Plan, Policy, Request, Snapshot, Target};
 
 use crate::placement::cpus_label;
 
@@ -44,25 +41,7 @@ impl Policy for OnDomains {
         plan.requests.retain(|request| changes_placement(snapshot, request));
     }
 
-    fn name(&self) -> &str {
-        self.policy.name()
-    }
-
-    fn reasons(&self) -> Vec<ReasonCode> {
-        self.policy.reasons()
-    }
-
-    fn interval(&self) -> Option<Nanos> {
-        self.policy.interval()
-    }
-
-    fn domains(&self) -> DomainChoice {
-        self.policy.domains()
-    }
-
-    fn load_source(&self) -> LoadSource {
-        self.policy.load_source()
-    }
+    sched::forward_policy!(policy: name, reasons, interval, domains, load_source);
 }
 
 /// Returns the affinity of a job, or the domain where its tasks run.

@@ -297,8 +297,8 @@ impl IntegratedBehaviour {
     ) {
         let member = self.member(snapshot, job);
         let unit = member.unit;
-        let was = queues.remove(unit).map(|(kind, _)| kind);
         let before = queues.n_tasks();
+        let was = queues.remove(unit).map(|(kind, _)| kind);
         let (to, rule, moves) = queues.reschedule(member, was);
         let reason = self.with_rule(reason, rule, (&before, &queues.n_tasks()));
         decisions.push(Decision { unit, to, reason });
@@ -361,9 +361,13 @@ impl IntegratedBehaviour {
             let unit = Unit::from(job);
             let of_unit = || of_units.get(&unit).into_iter().flatten();
             let (first, last) = (of_unit().next(), of_unit().next_back());
-            // A job that starts has no kind that it leaves for balance: its reason is that of the start.
+            // A job that starts has no kind that it leaves for balance: its reason is that of the start, with the kind
+            // that it leaves in the same turn.
             let reason = if job.kind.is_none() { first } else { last };
             let changes = last.is_some_and(|decision| job.kind != Some(decision.to));
+            let left = first
+                .filter(|first| job.kind.is_none() && last.is_some_and(|last| last.to != first.to));
+            let left = left.map(|first| self.kinds.get(first.to).name.clone());
             for Decision { to, reason: of_decision, .. } in of_unit() {
                 let is_requested = changes && reason.is_some_and(|r| r.reason == *of_decision);
                 if of_decision.code == IB_PHASE && !is_requested {
@@ -381,7 +385,7 @@ impl IntegratedBehaviour {
                             state.monitor.skip_next();
                         }
                     }
-                    self.kinds.place(*to, job, reason.clone(), plan);
+                    self.kinds.place(*to, job, reason.clone().with_some("left", left), plan);
                     Some(*to)
                 }
                 _ => job.kind.filter(|_| self.kinds.rebind(snapshot, job, plan)),

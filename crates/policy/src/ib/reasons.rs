@@ -9,7 +9,7 @@ macro_rules! rule {
             "[rule=below: below {bound}, the highest on the {beside} cores]",
             "[rule=above: above {bound}, the lowest on the {beside} cores]",
             "[rule=between: between those on the other cores, so the kind with fewer tasks per core]",
-            "[rule=idle: a faster core is idle]",
+            "[rule=idle: without it, one of the faster cores is idle]",
             "[rule=only: the only kind with enough CPUs for the job]",
             "[rule=serial: in a serial phase the only runnable thread of its program gets the fastest cores]",
         )
@@ -32,7 +32,7 @@ macro_rules! phase {
 reasons! {
     /// A job or thread gets its first kind.
     IB_STARTED = "ib-started":
-        concat!("the {unit} starts with integrated behaviour {ib} ([global=known: from its profile][global=unknown: it has no profile]): ", rule!(), "; tasks {before} before and {after} after: it gets the {kind} cores ({cpus})");
+        concat!("the {unit} starts with integrated behaviour {ib} ([global=known: from its profile][global=unknown: it has no profile]): ", rule!(), "; tasks {before} before and {after} after[; a later step of this turn moves it from the {left} cores]: it gets the {kind} cores ({cpus})");
     /// A job or thread changes its kind because of a new phase.
     IB_PHASE = "ib-phase":
         concat!(phase!(), ": it migrates[ from the {from}] to the {kind} cores ({cpus})");

@@ -27,10 +27,9 @@ use std::collections::{BTreeSet, VecDeque};
 
 use base::{Nanos, counted_noun};
 use sched::{
-    Action, ActionKind, Cause, JobState, LoadSource, Plan, Policy, Reason, ReasonCode, Request,
-    Snapshot, Target, reasons,
+    Action, ActionKind, Cause, JobState, Plan, Policy, Reason, ReasonCode, Request, Snapshot,
+    Target, reasons,
 };
-use topology::DomainChoice;
 
 pub(crate) use goal::TrialGoal;
 use intervals::{ComparedJobs, MeasuredInterval};
@@ -336,24 +335,10 @@ impl Policy for Trials {
         self.pass(snapshot, inner.requests, plan);
     }
 
-    fn name(&self) -> &str {
-        self.policy.name()
-    }
+    sched::forward_policy!(policy: name, interval, domains, load_source);
 
     fn reasons(&self) -> Vec<ReasonCode> {
         [self.policy.reasons(), REASONS.to_vec()].concat()
-    }
-
-    fn interval(&self) -> Option<Nanos> {
-        self.policy.interval()
-    }
-
-    fn domains(&self) -> DomainChoice {
-        self.policy.domains()
-    }
-
-    fn load_source(&self) -> LoadSource {
-        self.policy.load_source()
     }
 }
 

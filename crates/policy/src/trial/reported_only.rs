@@ -4,8 +4,7 @@
 use std::collections::BTreeMap;
 
 use base::{JobId, Nanos};
-use sched::{ActionKind, LoadSource, Plan, Policy, ReasonCode, Request, Snapshot};
-use topology::DomainChoice;
+use sched::{ActionKind, Plan, Policy, ReasonCode, Request, Snapshot};
 
 use super::load_notes::LoadNotes;
 use super::{REASONS, phase};
@@ -50,23 +49,9 @@ impl Policy for ReportedOnly {
         plan.requests.retain(|request| self.is_due(snapshot, request));
     }
 
-    fn name(&self) -> &str {
-        self.policy.name()
-    }
+    sched::forward_policy!(policy: name, interval, domains, load_source);
 
     fn reasons(&self) -> Vec<ReasonCode> {
         [self.policy.reasons(), REASONS.to_vec()].concat()
-    }
-
-    fn interval(&self) -> Option<Nanos> {
-        self.policy.interval()
-    }
-
-    fn domains(&self) -> DomainChoice {
-        self.policy.domains()
-    }
-
-    fn load_source(&self) -> LoadSource {
-        self.policy.load_source()
     }
 }

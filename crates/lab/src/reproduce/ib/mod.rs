@@ -52,12 +52,3 @@ pub(super) const SETS: [&str; 7] = ["hd1", "hd2", "hd3", "ld1", "ld2", "ld3", "n
 const DIVERSE: usize = 6;
 /// The kernel of the platforms, 2.6.27, which ignores core kinds.
 const BASELINE: &str = "linux";
-
-/// Returns whether the decisions of a policy are based on counters of tasks.
-pub fn reads_counters(policy: &str) -> bool {
-    let name = policy.split(['[', '@']).next().unwrap_or_default();
-    let counted =
-        [policy::Signal::Instructions, policy::Signal::LlcMisses, policy::Signal::LlcReferences];
-    policy::find(name)
-        .is_ok_and(|info| info.signals.iter().any(|one| counted.contains(&one.signal)))
-}

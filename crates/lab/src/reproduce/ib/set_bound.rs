@@ -50,19 +50,32 @@ impl Testbed {
         let sizes: Vec<f64> = caches.iter().map(|(_, bytes)| *bytes).collect();
         let capacities: Vec<f64> = n_cpus.chain(sizes).collect();
         let mut choices = Vec::new();
+        let mut lower_end = 0;
         for part in 1..=N_RANGES {
-            let testbed = self.clone().varied(&format!("cache={part}/{N_RANGES}"));
+            let Some(testbed) = self.with_part_of_caches(part) else { continue };
             for (kind, cpus) in kinds.iter().enumerate() {
                 let mut uses = vec![0.0; capacities.len()];
                 uses[kind] = 1.0;
                 if let Some(cache) = caches.iter().position(|(kinds, _)| kinds.contains(&kind)) {
                     let largest = llc_sizes(&self.machine, cpus).max().unwrap_or_default();
-                    uses[kinds.len() + cache] = (largest * (part - 1) / N_RANGES) as f64;
+                    uses[kinds.len() + cache] = (largest * lower_end / N_RANGES) as f64;
                 }
                 choices.push(Choice { uses, speeds: testbed.speeds_alone(workload, cpus)? });
             }
+            lower_end = part;
         }
         Ok(libm::exp(-log_speed_max(&choices, &capacities)))
+    }
+
+    /// Returns this testbed with a part of the last-level caches; `None` if they would be smaller than the caches of a core.
+    fn with_part_of_caches(&self, part: u64) -> Option<Testbed> {
+        let mut parts = self.machine.parts().clone();
+        for size in parts.llcs.iter_mut().filter_map(|llc| llc.size.as_mut()) {
+            size.0 = size.0 * part / N_RANGES;
+        }
+        let mut testbed = self.clone();
+        testbed.machine = Machine::new(parts).ok()?;
+        Some(testbed)
     }
 
     /// Returns the speed of each job of a workload alone on one of these CPUs, where its memory is local.
@@ -161,6 +174,21 @@ mod tests {
         };
         let choices: Vec<Choice> = speeds.iter().enumerate().map(choice).collect();
         libm::exp(log_speed_max(&choices, n_cpus))
+    }
+
+    #[test]
+    fn a_set_has_a_bound_on_every_platform_below_that_with_the_whole_cache() {
+        for platform in &super::super::PLATFORMS {
+            let testbed = Testbed::parse(&format!("{} scale=0.01", platform.machine));
+            let testbed = testbed.expect("a testbed");
+            let least_s = testbed.least_set_s("hd1").expect("it runs");
+            let kinds = testbed.machine.core_kinds();
+            let alone = testbed.speeds_alone("hd1", &kinds[0].cpus()).expect("it runs");
+            // Eight tasks on four cores: more than twice the mean time alone on a fast core.
+            let logs: Vec<f64> = alone.iter().map(|speed| -libm::log(*speed)).collect();
+            let alone_s = libm::exp(logs.iter().sum::<f64>() / logs.len() as f64);
+            assert!((2.0 * alone_s..6.0 * alone_s).contains(&least_s), "{least_s} {alone_s}");
+        }
     }
 
     #[test]

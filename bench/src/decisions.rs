@@ -21,7 +21,7 @@ use std::rc::Rc;
 use anyhow::{Context, bail, ensure};
 use base::{Nanos, StopFlag};
 use lab::compare::{Column, SimBench};
-use lab::reproduce::{DeclaredClassBasis, Testbed, reads_counters};
+use lab::reproduce::{DeclaredClassBasis, PLATFORMS, Platform, SETS, reads_counters};
 use lab::stats::median;
 use program::{Job, Section, Sections, WorkPart};
 use sched::{Cause, Counters, Plan, Policy, Snapshot};
@@ -33,15 +33,6 @@ use crate::turn::{self, Shape};
 /// Repetitions of each simulated run.
 const ROUNDS: usize = 5;
 
-/// Name, machine, and published alpha and beta of a platform.
-const PLATFORMS: [(&str, &str, &str); 3] = [
-    ("UMA", "opteron-2384-uma", "alpha=0.3,beta=0"),
-    ("NUMA1", "opteron-2384-numa1", "alpha=0.8,beta=0.3"),
-    ("NUMA2", "opteron-2384-numa2", "alpha=0.6,beta=0.3"),
-];
-
-/// The published sets: eight single-threaded tasks each.
-const SETS: [&str; 7] = ["hd1", "hd2", "hd3", "ld1", "ld2", "ld3", "nd"];
 /// Numbers of threads of the two fork-join programs.
 const N_THREADS: [u32; 2] = [2, 8];
 
@@ -81,7 +72,7 @@ pub fn main() -> anyhow::Result<()> {
     if let Some([counters, schedstat]) = sample_ns {
         println!("a sample of a task: counters {counters:.0} ns, schedstat {schedstat:.0} ns");
     }
-    let rows = PLATFORMS.into_iter().map(rows_of).collect::<anyhow::Result<Vec<_>>>()?;
+    let rows = PLATFORMS.iter().map(rows_of).collect::<anyhow::Result<Vec<_>>>()?;
     let mut rows = rows.into_iter().flatten().collect::<Vec<Row>>();
     for _ in 0..ROUNDS {
         rows.iter_mut().try_for_each(Row::measure)?;
@@ -155,15 +146,13 @@ impl Row {
 }
 
 /// Returns the rows of a platform.
-fn rows_of(
-    (platform, machine, ab): (&'static str, &'static str, &'static str),
-) -> anyhow::Result<Vec<Row>> {
-    let sets = Testbed::parse(&format!("{machine} scale=0.1 phases"))?.drawn(1);
+fn rows_of(platform: &Platform) -> anyhow::Result<Vec<Row>> {
+    let sets = platform.testbed(" phases")?.drawn(1);
     let of_set = |set: &&str| sets.jobs(set, DeclaredClassBasis::Rate);
     let jobs = SETS.iter().map(of_set).collect::<Result<Vec<_>, _>>()?;
     let bench = SimBench::without_solo_runs(sets.setting(), jobs)?;
     let mut tables = vec![("sets", bench, &POLICIES[..])];
-    let forks = Testbed::parse(&format!("{machine} scale=0.1"))?;
+    let forks = platform.testbed("")?;
     for (n_threads, workloads) in N_THREADS.into_iter().zip(["2 threads", "8 threads"]) {
         let jobs = forks.jobs("programs:416.gamess+429.mcf", DeclaredClassBasis::Rate)?;
         let jobs = jobs.into_iter().map(|job| fork_join(job, n_threads)).collect();
@@ -173,10 +162,10 @@ fn rows_of(
     let rows = tables.into_iter().flat_map(|(workloads, bench, policies)| {
         let bench = Rc::new(bench);
         policies.iter().map(move |policy| Row {
-            platform,
+            platform: platform.name,
             workloads,
             policy,
-            spec: policy.replace("{ab}", ab),
+            spec: policy.replace("{ab}", &platform.params()),
             bench: Rc::clone(&bench),
             turns_ns: Vec::new(),
             n_task_intervals: 0,
@@ -234,14 +223,16 @@ impl Measurements {
         {
             let [hass_s, hass_d, sample_run] =
                 ["hass-s", "hass-d", "sample-run"].map(|name| format!("{name}{r}"));
-            let on_all = |policy| PLATFORMS.map(|(platform, ..)| self.of(platform, "sets", policy));
+            let on_all = |policy| {
+                PLATFORMS.each_ref().map(|platform| self.of(platform.name, "sets", policy))
+            };
             let (low, high) = PUBLISHED_PERCENT;
             judge(
                 &format!("ib{printed} takes {low} to {high} %: UMA, NUMA1, NUMA2"),
                 &on_all(ib),
                 |all| all.iter().all(|percent| (low..=high).contains(percent)),
             );
-            for (platform, ..) in PLATFORMS {
+            for Platform { name: platform, .. } in &PLATFORMS {
                 let order = [&sample_run, &hass_d, ib, &hass_s, "ff"];
                 judge(
                     &format!("{platform}: sample-run, hass-d, ib, then hass-s and ff{printed}"),
@@ -266,7 +257,7 @@ impl Measurements {
                 |all| GROWTH_FACTOR * all[0] < all[1].min(all[2]),
             );
         }
-        for (platform, ..) in PLATFORMS {
+        for Platform { name: platform, .. } in &PLATFORMS {
             for workloads in ["sets", "2 threads", "8 threads"] {
                 judge(
                     &format!("{platform}, {workloads}: ib with all rules is below hass-d"),
@@ -414,7 +405,7 @@ mod tests {
 
     #[test]
     fn a_turn_that_was_interrupted_counts_with_twice_its_median() {
-        let mut rows = rows_of(PLATFORMS[0]).expect("a platform");
+        let mut rows = rows_of(&PLATFORMS[0]).expect("a platform");
         let row = &mut rows[0];
         row.turns_ns = vec![vec![10.0, 1.0], vec![10.0, 1.0], vec![9000.0, 1.0]];
         assert_eq!(row.rounds_ns(), [11.0, 11.0, 21.0]);
@@ -422,7 +413,7 @@ mod tests {
 
     #[test]
     fn every_round_of_a_parallel_program_has_the_same_turns() {
-        let rows = rows_of(PLATFORMS[0]).expect("a platform");
+        let rows = rows_of(&PLATFORMS[0]).expect("a platform");
         let mut row = rows.into_iter().next_back().expect("a row of fork-join programs");
         row.measure().expect("a round");
         row.measure().expect("a round with the same turns");

@@ -40,6 +40,7 @@ mod tests;
 use base::Nanos;
 
 pub use experiment::{Experiment, STUDIES, Study, StudyRun};
+pub use ib::{PLATFORMS, Platform, SETS};
 pub use output::{list, text};
 pub use overhead::reads_counters;
 pub use run_pool::RunPool;

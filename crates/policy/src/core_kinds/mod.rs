@@ -38,6 +38,9 @@ reasons! {
 /// Changes of a ratio are relative to at least this value, so that a change from 0 is finite. Chosen.
 const RATIO_MIN: u64 = MILLION / 100;
 
+/// Throughput of a core with busy siblings in permille, if the machine does not report it. Guessed.
+const SMT_PERMILLE: u64 = 1250;
+
 /// The usable cores of one kind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CoreKind {
@@ -49,6 +52,35 @@ pub(crate) struct CoreKind {
     pub cpus: CpuSet,
     /// Number of cores with a usable CPU.
     pub n_cores: u64,
+    /// Throughput of a core with all siblings busy, in permille of its throughput with one.
+    smt_permille: u64,
+}
+
+impl CoreKind {
+    /// Returns the sum over `n_tasks` tasks of the logarithm of the time of each, relative to its time alone on the kind.
+    /// A CPU has a whole number of tasks, which share it, and busy siblings share their core.
+    pub fn log_slowdown(&self, n_tasks: u64) -> f64 {
+        let n_cpus = self.cpus.len() as u64;
+        let (n_each, n_cpus_with_more) = (n_tasks / n_cpus, n_tasks % n_cpus);
+        let on_cpu = |n: u64| n as f64 * libm::log(n.max(1) as f64);
+        let on_cpus = n_cpus_with_more as f64 * on_cpu(n_each + 1)
+            + (n_cpus - n_cpus_with_more) as f64 * on_cpu(n_each);
+        // With fewer tasks than CPUs, each task above the number of cores makes a pair of siblings.
+        let n_beside = match n_tasks < n_cpus {
+            true => n_tasks.saturating_sub(self.n_cores) * 2,
+            false => n_tasks,
+        };
+        on_cpus + n_beside as f64 * libm::log(self.smt_slowdown(n_tasks))
+    }
+
+    /// Returns the factor by which busy siblings slow a task down, if `n_tasks` are on the kind.
+    pub fn smt_slowdown(&self, n_tasks: u64) -> f64 {
+        let n_siblings = self.cpus.len() as f64 / self.n_cores as f64;
+        match n_tasks <= self.n_cores {
+            true => 1.0,
+            false => (n_siblings * 1000.0 / self.smt_permille as f64).max(1.0),
+        }
+    }
 }
 
 /// All core kinds with usable CPUs, by decreasing capacity, then by name.
@@ -148,12 +180,6 @@ impl CoreKinds {
         self.iter().map(|kind| kind.n_cores).sum()
     }
 
-    /// Returns the capacity of the fastest kind divided by that of the slowest kind, in millionths; at least a million.
-    pub fn capacity_ratio(&self) -> u64 {
-        let capacity = |kind: Option<&CoreKind>| kind.map_or(1, |kind| u64::from(kind.capacity));
-        capacity(self.kinds.first()) * MILLION / capacity(self.kinds.last()).max(1)
-    }
-
     /// Returns the jobs that can be placed, by id.
     pub fn jobs<'s>(&self, snapshot: &'s Snapshot<'_>) -> Vec<KindJob<'s>> {
         snapshot.jobs.iter().filter_map(|view| self.job(view)).collect()
@@ -229,9 +255,20 @@ fn kinds(snapshot: &Snapshot<'_>) -> Vec<CoreKind> {
         let cpus = kind.cpus().and(snapshot.usable_cpus);
         let n_cores = kind.cores.iter().filter(|core| core.cpus.intersects(&cpus)).count() as u64;
         let (name, capacity) = (kind.name.to_owned(), kind.capacity());
-        (n_cores != 0).then_some(CoreKind { name, capacity, cpus, n_cores })
+        let smt_permille = match cpus.len() as u64 == n_cores {
+            true => 1000,
+            false => smt_permille(snapshot, kind.name),
+        };
+        (n_cores != 0).then_some(CoreKind { name, capacity, cpus, n_cores, smt_permille })
     };
     snapshot.machine.core_kinds().into_iter().filter_map(usable).collect()
+}
+
+/// Returns the throughput of a core with all siblings busy, at least that with one.
+fn smt_permille(snapshot: &Snapshot<'_>, kind: &str) -> u64 {
+    let known = snapshot.machine.perf_attributes().kinds.get(kind);
+    let known = known.and_then(|kind| kind.smt_throughput_permille.as_ref()?.values.last());
+    known.map_or(SMT_PERMILLE, |permille| (*permille).max(1000))
 }
 
 /// Returns whether the snapshot ends an interval.
@@ -292,5 +329,41 @@ pub(crate) fn percent_text(millionths: u64) -> String {
     match tenths % 10 {
         0 => (tenths / 10).to_string(),
         tenth => format!("{}.{tenth}", tenths / 10),
+    }
+}
+
+#[cfg(test)]
+impl CoreKind {
+    /// Creates a kind for tests.
+    pub fn test(capacity: u32, cpus: &str, n_cores: u64, smt_permille: u64) -> Self {
+        let cpus = cpus.parse().expect("CPUs");
+        CoreKind { name: capacity.to_string(), capacity, cpus, n_cores, smt_permille }
+    }
+}
+
+#[cfg(test)]
+impl CoreKinds {
+    /// Creates core kinds for tests, fastest first.
+    pub fn test(kinds: Vec<CoreKind>) -> Self {
+        CoreKinds { kinds, ..CoreKinds::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cpu_has_a_whole_number_of_tasks_and_busy_siblings_share_their_core() {
+        let smt = CoreKind::test(1024, "0-3", 2, 1250);
+        let (beside, two) = (libm::log(1.6), libm::log(2.0));
+        let expected = [0.0, 0.0, 0.0, 2.0 * beside, 4.0 * beside, 5.0 * beside + 2.0 * two];
+        for (n_tasks, expected) in expected.iter().enumerate() {
+            let sum = smt.log_slowdown(n_tasks as u64);
+            assert!((sum - expected).abs() < 1e-12, "{n_tasks} tasks: {sum}, not {expected}");
+        }
+        // Three tasks on two CPUs: two tasks share one of them.
+        let cores = CoreKind::test(512, "4-5", 2, 1000);
+        assert!((cores.log_slowdown(3) - 2.0 * two).abs() < 1e-12);
     }
 }

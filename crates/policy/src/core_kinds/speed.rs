@@ -9,10 +9,10 @@
 
 use base::Bytes;
 use program::Profile;
-use sched::{CounterEvent, JobView, Snapshot, TaskView};
+use sched::{CounterEvent, NodeView, Snapshot, TaskView};
 use topology::CAPACITY_MAX;
 
-use super::CoreKinds;
+use super::{CoreKind, CoreKinds};
 use crate::declaration::MILLION;
 
 /// Memory latency in nanoseconds, if the machine does not report it. Guessed: between the 60 to 120 ns of the machines in
@@ -20,6 +20,10 @@ use crate::declaration::MILLION;
 const LATENCY_NS: f64 = 90.0;
 /// Frequency of the fastest kind in cycles per nanosecond, if the machine does not report it. Guessed.
 const GIGAHERTZ: f64 = 3.0;
+/// Memory share on the fastest kind of a job without a sample or a signature (chosen).
+pub(crate) const UNKNOWN_SHARE: f64 = 0.5;
+/// Bytes of a cache line.
+const LINE: f64 = 64.0;
 /// Size of a core's share of the last-level cache, if the machine does not report its caches. Guessed.
 const CACHE_SHARE: Bytes = Bytes::from_mib(2);
 
@@ -55,65 +59,124 @@ impl SpeedModel {
         profile: &Profile,
         uses_profile: bool,
     ) -> Option<Vec<u64>> {
-        let value = |known: Option<f64>| known.filter(|_| uses_profile).filter(|v| 0.0 < *v);
-        let cycles = profile.average(|phase| Some(phase.core_cycles_per_instruction?.value()));
-        let overlap = profile.average(|phase| Some(phase.overlap?.value()));
-        let (cycles, overlap) = (value(cycles).unwrap_or(1.0), value(overlap).unwrap_or(1.0));
         let of_kind = |kind: usize| {
-            let cache = cache_share(snapshot, kinds, kind);
-            let misses = profile.average(|phase| phase.curve.misses_at(cache))? / 1000.0;
-            let speed =
-                self.gigahertz * f64::from(kinds.get(kind).capacity) / f64::from(CAPACITY_MAX);
-            let ns = cycles / speed + misses * self.latency_ns / overlap;
-            Some((ns * 1000.0).round() as u64)
+            let (core_ns, memory_ns) =
+                self.profiled_ns(snapshot, kinds, profile, (kind, uses_profile))?;
+            Some(((core_ns + memory_ns) * 1000.0).round() as u64)
         };
         (0..kinds.len()).map(of_kind).collect()
     }
 
-    /// Returns the speedup of a job on the fastest kind over the slowest kind in millionths, from its counters in the last
-    /// interval. `None` if its LLC misses were not counted or it did not run.
-    pub fn counted_speedup(
+    /// Returns the core time and the memory time per instruction on a kind in nanoseconds.
+    fn profiled_ns(
         &self,
         snapshot: &Snapshot<'_>,
         kinds: &CoreKinds,
-        job: &JobView<'_>,
-    ) -> Option<u64> {
-        let (mut misses, mut cpu_ns) = (0u64, 0u64);
-        for task in snapshot.tasks_of(job.job.id) {
-            if let Some(counted) = task.counters.misses() {
-                misses = misses.saturating_add(counted);
-                cpu_ns = cpu_ns.saturating_add(task.cpu_time.0);
-            }
-        }
-        if cpu_ns == 0 {
-            return None;
-        }
-        let stall = (misses as f64 * self.latency_ns / cpu_ns as f64).min(1.0);
-        Some(speedup(kinds, (stall * MILLION as f64).round() as u64))
+        profile: &Profile,
+        (kind, uses_profile): (usize, bool),
+    ) -> Option<(f64, f64)> {
+        let value = |known: Option<f64>| known.filter(|_| uses_profile).filter(|v| 0.0 < *v);
+        let overlap = profile.average(|phase| Some(phase.overlap?.value()));
+        let (cycles, overlap) =
+            (value(core_cycles(profile)).unwrap_or(1.0), value(overlap).unwrap_or(1.0));
+        let cache = cache_share(snapshot, kinds, kind);
+        let misses = profile.average(|phase| phase.curve.misses_at(cache))? / 1000.0;
+        Some((cycles / self.speed(kinds.get(kind)), misses * self.latency_ns / overlap))
+    }
+
+    /// Returns the share of memory time of a program on the fastest kind; `None` without a miss-ratio curve.
+    pub fn share_of_profile(
+        &self,
+        snapshot: &Snapshot<'_>,
+        kinds: &CoreKinds,
+        profile: &Profile,
+    ) -> Option<f64> {
+        let (core_ns, memory_ns) = self.profiled_ns(snapshot, kinds, profile, (0, true))?;
+        Some(memory_ns / (core_ns + memory_ns))
+    }
+
+    /// Returns the speedup of a job on the fastest kind over the slowest kind in millionths, from its counters in the last
+    /// interval. `None` if its LLC misses were not counted or it did not run.
+    pub fn counted_speedup(&self, kinds: &CoreKinds, tasks: &[TaskView]) -> Option<u64> {
+        Some(speedup(kinds, self.memory_share(tasks)?))
+    }
+
+    /// Returns the share of memory time in the CPU time of tasks in the last interval: misses × latency. `None` if their
+    /// LLC misses were not counted or they did not run.
+    pub fn memory_share(&self, tasks: &[TaskView]) -> Option<f64> {
+        let counted =
+            tasks.iter().filter_map(|task| Some((task.counters.misses()?, task.cpu_time.0)));
+        let add = |(misses, ns): (u64, u64), (more, more_ns): (u64, u64)| {
+            (misses.saturating_add(more), ns.saturating_add(more_ns))
+        };
+        let (misses, cpu_ns) = counted.fold((0, 0), add);
+        (cpu_ns != 0).then(|| (misses as f64 * self.latency_ns / cpu_ns as f64).min(1.0))
+    }
+
+    /// As [`SpeedModel::memory_share`], for a program with a profile: the CPU time without the core time of the
+    /// instructions on a kind with `n_tasks` tasks. Unlike misses × latency, it contains the wait for a busy memory controller.
+    pub fn profiled_memory_share(
+        &self,
+        tasks: &[TaskView],
+        profile: &Profile,
+        (kind, n_tasks): (&CoreKind, u64),
+    ) -> Option<f64> {
+        let cycles = core_cycles(profile)?;
+        let instructions = counts(tasks)?.instructions? as f64;
+        let cpu_ns = tasks.iter().map(|task| task.cpu_time.0 as f64).sum::<f64>();
+        let core_ns = instructions * cycles / self.speed(kind) * kind.smt_slowdown(n_tasks);
+        Some((1.0 - core_ns / cpu_ns).clamp(0.0, 1.0))
+    }
+
+    /// Returns the core cycles of a kind per nanosecond, in cycles of the fastest kind.
+    fn speed(&self, kind: &CoreKind) -> f64 {
+        self.gigahertz * f64::from(kind.capacity) / f64::from(CAPACITY_MAX)
     }
 }
 
-impl SpeedModel {
-    /// Returns the CPU time of a task's work in the last interval on each kind, in nanoseconds, if it ran on the kind `on`:
-    /// the core time is in inverse proportion to the capacity, the memory time is the same on every kind.
-    pub fn cpu_ns(&self, kinds: &CoreKinds, task: &TaskView, on: usize) -> Vec<f64> {
-        let cpu_ns = task.cpu_time.0 as f64;
-        let misses = task.counters.misses().unwrap_or(0);
-        let memory_ns = (misses as f64 * self.latency_ns).min(cpu_ns);
-        let capacity = |kind: usize| f64::from(kinds.get(kind).capacity.max(1));
-        let of_kind = |kind| memory_ns + (cpu_ns - memory_ns) * capacity(on) / capacity(kind);
-        (0..kinds.len()).map(of_kind).collect()
-    }
+/// Returns the core cycles per instruction of a program, if they are known.
+fn core_cycles(profile: &Profile) -> Option<f64> {
+    profile.average(|phase| Some(phase.core_cycles_per_instruction?.value()))
 }
 
-/// Returns the speedup for a share of memory time, both in millionths: 1 + (ratio of capacities - 1) × (1 - share).
-fn speedup(kinds: &CoreKinds, stall: u64) -> u64 {
-    MILLION + (kinds.capacity_ratio() - MILLION) * (MILLION - stall) / MILLION
+/// Returns the time of work on each kind relative to its time on the fastest kind, of which `memory_share` is memory time:
+/// the core time is in inverse proportion to the capacity, the memory time is the same on every kind.
+pub(crate) fn relative_times(kinds: &CoreKinds, memory_share: f64) -> Vec<f64> {
+    let fastest = f64::from(kinds.get(0).capacity);
+    let core_time = |kind: &CoreKind| fastest / f64::from(kind.capacity.max(1));
+    kinds.iter().map(|kind| memory_share + (1.0 - memory_share) * core_time(kind)).collect()
+}
+
+/// Returns the share of memory time of work on the fastest kind, of which the share was `memory_share` on `kind`.
+pub(crate) fn share_on_fastest(kinds: &CoreKinds, memory_share: f64, kind: usize) -> f64 {
+    let core_time = f64::from(kinds.get(kind).capacity) / f64::from(kinds.get(0).capacity.max(1));
+    let time = memory_share + (1.0 - memory_share) * core_time;
+    if time == 0.0 { 0.0 } else { memory_share / time }
+}
+
+/// Returns the share of the achievable bandwidth that the busiest memory controller had in the last interval; 0 if the
+/// controllers are not counted or the machine does not report their bandwidth.
+pub(crate) fn memory_utilization(snapshot: &Snapshot<'_>) -> f64 {
+    let accesses = &snapshot.machine.perf_attributes().accesses;
+    let of_node = |node: &NodeView| {
+        let local = accesses.iter().find(|a| (a.from, a.to) == (node.node, node.node))?;
+        let permille = local.achievable_permille.map_or(1000, |permille| permille.value);
+        let achievable = local.bandwidth_bytes_per_s?.value as f64 * permille as f64 / 1000.0;
+        let bytes = node.controller_ops? as f64 * LINE;
+        Some(bytes / snapshot.interval.as_secs_f64() / achievable)
+    };
+    snapshot.nodes.iter().filter_map(of_node).filter(|share| share.is_finite()).fold(0.0, f64::max)
+}
+
+/// Returns the speedup for a share of memory time: the time on the slowest kind relative to the fastest, in millionths.
+fn speedup(kinds: &CoreKinds, memory_share: f64) -> u64 {
+    let slowest = relative_times(kinds, memory_share).last().copied().unwrap_or(1.0);
+    (slowest * MILLION as f64).round() as u64
 }
 
 /// Returns the speedup of a job without a sample or a signature: half of the largest gain.
 pub(crate) fn unknown_speedup(kinds: &CoreKinds) -> u64 {
-    speedup(kinds, MILLION / 2)
+    speedup(kinds, UNKNOWN_SHARE)
 }
 
 /// Returns an equal share of the last-level cache of a kind's first CPU.
@@ -152,4 +215,22 @@ fn task_counts(task: &TaskView) -> Option<Counts> {
     let (accesses, instructions) =
         (count(CounterEvent::LlcReferences), count(CounterEvent::Instructions));
     Some(Counts { misses, accesses, instructions })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn core_time_depends_on_the_capacity_and_memory_time_does_not() {
+        let kinds = [CoreKind::test(1024, "0", 1, 1000), CoreKind::test(512, "1", 1, 1000)];
+        let kinds = CoreKinds::test(kinds.to_vec());
+        assert_eq!(relative_times(&kinds, 0.0), [1.0, 2.0]);
+        assert_eq!(relative_times(&kinds, 1.0), [1.0, 1.0]);
+        assert_eq!(relative_times(&kinds, 0.5), [1.0, 1.5]);
+        assert_eq!(speedup(&kinds, 0.5), 1_500_000);
+        // Half of the time on the fastest kind is a third of the time on a kind of half the capacity.
+        assert!((share_on_fastest(&kinds, 1.0 / 3.0, 1) - 0.5).abs() < 1e-12);
+        assert_eq!(share_on_fastest(&kinds, 0.3, 0), 0.3);
+    }
 }

@@ -127,7 +127,7 @@ impl Dynamic {
         for job in jobs {
             let Some(counts) = speed::counts(job.tasks(snapshot)) else { continue };
             let state = self.jobs.get_or_default(job.view.job.id);
-            state.speedup = model.counted_speedup(snapshot, &self.kinds, job.view);
+            state.speedup = model.counted_speedup(&self.kinds, job.tasks(snapshot));
             let Some(whole) = counts.accesses.or(counts.instructions) else { continue };
             let ratio = u128::from(counts.misses) * u128::from(MILLION) / u128::from(whole.max(1));
             let ratio = u64::try_from(ratio).unwrap_or(u64::MAX);

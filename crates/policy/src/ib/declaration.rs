@@ -42,7 +42,7 @@ params! {
         alpha: Millionths [Values::decimal("", 1)] = "0.3", "weight of the global behaviour (whole run) in the integrated \
             behaviour; the rest is the local behaviour (last intervals). Published: 0.3 with one node, 0.8 and 0.6 with \
             four. The more a migration costs, the nearer to 1".published();
-        beta: Millionths [BETAS] = "0", "permitted imbalance of tasks per core between two kinds: 0, none. Published: 0 \
+        beta: Millionths [BETAS] = "0", "permitted imbalance of load between two kinds: 0, none. Published: 0 \
             with one node, 0.3 with four".published();
         change: Millionths = "12%", "relative change of the local behaviour that begins a new phase".published();
         stable: Millionths = "5%", "relative change of the local behaviour below which a phase is stable".published();
@@ -55,6 +55,8 @@ params! {
         balance: Balance = "improving", "improving: a job migrates for balance only if that lowers the imbalance, does not \
             leave a fast core idle, and the job was not placed in this step; jobs also migrate when jobs end; always: as printed"
             .paper("always");
+        load: Load = "time", "load of a core kind: time, the predicted time of a task there, from the number of tasks, the \
+            capacity of the kind, SMT and the memory time of the task; tasks, the number of tasks per core".paper("tasks");
         margin: Millionths [Values::decimal("", 1)] = "0.1", "difference of integrated behaviour above which a job changes \
             its kind (guessed)".paper("0");
         tlp: bool = "no", "thread-level parallelism: the only runnable thread of a program in a serial phase gets a fast \
@@ -85,6 +87,11 @@ names! {
 names! {
     /// Conditions of a migration for balance.
     pub(super) enum Balance { Improving = "improving", Always = "always" }
+}
+
+names! {
+    /// Load of a core kind.
+    pub(super) enum Load { Time = "time", Tasks = "tasks" }
 }
 
 impl Config {

@@ -6,9 +6,8 @@
 //!   local behaviour (last intervals, counted) ───────┘ 1 - alpha
 //! ```
 //!
-//! [`monitor`] detects stable phases; only these reschedule a job, so that short phases cause no migration. [`queues`]
-//! selects the kind: principles are matching behaviour and kind, few migrations, and equal numbers of tasks per core, which
-//! the parameter beta relaxes.
+//! [`monitor`] detects stable phases, which reschedule a job. [`queues`] selects the kind: principles are matching
+//! behaviour and kind, few migrations, and equal loads of the kinds, which the parameter beta relaxes.
 
 mod behaviour;
 mod declaration;
@@ -22,6 +21,9 @@ use std::collections::BTreeMap;
 use sched::{Cause, JobState, Plan, Reason, ReasonValue, Snapshot};
 
 use crate::Rules;
+use crate::core_kinds::speed::{
+    SpeedModel, UNKNOWN_SHARE, memory_utilization, relative_times, share_on_fastest,
+};
 use crate::core_kinds::{CoreKinds, KindJob, is_interval, is_new};
 use crate::declaration::MILLION;
 use behaviour::integrated;
@@ -38,6 +40,10 @@ use threads::Threads;
 /// causes no migration.
 const IDLE_INTERVALS: u64 = 2;
 
+/// Shares of the achievable bandwidth from which, and above which, the memory controller limits the tasks (chosen): its
+/// latency rises with its use, and its bandwidth varies between intervals.
+const SATURATED: (f64, f64) = (0.7, 0.9);
+
 /// State of the policy.
 #[derive(Debug)]
 struct IntegratedBehaviour {
@@ -49,6 +55,8 @@ struct IntegratedBehaviour {
     n_arrivals: u64,
     /// Intervals in a row in which a core was idle.
     n_idle: u64,
+    /// How far the memory controller limits the tasks in the last interval, 0 to 1.
+    saturation: f64,
 }
 
 /// State of a job or thread.
@@ -59,6 +67,8 @@ struct UnitBehaviour {
     profiled: Option<u64>,
     /// Integrated behaviour, in millionths.
     ib: u64,
+    /// Share of memory time on the fastest kind.
+    memory_share: f64,
     /// Order of arrival in its queue.
     arrived: u64,
 }
@@ -92,6 +102,10 @@ impl Rules for IntegratedBehaviour {
         if !self.kinds.update(snapshot, plan) {
             return;
         }
+        if is_interval(snapshot) {
+            let (from, to) = SATURATED;
+            self.saturation = ((memory_utilization(snapshot) - from) / (to - from)).clamp(0.0, 1.0);
+        }
         let units = self.units(snapshot);
         let mut queues = self.queues(snapshot, &units);
         let mut decisions: Vec<Decision> = Vec::new();
@@ -99,7 +113,7 @@ impl Rules for IntegratedBehaviour {
             // A running unit without a kind whose placement was not carried out, for example in a watch without --act, keeps
             // its monitor.
             if self.behaviours.contains_key(&Unit::from(unit)) {
-                let phase = self.phase(snapshot, unit, plan);
+                let phase = self.phase(snapshot, unit, &queues, plan);
                 self.sampled((snapshot, unit), phase, &mut queues, &mut decisions);
             } else {
                 self.start((snapshot, unit), &mut queues, &mut decisions, plan);
@@ -122,7 +136,15 @@ impl Rules for IntegratedBehaviour {
 impl IntegratedBehaviour {
     fn new(config: Config) -> Self {
         let (kinds, behaviours, threads) = Default::default();
-        IntegratedBehaviour { config, kinds, behaviours, threads, n_arrivals: 0, n_idle: 0 }
+        IntegratedBehaviour {
+            config,
+            kinds,
+            behaviours,
+            threads,
+            n_arrivals: 0,
+            n_idle: 0,
+            saturation: 0.0,
+        }
     }
 
     /// Discards the state of ended jobs and threads, and of earlier runs of jobs that start.
@@ -164,9 +186,7 @@ impl IntegratedBehaviour {
     }
 
     fn queues(&self, snapshot: &Snapshot<'_>, units: &[KindJob<'_>]) -> Queues {
-        let n_cores = self.kinds.iter().map(|kind| kind.n_cores).collect();
-        let limits = (self.config.beta.0, self.config.margin.0);
-        let mut queues = Queues::new(n_cores, limits, self.config.balance);
+        let mut queues = Queues::new(self.kinds.iter().cloned().collect(), self.config);
         for unit in units {
             if let Some(kind) = unit.kind {
                 queues.insert(kind, self.member(snapshot, unit));
@@ -178,8 +198,9 @@ impl IntegratedBehaviour {
     /// Returns the entry of a job or thread. The thread of a serial phase counts as computing.
     fn member(&self, snapshot: &Snapshot<'_>, job: &KindJob<'_>) -> Member {
         let unit = Unit::from(job);
-        let (ib, arrived) =
-            self.behaviours.get(&unit).map_or((0, 0), |state| (state.ib, state.arrived));
+        let state = self.behaviours.get(&unit);
+        let (ib, arrived) = state.map_or((0, 0), |state| (state.ib, state.arrived));
+        let memory_share = state.map_or(UNKNOWN_SHARE, |state| state.memory_share);
         let is_runnable = match unit.thread {
             Some(_) => self.threads.is_runnable(unit),
             None => job.is_runnable(snapshot),
@@ -195,6 +216,8 @@ impl IntegratedBehaviour {
             arrived,
             n_tasks: if counts { job.n_tasks() } else { 0 },
             possible: job.possible[..n_kinds].to_vec(),
+            times: relative_times(&self.kinds, memory_share),
+            weight: 1.0 - self.saturation * memory_share,
             remaining: self.config.lrt.then(|| self.threads.remaining(unit)).flatten(),
         }
     }
@@ -216,7 +239,11 @@ impl IntegratedBehaviour {
         let mut monitor = Monitor::default();
         monitor.skip_next();
         let arrived = self.next_arrival();
-        let state = UnitBehaviour { monitor, profiled, ib, arrived };
+        let profile = job.view.job.found.as_deref();
+        let model = SpeedModel::new(snapshot, &self.kinds);
+        let memory_share = profile.and_then(|of| model.share_of_profile(snapshot, &self.kinds, of));
+        let memory_share = memory_share.unwrap_or(UNKNOWN_SHARE);
+        let state = UnitBehaviour { monitor, profiled, ib, memory_share, arrived };
         let reason = state.reason_of_start(unit);
         self.behaviours.insert(unit, state);
         self.reschedule(snapshot, job, reason, queues, decisions);
@@ -228,13 +255,16 @@ impl IntegratedBehaviour {
         &mut self,
         snapshot: &Snapshot<'_>,
         job: &KindJob<'_>,
+        queues: &Queues,
         plan: &mut Plan,
     ) -> Option<Reason> {
         let value = self.behaviour(snapshot, job).filter(|_| is_interval(snapshot))?;
         let config = self.config;
         let unit = Unit::from(job);
+        let result = self.behaviours.get_mut(&unit)?.monitor.record(value, &config);
+        let is_phase = matches!(result, Phase::Stable(_) | Phase::Unstable(_));
+        let memory_share = is_phase.then(|| self.memory_share(snapshot, job, queues)).flatten();
         let state = self.behaviours.get_mut(&unit)?;
-        let result = state.monitor.record(value, &config);
         let (interval, began) = state.monitor.intervals();
         let of_phase = |code, local| {
             let reason = Reason::new(code).with("interval", interval).with("began", began);
@@ -252,6 +282,7 @@ impl IntegratedBehaviour {
                 let is_stable = matches!(result, Phase::Stable(_));
                 let global = state.profiled.or_else(|| state.monitor.global());
                 state.ib = integrated(config.alpha.0, global, local);
+                state.memory_share = memory_share.unwrap_or(state.memory_share);
                 let reason = of_phase(IB_PHASE, local)
                     .with("phase", if is_stable { "stable" } else { "unstable" })
                     .with("n_intervals", monitor::UNSTABLE_AFTER)
@@ -262,6 +293,21 @@ impl IntegratedBehaviour {
         };
         plan.observe(unit, observed);
         None
+    }
+
+    /// Returns the share of memory time in the last interval, on the fastest kind.
+    fn memory_share(
+        &self,
+        snapshot: &Snapshot<'_>,
+        job: &KindJob<'_>,
+        queues: &Queues,
+    ) -> Option<f64> {
+        let (on, tasks) = (job.kind?, job.tasks(snapshot));
+        let model = SpeedModel::new(snapshot, &self.kinds);
+        let kind = (self.kinds.get(on), queues.n_in(on));
+        let profile = job.view.job.found.as_deref();
+        let share = profile.and_then(|of| model.profiled_memory_share(tasks, of, kind));
+        Some(share_on_fastest(&self.kinds, share.or_else(|| model.memory_share(tasks))?, on))
     }
 
     /// Reschedules a job or thread with a new phase, and one that is on no kind yet. A serial phase decides about its thread.

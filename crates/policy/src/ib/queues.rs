@@ -4,13 +4,23 @@
 //!   fast    .05  .10  .30              slow    .40  .60  .90      integrated behaviour, ascending
 //!                     highest                  lowest
 //!
-//!   t = .20   below the highest        → fast; while fast has too many tasks per core, its highest → slow
-//!   t = .70   above the lowest         → slow; while fast has too few, the lowest of slow → fast
-//!   t = .35   between both             → the kind with fewer tasks per core
+//!   t = .20   below the highest        → fast; while the load of fast is too high, its highest → slow
+//!   t = .70   above the lowest         → slow; while the load of fast is too low, the lowest of slow → fast
+//!   t = .35   between both             → the kind with the lower load
 //! ```
 //!
 //! With more than two kinds the algorithm is applied to neighbouring kinds, from the fastest on: a task above the lowest of
-//! the slower kind continues with the next pair. Numbers of tasks are compared as products, without rounding.
+//! the slower kind continues with the next pair.
+//!
+//! As printed, the load of a kind is its tasks per core. The default balances predicted times instead: a task migrates if
+//! this lowers the sum of the logarithms of all times, which is the geometric mean. The time of a task is
+//!
+//! ```text
+//!   time alone on the kind × tasks on its CPU × slowdown by busy SMT siblings
+//! ```
+//!
+//! A task that waits for a saturated memory controller loses little if it shares its CPU, because another task then gets
+//! its bandwidth: the second and third factor count for its core time only ([`Member::weight`]).
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,12 +28,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use base::{JobId, TaskId};
 use sched::Target;
 
-use super::declaration::Balance;
-use crate::core_kinds::KindJob;
+use super::declaration::{Balance, Config, Load};
+use crate::core_kinds::{CoreKind, KindJob};
 use crate::declaration::MILLION;
 
 /// Difference of integrated behaviour below which the remaining work decides. Chosen.
 pub(super) const SIMILAR: u64 = MILLION / 20;
+
+/// Sum of the relative gains of all tasks above which a job migrates for balance: 5 % of the time of one task. Chosen: times
+/// are estimates.
+const GAIN_MIN: f64 = 0.05;
 
 /// A whole job, or one thread of a job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,7 +80,7 @@ impl From<&KindJob<'_>> for Unit {
 }
 
 /// A job or thread in a queue.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct Member {
     pub unit: Unit,
     /// Integrated behaviour in millionths.
@@ -77,6 +91,11 @@ pub(super) struct Member {
     pub n_tasks: u64,
     /// Kinds on which the job may run.
     pub possible: Vec<usize>,
+    /// Relative time of the same work on each kind; above 0.
+    pub times: Vec<f64>,
+    /// How far its time depends on its share of a CPU, 0 to 1: a task that waits for a saturated memory controller does
+    /// not need more CPU time.
+    pub weight: f64,
     /// Remaining work of a thread, with `lrt` only.
     pub remaining: Option<u64>,
 }
@@ -96,10 +115,10 @@ pub(super) struct Queues {
     /// The order of each kind. Empty until a decision needs it, because most turns need none.
     orders: Vec<KindOrder>,
     n_tasks: Vec<u64>,
-    n_cores: Vec<u64>,
-    beta: u64,
-    balance: Balance,
-    margin: u64,
+    /// Sum of the weights of the tasks of each kind.
+    weights: Vec<f64>,
+    kinds: Vec<CoreKind>,
+    config: Config,
 }
 
 /// Integrated behaviour, arrival and unit: the order of a queue.
@@ -161,13 +180,15 @@ pub(super) struct Balanced {
 }
 
 impl Queues {
-    pub fn new(n_cores: Vec<u64>, (beta, margin): (u64, u64), balance: Balance) -> Self {
-        let (members, orders, n_tasks) = (BTreeMap::new(), Vec::new(), vec![0; n_cores.len()]);
-        Queues { members, orders, n_tasks, n_cores, beta, balance, margin }
+    pub fn new(kinds: Vec<CoreKind>, config: Config) -> Self {
+        let (members, orders, n_tasks) = (BTreeMap::new(), Vec::new(), vec![0; kinds.len()]);
+        let weights = vec![0.0; kinds.len()];
+        Queues { members, orders, n_tasks, weights, kinds, config }
     }
 
     pub fn insert(&mut self, kind: usize, member: Member) {
         self.n_tasks[kind] += member.n_tasks;
+        self.weights[kind] += member.weight * member.n_tasks as f64;
         if let Some(order) = self.orders.get_mut(kind) {
             order.ascending.insert((member.ib, member.arrived, member.unit));
             order.descending.insert((Reverse(member.ib), member.arrived, member.unit));
@@ -179,6 +200,7 @@ impl Queues {
     pub fn remove(&mut self, unit: Unit) -> Option<(usize, Member)> {
         let (kind, member) = self.members.remove(&unit)?;
         self.n_tasks[kind] -= member.n_tasks;
+        self.weights[kind] -= member.weight * member.n_tasks as f64;
         if let Some(order) = self.orders.get_mut(kind) {
             order.ascending.remove(&(member.ib, member.arrived, unit));
             order.descending.remove(&(Reverse(member.ib), member.arrived, unit));
@@ -189,7 +211,7 @@ impl Queues {
     /// Sorts the members of each kind, if they are not sorted.
     fn sort(&mut self) {
         if self.orders.is_empty() {
-            let mut of_kinds = vec![Vec::new(); self.n_cores.len()];
+            let mut of_kinds = vec![Vec::new(); self.kinds.len()];
             self.members.values().for_each(|(kind, member)| of_kinds[*kind].push(member));
             self.orders = of_kinds.iter().map(|members| KindOrder::of(members)).collect();
         }
@@ -200,7 +222,8 @@ impl Queues {
         self.n_tasks.clone()
     }
 
-    fn n_in(&self, kind: usize) -> u64 {
+    /// Returns the number of tasks of a kind.
+    pub fn n_in(&self, kind: usize) -> u64 {
         self.n_tasks[kind]
     }
 
@@ -250,7 +273,7 @@ impl Queues {
         let arrived = member.unit;
         self.insert(kind, member);
         let mut moves = Vec::new();
-        // A job between two kinds is on the kind with fewer tasks per core already: only the other pairs are balanced.
+        // A job between two kinds is on the kind with the lower load already: only the other pairs are balanced.
         let (down, up) = match rule {
             Rule::Between { fast } | Rule::IdleCore { fast } => {
                 (kind.max(fast + 1), kind.min(fast))
@@ -265,7 +288,7 @@ impl Queues {
     /// Migrates jobs for balance after jobs ended or CPUs changed.
     pub fn rebalance(&mut self) -> Vec<Balanced> {
         let mut moves = Vec::new();
-        if self.balance == Balance::Improving {
+        if self.config.balance == Balance::Improving {
             self.sort();
             (0..self.last()).rev().for_each(|fast| self.fill(fast, None, &mut moves));
             (0..self.last()).for_each(|fast| self.shed(fast, None, &mut moves));
@@ -274,7 +297,7 @@ impl Queues {
     }
 
     fn last(&self) -> usize {
-        self.n_cores.len() - 1
+        self.kinds.len() - 1
     }
 
     fn select(&self, member: &Member, was: Option<usize>) -> (usize, Rule) {
@@ -291,8 +314,8 @@ impl Queues {
         for fast in 0..self.last() {
             let slow = fast + 1;
             // A job that would change its kind needs a margin.
-            let up = if was.is_some_and(|was| fast < was) { self.margin } else { 0 };
-            let down = if was.is_some_and(|was| was <= fast) { self.margin } else { 0 };
+            let up = if was.is_some_and(|was| fast < was) { self.config.margin.0 } else { 0 };
+            let down = if was.is_some_and(|was| was <= fast) { self.config.margin.0 } else { 0 };
             if let Some(bound) = self.highest(fast, |_| true).map(|head| head.ib)
                 && member.ib.saturating_add(up) < bound
             {
@@ -302,56 +325,81 @@ impl Queues {
                 Some(bound) if bound.saturating_add(down) < member.ib => {
                     above = Some(Rule::Above { bound, beside: slow });
                 }
-                _ => return self.between(fast, member.n_tasks),
+                _ => return self.between(fast, member),
             }
         }
         (self.last(), above.unwrap_or(Rule::Between { fast: self.last() - 1 }))
     }
 
-    /// Selects between a kind and the next slower kind by the tasks per core on both sides: the kinds up to `fast`, and all
-    /// slower kinds.
-    fn between(&self, fast: usize, n_tasks: u64) -> (usize, Rule) {
-        let has_idle = self.n_in(fast) + n_tasks <= self.n_cores[fast];
-        if self.balance == Balance::Improving && has_idle {
+    /// Selects between a kind and the next slower kind by their loads with the task.
+    fn between(&self, fast: usize, member: &Member) -> (usize, Rule) {
+        let improving = self.config.balance == Balance::Improving;
+        if improving && self.fits(fast, member.n_tasks) {
             return (fast, Rule::IdleCore { fast });
         }
+        let kind = match self.config.load {
+            Load::Time => {
+                let (f, s, n) = (self.n_in(fast), self.n_in(fast + 1), member.n_tasks);
+                let on_fast = self.log_times(fast, (f + n, s), (member, fast));
+                let on_slow = self.log_times(fast, (f, s + n), (member, fast + 1));
+                let mut slower = fast + 1..self.kinds.len();
+                let is_idle = improving && slower.any(|kind| self.fits(kind, n));
+                if is_idle || on_slow < on_fast { fast + 1 } else { fast }
+            }
+            Load::Tasks => self.fewer_per_core(fast),
+        };
+        (kind, Rule::Between { fast })
+    }
+
+    /// Returns the kind with fewer tasks per core, of the kinds up to `fast` and all slower kinds.
+    fn fewer_per_core(&self, fast: usize) -> usize {
         let side = |kinds: std::ops::Range<usize>| {
             let n_tasks: u64 = kinds.clone().map(|kind| self.n_in(kind)).sum();
-            (u128::from(n_tasks), u128::from(self.n_cores[kinds].iter().sum::<u64>()))
+            let n_cores: u64 = self.kinds[kinds].iter().map(|kind| kind.n_cores).sum();
+            (u128::from(n_tasks), u128::from(n_cores))
         };
         let ((on_fast, fast_cores), (on_slow, slow_cores)) =
-            (side(0..fast + 1), side(fast + 1..self.n_cores.len()));
-        let kind = if on_slow * fast_cores < on_fast * slow_cores { fast + 1 } else { fast };
-        (kind, Rule::Between { fast })
+            (side(0..fast + 1), side(fast + 1..self.kinds.len()));
+        if on_slow * fast_cores < on_fast * slow_cores { fast + 1 } else { fast }
+    }
+
+    /// Returns whether a kind has an idle core for each of some tasks.
+    fn fits(&self, kind: usize, n_tasks: u64) -> bool {
+        self.n_in(kind) + n_tasks <= self.kinds[kind].n_cores
     }
 
     /// Returns whether a kind has an idle core while another kind has more tasks than cores, or a slower kind has a task
     /// that may run on the idle core.
     pub fn leaves_core_idle(&self) -> bool {
-        let has_idle = |kind: usize| self.n_in(kind) < self.n_cores[kind];
+        let has_idle = |kind: usize| self.n_in(kind) < self.kinds[kind].n_cores;
         let may_move = |from: usize, to: usize| {
             self.members.values().any(|(kind, member)| *kind == from && member.may_move_to(to))
         };
         (0..self.last()).any(|fast| {
             let slow = fast + 1;
             has_idle(fast) && may_move(slow, fast)
-                || has_idle(slow) && self.n_cores[fast] < self.n_in(fast)
+                || has_idle(slow) && self.kinds[fast].n_cores < self.n_in(fast)
         })
     }
 
-    /// Migrates the highest jobs of a kind to the next slower kind while the kind has too many tasks per core.
+    /// Migrates the highest jobs of a kind to the next slower kind while the load of the kind is too high.
     fn shed(&mut self, fast: usize, arrived: Option<Unit>, moves: &mut Vec<Balanced>) {
         let slow = fast + 1;
+        let improving = self.config.balance == Balance::Improving;
         for _ in 0..self.orders[fast].ascending.len() {
-            let (on_fast, on_slow) = self.loads(fast);
-            if on_fast * u128::from(MILLION - self.beta) <= on_slow * u128::from(MILLION) {
+            let Some(head) = self.highest(fast, |m| m.may_move_to(slow)) else { return };
+            let is_overloaded = self.kinds[fast].n_cores < self.n_in(fast);
+            let to_idle = improving && is_overloaded && self.fits(slow, head.n_tasks);
+            let (on_fast, on_slow) = self.loads(fast, head);
+            let has_too_many =
+                on_slow * u128::from(MILLION) < on_fast * u128::from(MILLION - self.config.beta.0);
+            if !has_too_many && !to_idle {
                 return;
             }
-            let Some(head) = self.highest(fast, |m| m.may_move_to(slow)) else { return };
-            if self.balance == Balance::Improving
+            if improving
                 && (Some(head.unit) == arrived
-                    || self.n_in(fast) <= self.n_cores[fast]
-                    || !self.improves(fast, head.n_tasks, 0))
+                    || !is_overloaded
+                    || !to_idle && !self.improves(fast, head, true))
             {
                 return;
             }
@@ -360,23 +408,22 @@ impl Queues {
         }
     }
 
-    /// Migrates the lowest jobs of the next slower kind to a kind while the kind has too few tasks per core.
+    /// Migrates the lowest jobs of the next slower kind to a kind while the load of the kind is too low.
     fn fill(&mut self, fast: usize, arrived: Option<Unit>, moves: &mut Vec<Balanced>) {
         let slow = fast + 1;
+        let improving = self.config.balance == Balance::Improving;
         for _ in 0..self.orders[slow].ascending.len() {
-            let (on_fast, on_slow) = self.loads(fast);
-            let is_idle =
-                self.balance == Balance::Improving && self.n_in(fast) < self.n_cores[fast];
+            let Some(head) = self.lowest(slow, |m| m.may_move_to(fast)) else { return };
+            let is_idle = improving && self.n_in(fast) < self.kinds[fast].n_cores;
+            let (on_fast, on_slow) = self.loads(fast, head);
             let has_too_few =
-                on_fast * u128::from(MILLION) < on_slow * u128::from(MILLION - self.beta);
+                on_fast * u128::from(MILLION) < on_slow * u128::from(MILLION - self.config.beta.0);
             if !has_too_few && !is_idle {
                 return;
             }
-            let Some(head) = self.lowest(slow, |m| m.may_move_to(fast)) else { return };
-            let fits_idle = is_idle && self.n_in(fast) + head.n_tasks <= self.n_cores[fast];
-            if self.balance == Balance::Improving
-                && (Some(head.unit) == arrived
-                    || !fits_idle && !self.improves(fast, 0, head.n_tasks))
+            let fits_idle = is_idle && self.fits(fast, head.n_tasks);
+            if improving
+                && (Some(head.unit) == arrived || !fits_idle && !self.improves(fast, head, false))
             {
                 return;
             }
@@ -385,25 +432,68 @@ impl Queues {
         }
     }
 
-    /// Returns the tasks of a kind and of the next slower kind, each multiplied by the cores of the other: comparing both
-    /// compares tasks per core.
-    fn loads(&self, fast: usize) -> (u128, u128) {
+    /// Returns the loads of a kind and of the next slower kind for a task, in the same unit.
+    fn loads(&self, fast: usize, member: &Member) -> (u128, u128) {
         let slow = fast + 1;
-        let load = |kind: usize, other: usize| {
-            u128::from(self.n_in(kind)) * u128::from(self.n_cores[other])
+        let load = |kind: usize, other: usize| match self.config.load {
+            Load::Time => {
+                let n = self.n_in(kind).max(1);
+                let slowdown = libm::exp(self.kinds[kind].log_slowdown(n) / n as f64);
+                (slowdown * member.times[kind] * MILLION as f64) as u128
+            }
+            // Comparing tasks multiplied by the cores of the other kind compares tasks per core.
+            Load::Tasks => u128::from(self.n_in(kind)) * u128::from(self.kinds[other].n_cores),
         };
         (load(fast, slow), load(slow, fast))
     }
 
-    /// Returns whether moving tasks down or up between a kind and the next slower kind lowers their imbalance.
-    fn improves(&self, fast: usize, down: u64, up: u64) -> bool {
-        let slow = fast + 1;
-        let imbalance = |on_fast: u64, on_slow: u64| {
-            let load = |n: u64, cores: u64| u128::from(n) * u128::from(cores);
-            load(on_fast, self.n_cores[slow]).abs_diff(load(on_slow, self.n_cores[fast]))
+    /// Returns whether migrating a job between a kind and the next slower kind lowers their imbalance, or, with predicted
+    /// times, the mean of the times.
+    fn improves(&self, fast: usize, member: &Member, is_down: bool) -> bool {
+        let (slow, n) = (fast + 1, member.n_tasks);
+        let before = (self.n_in(fast), self.n_in(slow));
+        let after = match is_down {
+            true => (before.0 - n, before.1 + n),
+            false => (before.0 + n, before.1 - n),
         };
-        let (on_fast, on_slow) = (self.n_in(fast), self.n_in(slow));
-        imbalance(on_fast - down + up, on_slow + down - up) < imbalance(on_fast, on_slow)
+        match self.config.load {
+            Load::Time => {
+                let (from, to) = if is_down { (fast, slow) } else { (slow, fast) };
+                let leaves_idle = !is_down && after.1 < self.kinds[slow].n_cores;
+                let gain = self.log_times(fast, before, (member, from))
+                    - self.log_times(fast, after, (member, to));
+                !leaves_idle && GAIN_MIN < gain
+            }
+            Load::Tasks => {
+                let imbalance = |(on_fast, on_slow): (u64, u64)| {
+                    let load =
+                        |n: u64, kind: usize| u128::from(n) * u128::from(self.kinds[kind].n_cores);
+                    load(on_fast, slow).abs_diff(load(on_slow, fast))
+                };
+                imbalance(after) < imbalance(before)
+            }
+        }
+    }
+
+    /// Returns the sum of the logarithms of the predicted times of all tasks on two neighbouring kinds, with a job on the
+    /// kind `on`; without the times of the other tasks alone, which are the same for each kind of the job. The geometric
+    /// mean of the times is the shortest where the sum is the smallest.
+    fn log_times(
+        &self,
+        fast: usize,
+        (on_fast, on_slow): (u64, u64),
+        (member, on): (&Member, usize),
+    ) -> f64 {
+        let own = member.weight * member.n_tasks as f64;
+        let was_on = self.kind_of(member.unit);
+        let beside = |kind: usize, n: u64| {
+            let was = if was_on == Some(kind) { own } else { 0.0 };
+            let is = if on == kind { own } else { 0.0 };
+            let mean_weight = (self.weights[kind] - was + is) / n.max(1) as f64;
+            mean_weight * self.kinds[kind].log_slowdown(n)
+        };
+        let alone = member.n_tasks as f64 * libm::log(member.times[on]);
+        beside(fast, on_fast) + beside(fast + 1, on_slow) + alone
     }
 
     fn migrate(&mut self, unit: Unit, to: usize, to_idle_core: bool, moves: &mut Vec<Balanced>) {
@@ -413,5 +503,70 @@ impl Queues {
         self.insert(to, member);
         let (after, is_down) = (self.n_tasks(), from < to);
         moves.push(Balanced { unit, ib, to, is_down, to_idle_core, remaining, before, after });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Params;
+
+    /// Returns the numbers of tasks after tasks of one behaviour started one after the other.
+    fn started(kinds: &[CoreKind], n_tasks: u32, (times, weight): (&[f64], f64)) -> Vec<u64> {
+        let params = Params::parse(&super::super::INFO, "ib").expect("accepted");
+        let mut queues = Queues::new(kinds.to_vec(), Config::new(&params));
+        for job in 0..n_tasks {
+            queues.reschedule(member(job, 0, (times, weight)), None);
+        }
+        queues.n_tasks()
+    }
+
+    fn member(job: u32, ib: u64, (times, weight): (&[f64], f64)) -> Member {
+        let possible = (0..times.len()).collect();
+        Member {
+            unit: JobId(job).into(),
+            ib,
+            arrived: job.into(),
+            n_tasks: 1,
+            possible,
+            times: times.to_vec(),
+            weight,
+            remaining: None,
+        }
+    }
+
+    #[test]
+    fn a_much_slower_kind_gets_fewer_tasks() {
+        let kinds = [CoreKind::test(1024, "0-3", 4, 1000), CoreKind::test(256, "4-7", 4, 1000)];
+        // Equal times: two tasks per core. Four times slower: one on each slow core, the others on the fast ones.
+        assert_eq!(started(&kinds, 16, (&[1.0, 1.0], 1.0)), [8, 8]);
+        assert_eq!(started(&kinds, 16, (&[1.0, 4.0], 1.0)), [12, 4]);
+        // No core is idle, even if its kind is slower than a shared fast core.
+        assert_eq!(started(&kinds, 8, (&[1.0, 9.0], 1.0)), [4, 4]);
+    }
+
+    #[test]
+    fn busy_siblings_count_as_slower_cpus() {
+        let kinds = [CoreKind::test(1024, "0-3", 2, 1250), CoreKind::test(640, "4-7", 4, 1000)];
+        assert_eq!(started(&kinds, 6, (&[1.0, 1.6], 1.0)), [2, 4]);
+        // Beside a sibling the fast CPU is as slow as the slow CPU, so that each CPU gets as many tasks.
+        assert_eq!(started(&kinds, 16, (&[1.0, 1.6], 1.0)), [8, 8]);
+    }
+
+    #[test]
+    fn tasks_that_wait_for_a_saturated_memory_share_their_cpus_instead_of_computing_tasks() {
+        let kinds = [CoreKind::test(1024, "0-3", 4, 1000), CoreKind::test(1024, "4-7", 4, 1000)];
+        let with_weight_of_memory = |weight: f64| {
+            let params = Params::parse(&super::super::INFO, "ib").expect("accepted");
+            let mut queues = Queues::new(kinds.to_vec(), Config::new(&params));
+            for job in 0..8 {
+                queues.reschedule(member(job, 0, (&[1.0, 1.0], 1.0)), None);
+                queues.reschedule(member(job + 8, MILLION, (&[1.0, 1.0], weight)), None);
+            }
+            queues.n_tasks()
+        };
+        assert_eq!(with_weight_of_memory(1.0), [8, 8]);
+        let [computing, waiting] = with_weight_of_memory(0.1)[..] else { panic!("two kinds") };
+        assert!(computing < waiting, "{computing} {waiting}");
     }
 }

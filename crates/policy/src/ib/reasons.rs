@@ -8,7 +8,7 @@ macro_rules! rule {
         concat!(
             "[rule=below: below {bound}, the highest on the {beside} cores]",
             "[rule=above: above {bound}, the lowest on the {beside} cores]",
-            "[rule=between: between those on the other cores, so the kind with fewer tasks per core]",
+            "[rule=between: between those on the other cores, so the kind with the lower load]",
             "[rule=idle: without it, one of the faster cores is idle]",
             "[rule=only: the only kind with enough CPUs for the job]",
             "[rule=serial: in a serial phase the only runnable thread of its program gets the fastest cores]",
@@ -47,7 +47,7 @@ reasons! {
         "the phase since interval {began} is filtered: [why=too-short: it was too short, in interval {interval} the local behaviour {local} is as before it][why=unchecked: it was not stable in interval {interval} (local behaviour {local}), and is checked only once]";
     /// A job or thread changes its kind for balance.
     IB_BALANCED = "ib-balanced":
-        "the {from} cores had more tasks per core than beta {beta} permits ({before}), and integrated behaviour {ib} was the [end=highest: highest][end=lowest: lowest] there[similar=highest: , of similar threads the one with the least remaining work ({remaining})][similar=lowest: , of similar threads the one with the most remaining work ({remaining})]: the {unit} migrates to the {kind} cores ({cpus}), tasks {after}";
+        "the load of the {from} cores was higher than beta {beta} permits (tasks {before}), and integrated behaviour {ib} was the [end=highest: highest][end=lowest: lowest] there[similar=highest: , of similar threads the one with the least remaining work ({remaining})][similar=lowest: , of similar threads the one with the most remaining work ({remaining})]: the {unit} migrates to the {kind} cores ({cpus}), tasks {after}";
     /// A job or thread migrates to an idle core of a faster kind.
     IB_IDLE = "ib-idle-core":
         "a {kind} core was idle (tasks {before}), and integrated behaviour {ib} was the lowest on the {from} cores[similar=lowest: , of similar threads the one with the most remaining work ({remaining})]: the {unit} migrates to the {kind} cores ({cpus}), tasks {after}";

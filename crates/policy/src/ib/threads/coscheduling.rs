@@ -14,7 +14,7 @@ use sched::{Reason, Snapshot};
 
 use super::Threads;
 use crate::core_kinds::KindJob;
-use crate::core_kinds::speed::SpeedModel;
+use crate::core_kinds::speed::{SpeedModel, relative_times, share_on_fastest};
 use crate::ib::queues::{Queues, SIMILAR, Unit};
 use crate::ib::reasons::IB_COSCHEDULED;
 use crate::ib::{Decision, IntegratedBehaviour};
@@ -64,9 +64,13 @@ impl IntegratedBehaviour {
         let model = SpeedModel::new(snapshot, &self.kinds);
         let mut times = Vec::new();
         for (unit, kind) in units.iter().filter_map(|unit| Some((unit, unit.kind?))) {
-            times.extend(unit.tasks(snapshot).iter().map(|task| TaskTimes {
-                unit: unit.into(),
-                by_kind: model.cpu_ns(&self.kinds, task, kind),
+            times.extend(unit.tasks(snapshot).iter().map(|task| {
+                let share = model.memory_share(std::slice::from_ref(task)).unwrap_or(0.0);
+                let relative =
+                    relative_times(&self.kinds, share_on_fastest(&self.kinds, share, kind));
+                let on_fastest = task.cpu_time.0 as f64 / relative[kind];
+                let by_kind = relative.iter().map(|time| time * on_fastest).collect();
+                TaskTimes { unit: unit.into(), by_kind }
             }));
         }
         times

@@ -61,6 +61,10 @@ pub enum WorkloadFault {
     EmptyCommand(&'static str),
     #[error("there is no built-in program {:?}; {}", .0, did_you_mean(.0, crate::LOADS.iter().copied()))]
     UnknownLoad(String),
+    #[error(
+        "\"throttle\" slows CPUs down and cannot be a job; start evenkeel load throttle before the run"
+    )]
+    ThrottleJob,
     #[error("more than {N_JOBS_MAX} jobs in one file; lower copies or split the file")]
     TooManyJobs,
     #[error("\"every\" is the time between the starts of copies: set copies to 2 or more")]

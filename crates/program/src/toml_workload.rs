@@ -196,6 +196,7 @@ fn load(key: &'static str, value: &Value<'_>) -> Result<Command, WorkloadFault> 
     match args.first() {
         None => Err(WorkloadFault::EmptyCommand(key)),
         Some(kind) if LOADS.contains(&kind.as_str()) => Ok(Command::Load(args)),
+        Some(kind) if kind == "throttle" => Err(WorkloadFault::ThrottleJob),
         Some(kind) => Err(WorkloadFault::UnknownLoad(kind.clone())),
     }
 }

@@ -332,10 +332,17 @@ pub(super) fn profile_json(profile: &Profile) -> Value {
         "cpu_time_ns": profile.cpu_time.map(|time| time.0),
         "class": profile.class.map(|(class, _)| class.number()),
         "class_cache_bytes": profile.class_cache.map(|size| size.0),
+        "llc_mpki": llc_mpki(profile),
         "llc_miss_ratio": llc_miss_ratio(profile),
         "covered_share": profile.covered.map(ProfileValue::value),
         "phases": profile.phases.iter().map(phase_json).collect::<Vec<_>>(),
     })
+}
+
+/// Returns the misses per 1000 instructions at the cache size of the class.
+pub(super) fn llc_mpki(profile: &Profile) -> Option<f64> {
+    let cache = profile.class_cache?;
+    profile.average(|phase| phase.curve.misses_at(cache))
 }
 
 /// Returns the miss ratio at the cache size of the class.

@@ -7,12 +7,12 @@ use anyhow::{Context, anyhow};
 use profiler::measure::MeasuredProgram;
 use program::Profile;
 use program::profile::ProfileFile;
-use report::format::{or_absent, percent};
+use report::format::{or_absent, per_instruction, percent};
 use report::table::Align::Left;
 use report::table::ReportTable;
 use serde_json::{Value, json};
 
-use super::profile_output::{llc_miss_ratio, profile_json, with_fields};
+use super::profile_output::{llc_miss_ratio, llc_mpki, profile_json, with_fields};
 use super::{find, print, print_json, text_charts};
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::profiles;
@@ -82,8 +82,11 @@ pub(super) fn show(program: &Path, as_json: bool) -> CommandResult {
         (
             "LLC misses",
             profile.class_cache.and_then(|cache| {
+                let mpki = per_instruction(llc_mpki(&profile)?);
                 let ratio = percent(profile.llc_miss_ratio(cache)?);
-                Some(format!("{ratio} of the accesses, with {cache} of last-level cache"))
+                Some(format!(
+                    "{mpki} per 1000 instructions ({ratio} of the accesses), with {cache}"
+                ))
             }),
         ),
     ];
@@ -101,7 +104,7 @@ pub(super) fn remove(program: &Path) -> CommandResult {
     let path = find::path(program).or_usage_error()?;
     let changed = signatures::remove(&path)?;
     if changed.is_empty() {
-        return Err(no_signature(&path)).or_usage_error();
+        return Err(anyhow!("{} has no signature", path.display())).or_usage_error();
     }
     print(
         &changed
@@ -139,12 +142,17 @@ pub(super) fn list(paths: &[PathBuf], as_json: bool) -> CommandResult {
             all.push(listed(path.clone()));
         }
     }
+    if !as_json && all.is_empty() {
+        let dirs = paths.iter().map(|path| text_of(path)).collect::<Vec<_>>().join(", ");
+        return print(&format!("no program with a signature in {dirs}\n"));
+    }
     if as_json {
         let programs: Vec<Value> = all.iter().map(ListedProgram::json).collect();
         return print_json(&json!({ "programs": programs }));
     }
     let mut table = ReportTable::new(
-        ["program", "profile", "LLC misses", "signature"].map(|head| (head, Left)),
+        ["program", "profile", "LLC misses per 1000 instructions", "signature"]
+            .map(|head| (head, Left)),
     );
     all.iter().for_each(|program| table.row(program.row()));
     print(&table.to_text(text_charts::WIDTH))
@@ -171,9 +179,9 @@ impl ListedProgram {
     fn row(&self) -> [String; 4] {
         let profile = self.profile().map(|found| &found.profile);
         let name = or_absent(profile, |profile| profile.name.clone());
-        let ratio = or_absent(profile.and_then(llc_miss_ratio), percent);
+        let misses = or_absent(profile.and_then(llc_mpki), per_instruction);
         let state = self.error().unwrap_or_else(|| self.place().to_owned());
-        [text_of(&self.path), name, ratio, state]
+        [text_of(&self.path), name, misses, state]
     }
 
     fn json(&self) -> Value {
@@ -186,6 +194,7 @@ impl ListedProgram {
             "error": self.error(),
             "name": profile.map(|profile| &profile.name),
             "class": profile.and_then(|profile| Some(profile.class?.0.number())),
+            "llc_mpki": profile.and_then(llc_mpki),
             "llc_miss_ratio": profile.and_then(llc_miss_ratio),
         })
     }

@@ -29,7 +29,7 @@ reasons! {
         "all usable cores are {kind} cores, so the policy places no job: it selects between core kinds";
     /// A program has no signature with a miss curve.
     NO_SIGNATURE = "no-signature":
-        "the program of job {job} has no signature (its misses over cache sizes); [then=half: half of its time counts as memory time][then=mean: its global behaviour is the mean of its intervals]. To make one: evenkeel profile --embed PROGRAM -- ARG…";
+        "the program of job {job} has no valid signature (its misses over cache sizes); [then=half: half of its time counts as memory time][then=mean: its global behaviour is the mean of its intervals]. To make one: evenkeel profile --embed PROGRAM -- ARG…";
     /// The usable CPUs of a kind changed.
     KIND_CPUS_CHANGED = "kind-cpus-changed":
         "the usable CPUs of the {kind} cores changed: the job gets {cpus}";

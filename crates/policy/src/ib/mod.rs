@@ -345,10 +345,10 @@ impl IntegratedBehaviour {
         let unit = member.unit;
         let before = queues.n_tasks();
         let was = queues.remove(unit).map(|(kind, _)| kind);
-        let (to, rule, moves) = queues.reschedule(member, was);
-        let reason = self.with_rule(reason, rule, (&before, &queues.n_tasks()));
-        decisions.push(Decision { unit, to, reason });
-        self.balanced(moves, decisions);
+        let rescheduled = queues.reschedule(member, was);
+        let reason = self.with_rule(reason, rescheduled.rule, (&before, &rescheduled.after));
+        decisions.push(Decision { unit, to: rescheduled.kind, reason });
+        self.balanced(rescheduled.moves, decisions);
     }
 
     /// Adds the rule that selected a kind, and the numbers of tasks before and after.

@@ -162,6 +162,17 @@ pub(super) enum Rule {
     OnlyKind,
 }
 
+/// The kind of a job that was rescheduled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Rescheduled {
+    pub kind: usize,
+    pub rule: Rule,
+    /// Numbers of tasks by kind with the job, before the migrations of other jobs.
+    pub after: Vec<u64>,
+    /// Migrations of other jobs for balance.
+    pub moves: Vec<Balanced>,
+}
+
 /// A migration for balance.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Balanced {
@@ -261,18 +272,13 @@ impl Queues {
         near.filter(move |m| m.remaining.is_some() && m.ib.abs_diff(ib) < SIMILAR)
     }
 
-    /// Inserts a job that is in no queue. `was` is its previous kind. Returns its kind with the rule, and the migrations of
-    /// other jobs for balance.
-    pub fn reschedule(
-        &mut self,
-        member: Member,
-        was: Option<usize>,
-    ) -> (usize, Rule, Vec<Balanced>) {
+    /// Inserts a job that is in no queue. `was` is its previous kind.
+    pub fn reschedule(&mut self, member: Member, was: Option<usize>) -> Rescheduled {
         self.sort();
         let (kind, rule) = self.select(&member, was);
         let arrived = member.unit;
         self.insert(kind, member);
-        let mut moves = Vec::new();
+        let (after, mut moves) = (self.n_tasks(), Vec::new());
         // A job between two kinds is on the kind with the lower load already: only the other pairs are balanced.
         let (down, up) = match rule {
             Rule::Between { fast } | Rule::IdleCore { fast } => {
@@ -282,7 +288,7 @@ impl Queues {
         };
         (down..self.last()).for_each(|fast| self.shed(fast, Some(arrived), &mut moves));
         (0..up).rev().for_each(|fast| self.fill(fast, Some(arrived), &mut moves));
-        (kind, rule, moves)
+        Rescheduled { kind, rule, after, moves }
     }
 
     /// Migrates jobs for balance after jobs ended or CPUs changed.

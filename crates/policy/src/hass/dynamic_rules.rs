@@ -12,7 +12,7 @@ use base::Nanos;
 use sched::{PerJob, Plan, Reason, Snapshot, reasons};
 
 use crate::core_kinds::quotas::{self, QuotaRule};
-use crate::core_kinds::speed::{self, SpeedModel};
+use crate::core_kinds::speed::{self, Counts, SpeedModel};
 use crate::core_kinds::{
     self, CoreKinds, KindJob, compare_change, is_interval, is_new, percent_text,
 };
@@ -74,15 +74,29 @@ struct Dynamic {
     jobs: PerJob<JobSpeed>,
 }
 
-/// State of a job, in millionths.
+/// State of a job.
 #[derive(Clone, Debug, Default)]
 struct JobSpeed {
-    /// Miss ratio in the last interval.
-    ratio: Option<u64>,
-    /// Miss ratio at the last decision.
-    decided: Option<u64>,
+    /// Misses in the last interval.
+    ratio: Option<MissRatio>,
+    /// Misses at the last decision.
+    decided: Option<MissRatio>,
+    /// In millionths.
     speedup: Option<u64>,
 }
+
+/// LLC misses of a job, in millionths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum MissRatio {
+    PerAccess(u64),
+    /// Without counted references.
+    PerInstruction(u64),
+}
+
+/// Changes of misses per instruction are relative to at least this value: 0.3 misses per 1000 instructions. Chosen: 1 %
+/// of the 30 misses per 1000 instructions that count as fully memory-bound in `ib`. The minimum for misses per access,
+/// 1 %, would be 10 misses per 1000 instructions, so that most changes would not count.
+const PER_INSTRUCTION_MIN: u64 = 300;
 
 impl Rules for Dynamic {
     fn decide(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
@@ -128,13 +142,10 @@ impl Dynamic {
             let Some(counts) = speed::counts(job.tasks(snapshot)) else { continue };
             let state = self.jobs.get_or_default(job.view.job.id);
             state.speedup = model.counted_speedup(&self.kinds, job.tasks(snapshot));
-            let Some(whole) = counts.accesses.or(counts.instructions) else { continue };
-            let ratio = u128::from(counts.misses) * u128::from(MILLION) / u128::from(whole.max(1));
-            let ratio = u64::try_from(ratio).unwrap_or(u64::MAX);
+            let Some(ratio) = MissRatio::of(counts) else { continue };
             state.ratio = Some(ratio);
-            let has_changed = state.decided.is_none_or(|decided| {
-                compare_change((decided, ratio), 1, self.config.change).is_gt()
-            });
+            let limit = self.config.change;
+            let has_changed = state.decided.is_none_or(|decided| ratio.has_changed(decided, limit));
             n_changed += u64::from(has_changed);
         }
         n_changed
@@ -152,5 +163,32 @@ impl Dynamic {
             .with("limit", percent_text(self.config.change.0));
         let how = (self.config.quota, &reason);
         quotas::place_by_speedup(&self.kinds, jobs, speedup, how, plan);
+    }
+}
+
+impl MissRatio {
+    /// Returns the misses per access, or per instruction if the accesses are unknown.
+    fn of(counts: Counts) -> Option<Self> {
+        let per = |whole: u64| {
+            let ratio = u128::from(counts.misses) * u128::from(MILLION) / u128::from(whole.max(1));
+            u64::try_from(ratio).unwrap_or(u64::MAX)
+        };
+        let per_access = counts.accesses.map(|accesses| MissRatio::PerAccess(per(accesses)));
+        per_access.or_else(|| Some(MissRatio::PerInstruction(per(counts.instructions?))))
+    }
+
+    /// Returns whether the relative change since the last decision exceeds the limit. A change between misses per access
+    /// and misses per instruction counts.
+    fn has_changed(self, decided: MissRatio, limit: Millionths) -> bool {
+        match (decided, self) {
+            (MissRatio::PerAccess(from), MissRatio::PerAccess(to)) => {
+                compare_change((from, to), 1, limit).is_gt()
+            }
+            (MissRatio::PerInstruction(from), MissRatio::PerInstruction(to)) => {
+                let change = u128::from(from.abs_diff(to)) * u128::from(MILLION);
+                u128::from(from.max(PER_INSTRUCTION_MIN)) * u128::from(limit.0) < change
+            }
+            _ => true,
+        }
     }
 }

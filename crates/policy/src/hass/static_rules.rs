@@ -34,8 +34,9 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
 params! {
     /// Configuration of the policy.
     struct Config from PARAMS {
-        later: Later = "both", "changes after the start, once per interval: refresh, a job migrates to a kind that is \
-            better by more than `gain`; optimistic, a random pair swaps its kinds; both; none".paper("none");
+        later: Later = "both", "changes after the start: refresh, once per interval and when jobs end, a job migrates to a \
+            kind that is better by more than `gain`; optimistic, once per interval, a random pair swaps its kinds; both; none"
+            .paper("none");
         gain: Millionths = "5%", "predicted gain above which a job migrates".no_effect_with(&["later=none", "later=optimistic"]);
         cycles: Cycles = "profile", "core cycles per instruction and outstanding misses: from the profile, or 1 each"
             .paper("one");

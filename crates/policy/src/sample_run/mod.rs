@@ -37,13 +37,16 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
     rules: Some(|params, _seed| Box::new(SampleRun::new(Config::new(params)))),
 };
 
+/// With one round no job is measured on two kinds, so that no sample has an effect.
+const ROUNDS_MIN: u64 = 2;
+
 params! {
     /// Configuration of the policy.
     struct Config from PARAMS {
         run: Nanos = "2s", "length of the running phase";
-        valid: Nanos [Values::Time(Nanos::ZERO, Nanos::from_secs(3600))] = "50ms", "CPU time in a round below which a \
-            sample is invalid";
-        rounds: u64 [Values::integer("", 1, 1000)] = "8", "largest number of rounds in a sampling phase";
+        valid: Nanos [Values::Time(Nanos::ZERO, Nanos::from_secs(3600))] = "50ms", "CPU time of all threads of a job in \
+            a round below which its sample is invalid";
+        rounds: u64 [Values::integer("", ROUNDS_MIN, 1000)] = "8", "largest number of rounds in a sampling phase";
         speed: Speed = "time", "compared speed: time, instructions per CPU time; cycles, instructions per cycle, which \
             ignores the frequency of a core".paper("cycles");
         quota: QuotaRule = "level", "tasks per kind in the running phase: level, one per core, then further tasks from the \

@@ -7,16 +7,20 @@
 //!   scaled load  2.0    1.0    2.0     0       tasks × 1024 / capacity
 //! ```
 //!
-//! A job is bound to one core per thread. Only jobs with one thread migrate; the threads of other jobs count on their cores.
-//! An idle core gets a task of a slower core, also the only task of that core.
+//! A job is bound to one core per thread when it starts, and again when it wakes up: all its tasks slept during an
+//! interval, and one was runnable in the next. Between these times only jobs with one thread migrate; the threads of other
+//! jobs count on their cores. An idle core gets a task of a slower core, also the only task of that core.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use base::{Bytes, CpuSet, JobId, Nanos};
-use sched::{Action, Plan, Reason, Snapshot, reasons};
+use sched::{Action, PerJob, Plan, Reason, Snapshot, reasons};
 use topology::CAPACITY_MAX;
 
 use crate::core_kinds::{self, CoreKinds, KindCore, KindJob, is_interval, is_new};
 use crate::declaration::{INTERVAL_TIMES, Values, params};
-use crate::placement::cpus_label;
+use crate::placement::{cpus_label, remove_old_state};
 use crate::{PolicyInfo, Rules};
 
 pub(crate) const INFO: PolicyInfo = PolicyInfo {
@@ -48,6 +52,9 @@ reasons! {
     /// A job gets its first cores.
     FASTER_FIRST = "faster-first":
         "[core=below-mean: the fastest core whose load with the job is not above the mean ({mean})][core=least: the core with the least load with the job] (load {load}, tasks by capacity) is a {kind} core: the job gets {cpus}";
+    /// A job gets other cores when it wakes up.
+    WOKEN = "woken":
+        "the job slept during an interval and runs again: [core=below-mean: the fastest core whose load with the job is not above the mean ({mean})][core=least: the core with the least load with the job] (load {load}, tasks by capacity) is a {kind} core: the job migrates from {from} cores to {cpus}";
     /// A job migrates to an idle core.
     PULLED = "pulled-by-idle-core":
         "a {kind} core was idle, and the job ran on a [step=slower: slower][step=shared: shared] {from} core: it gets {cpus}";
@@ -64,6 +71,8 @@ reasons! {
 struct FasterFirst {
     config: Config,
     kinds: CoreKinds,
+    /// Whether all tasks of a job slept during the last interval.
+    slept: PerJob<bool>,
 }
 
 /// Cores with their tasks.
@@ -83,15 +92,21 @@ const FASTEST: u64 = CAPACITY_MAX as u64;
 
 impl Rules for FasterFirst {
     fn decide(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
+        remove_old_state(&mut self.slept, snapshot);
         if !self.kinds.update(snapshot, plan) {
             return;
         }
         let jobs = self.kinds.jobs(snapshot);
         let mut loads = Loads::new(snapshot, &self.kinds, &jobs);
+        let woken = self.woken(snapshot, &jobs);
+        jobs.iter()
+            .filter(|job| woken.contains(&job.view.job.id))
+            .for_each(|job| loads.remove(job));
         for job in &jobs {
+            let is_woken = woken.contains(&job.view.job.id);
             let has_lost = loads.cores_of(job).is_empty();
-            if is_new(snapshot, job) || job.kind.is_some() && has_lost {
-                self.start(job, &mut loads, plan);
+            if is_woken || is_new(snapshot, job) || job.kind.is_some() && has_lost {
+                self.start(snapshot, (job, is_woken), &mut loads, plan);
             }
         }
         if plan.requests.is_empty() {
@@ -115,13 +130,27 @@ impl Loads {
         for job in jobs.iter().filter(|job| job.kind.is_some() && job.is_runnable(snapshot)) {
             let of_job = loads.cores_of(job);
             for &core in &of_job {
-                loads.tasks[core] += TASK * job.n_tasks() / of_job.len() as u64;
+                loads.tasks[core] += Loads::share(job, &of_job);
             }
             if let ([only], 1) = (&of_job[..], job.n_tasks()) {
                 loads.movable[*only].push(job.view.job.id);
             }
         }
         loads
+    }
+
+    /// Returns the part of a job that counts on each of its cores.
+    fn share(job: &KindJob<'_>, cores: &[usize]) -> u64 {
+        TASK * job.n_tasks() / cores.len() as u64
+    }
+
+    /// Removes a job from its cores.
+    fn remove(&mut self, job: &KindJob<'_>) {
+        let of_job = self.cores_of(job);
+        for &core in &of_job {
+            self.tasks[core] -= Loads::share(job, &of_job);
+            self.movable[core].retain(|other| *other != job.view.job.id);
+        }
     }
 
     /// Returns the cores to which a running job is bound.
@@ -143,40 +172,73 @@ impl Loads {
 
 impl FasterFirst {
     fn new(config: Config) -> Self {
-        FasterFirst { config, kinds: CoreKinds::default() }
+        let (kinds, slept) = Default::default();
+        FasterFirst { config, kinds, slept }
     }
 
-    /// Binds a job to a core per thread: the fastest that is not above the mean, else that with the least load.
-    fn start(&self, job: &KindJob<'_>, loads: &mut Loads, plan: &mut Plan) {
+    /// Returns the jobs that were runnable in the last interval and slept during the interval before it.
+    fn woken(&mut self, snapshot: &Snapshot<'_>, jobs: &[KindJob<'_>]) -> BTreeSet<JobId> {
+        let mut woken = BTreeSet::new();
+        for job in jobs.iter().filter(|job| is_interval(snapshot) && job.kind.is_some()) {
+            let id = job.view.job.id;
+            let sleeps = !job.is_runnable(snapshot);
+            let slept = std::mem::replace(self.slept.get_or_default(id), sleeps);
+            if slept && !sleeps {
+                woken.insert(id);
+            }
+        }
+        woken
+    }
+
+    /// Binds a job to a core per thread: the fastest that is not above the mean, else that with the least load. A woken job
+    /// stays on its core among equal cores.
+    fn start(
+        &self,
+        snapshot: &Snapshot<'_>,
+        (job, is_woken): (&KindJob<'_>, bool),
+        loads: &mut Loads,
+        plan: &mut Plan,
+    ) {
+        let own = if is_woken { loads.cores_of(job) } else { Vec::new() };
         let mut cpus = CpuSet::new();
         let mut first = None;
         for _ in 0..job.n_tasks() {
             let all = || {
                 (0..loads.cores.len()).filter(|&idx| {
                     let core = &loads.cores[idx].cpus;
-                    core.intersects(job.view.allowed) && !core.intersects(&cpus)
+                    let may_cross =
+                        |&from: &usize| self.may_cross(snapshot, job, loads, (from, idx));
+                    core.intersects(job.view.allowed)
+                        && !core.intersects(&cpus)
+                        && (own.is_empty() || own.iter().any(may_cross))
                 })
             };
             let capacity: u64 = loads.capacities.iter().sum();
             let mean = loads.tasks.iter().sum::<u64>() * FASTEST / capacity.max(1);
-            let below = all().find(|&idx| loads.scaled(idx, 1) <= mean);
-            let Some(core) = below.or_else(|| all().min_by_key(|&idx| (loads.scaled(idx, 1), idx)))
-            else {
-                break;
-            };
+            let is_other = |idx: usize| !own.contains(&idx);
+            let fastest = |&idx: &usize| (Reverse(loads.capacities[idx]), is_other(idx), idx);
+            let below = all().filter(|&idx| loads.scaled(idx, 1) <= mean).min_by_key(fastest);
+            let least = || all().min_by_key(|&idx| (loads.scaled(idx, 1), is_other(idx), idx));
+            let Some(core) = below.or_else(least) else { break };
             first.get_or_insert((core, loads.scaled(core, 1), mean, below.is_some()));
             loads.tasks[core] += TASK;
             cpus = cpus.or(&loads.cores[core].cpus.and(job.view.allowed));
         }
         let Some((core, load, mean, is_below)) = first else { return };
-        let reason = match job.kind {
-            Some(_) => Reason::new(CORE_LOST),
-            None => Reason::new(FASTER_FIRST)
+        let chosen = |reason: Reason| {
+            reason
                 .with("core", if is_below { "below-mean" } else { "least" })
                 .with("load", load as f64 / TASK as f64)
-                .with("mean", mean as f64 / TASK as f64),
+                .with("mean", mean as f64 / TASK as f64)
         };
-        self.place(job, core, cpus, reason, loads, plan);
+        let reason = match job.kind {
+            Some(_) if is_woken => chosen(Reason::new(WOKEN)),
+            Some(_) => Reason::new(CORE_LOST),
+            None => chosen(Reason::new(FASTER_FIRST)),
+        };
+        if job.view.placed != Some(&cpus) {
+            self.place(job, core, cpus, reason, loads, plan);
+        }
     }
 
     fn place(
@@ -213,7 +275,7 @@ impl FasterFirst {
                     && (loads.capacities[from] < loads.capacities[idle] || TASK < loads.tasks[from])
             };
             let mut sources: Vec<usize> = (0..loads.cores.len()).filter(is_source).collect();
-            sources.sort_by_key(|&from| (std::cmp::Reverse(loads.scaled(from, 0)), from));
+            sources.sort_by_key(|&from| (Reverse(loads.scaled(from, 0)), from));
             let found = sources.into_iter().find_map(|from| {
                 Some((from, self.candidate(snapshot, jobs, loads, (from, idle))?))
             });
@@ -234,8 +296,7 @@ impl FasterFirst {
         plan: &mut Plan,
     ) {
         let all = 0..loads.cores.len();
-        let Some(high) =
-            all.clone().max_by_key(|&core| (loads.scaled(core, 0), std::cmp::Reverse(core)))
+        let Some(high) = all.clone().max_by_key(|&core| (loads.scaled(core, 0), Reverse(core)))
         else {
             return;
         };
@@ -259,18 +320,30 @@ impl FasterFirst {
         loads: &Loads,
         (from, to): (usize, usize),
     ) -> Option<&'j KindJob<'s>> {
-        let (source, target) = (&loads.cores[from], &loads.cores[to]);
-        let crosses = source.node != target.node && 1 < snapshot.machine.nodes().len();
-        let is_small = |job: &KindJob<'_>| {
-            let limit = self.config.rss_limit.map(Bytes::from_mib);
-            limit.is_none_or(|limit| job.view.memory.is_none_or(|memory| memory.total() <= limit))
-        };
         let may = |job: &&KindJob<'_>| {
             loads.movable[from].contains(&job.view.job.id)
-                && job.view.allowed.intersects(&target.cpus)
-                && (!crosses || loads.is_idle(to) || is_small(job))
+                && job.view.allowed.intersects(&loads.cores[to].cpus)
+                && self.may_cross(snapshot, job, loads, (from, to))
         };
         jobs.iter().find(may)
+    }
+
+    /// Returns whether the memory of a job permits a migration: a large job migrates to another node only if the core there
+    /// is idle.
+    fn may_cross(
+        &self,
+        snapshot: &Snapshot<'_>,
+        job: &KindJob<'_>,
+        loads: &Loads,
+        (from, to): (usize, usize),
+    ) -> bool {
+        let is_other_node = loads.cores[from].node != loads.cores[to].node;
+        let limit = self.config.rss_limit.map(Bytes::from_mib);
+        let is_small = || {
+            limit.is_none_or(|limit| job.view.memory.is_none_or(|memory| memory.total() <= limit))
+        };
+        let crosses = is_other_node && 1 < snapshot.machine.nodes().len();
+        !crosses || loads.is_idle(to) || is_small()
     }
 
     fn migrate(

@@ -31,7 +31,7 @@ use crate::frame::{
 };
 use crate::hardware::Hardware;
 use crate::inert_keys::{self, InertKey};
-use crate::kernel::KernelVersion;
+use crate::kernel::{KernelVersion, UnknownKernel};
 use crate::quantum::{FairQueue, Quantum};
 use crate::script::Script;
 use crate::variation::{RandomKey, Variation, VariationStreams};
@@ -121,8 +121,8 @@ pub enum SimError {
     Grain(#[from] GrainError),
     #[error(transparent)]
     InertKey(#[from] InertKey),
-    #[error("there is no model of the kernel {found:?}: write {known}")]
-    Kernel { found: String, known: String },
+    #[error(transparent)]
+    Kernel(#[from] UnknownKernel),
     #[error(
         "{0} has no NUMA balancing (kernels since 3.13 have it): do not enable it (numa_balancing = false), or select another kernel, such as linux-6.18"
     )]
@@ -453,11 +453,7 @@ pub fn check_machine(machine: &Machine, options: &SimOptions) -> Result<(), SimE
 }
 
 fn settings(machine: &Machine, options: &SimOptions) -> Result<MachineSettings, SimError> {
-    let named = machine.system().kernel.as_deref().map(|name| {
-        let known = || KernelVersion::ALL.map(KernelVersion::name).join(", ");
-        let unknown = || SimError::Kernel { found: name.to_owned(), known: known() };
-        KernelVersion::of_name(name).ok_or_else(unknown)
-    });
+    let named = machine.system().kernel.as_deref().map(str::parse::<KernelVersion>);
     let kernel = match options.kernel {
         Some(kernel) => kernel,
         None => named.transpose()?.unwrap_or_default(),

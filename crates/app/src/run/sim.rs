@@ -42,8 +42,8 @@ pub struct SimArgs {
     /// xeon-2x4 (default: this machine)
     #[arg(long, value_name = "FILE|NAME", help_heading = SIMULATED)]
     pub machine: Option<std::path::PathBuf>,
-    /// Simulate this kernel: linux-6.18, linux-4.2 or linux-2.6.27 [default: of the machine file, else linux-6.18]
-    #[arg(long, value_name = "NAME", value_parser = kernel, help_heading = SIMULATED)]
+    /// Simulate this kernel: linux-6.18, linux-4.2 or linux-2.6.27; linux- can be omitted [default: of the machine file, else linux-6.18]
+    #[arg(long, value_name = "NAME", help_heading = SIMULATED)]
     pub kernel: Option<KernelVersion>,
     /// Simulate the tasks of a CPU as fluid (all share it) or quantum (one runs for a slice) [default: of the machine
     /// file, else fluid]
@@ -99,11 +99,6 @@ pub enum SimSignals {
     Resctrl,
     /// CPU times only
     None,
-}
-
-fn kernel(text: &str) -> Result<KernelVersion, String> {
-    let names = || KernelVersion::ALL.map(KernelVersion::name).join(", ");
-    KernelVersion::of_name(text).ok_or_else(|| format!("write one of {}", names()))
 }
 
 fn grain(text: &str) -> Result<GrainKind, String> {

@@ -34,6 +34,7 @@ mod slices;
 mod tests;
 mod unlike_cpus;
 
+use std::str::FromStr;
 use std::sync::Arc;
 
 use base::Rng;
@@ -60,7 +61,7 @@ impl KernelVersion {
     pub const ALL: [KernelVersion; 3] =
         [KernelVersion::V6_18, KernelVersion::V4_2, KernelVersion::V2_6_27];
 
-    /// Returns the name of the version in machine files.
+    /// Returns the name of the version.
     pub fn name(self) -> &'static str {
         match self {
             KernelVersion::V6_18 => "linux-6.18",
@@ -69,20 +70,32 @@ impl KernelVersion {
         }
     }
 
-    /// Returns the version without the name of the kernel, such as 6.18.
-    pub fn number(self) -> &'static str {
-        self.name().trim_start_matches("linux-")
-    }
-
-    /// Returns the version with this name.
-    pub fn of_name(name: &str) -> Option<KernelVersion> {
-        KernelVersion::ALL.into_iter().find(|version| version.name() == name)
-    }
-
     /// Returns whether the version has automatic NUMA balancing (since Linux 3.13).
     pub fn can_balance_numa(self) -> bool {
         self != KernelVersion::V2_6_27
     }
+}
+
+/// Parses the name of a version: `linux-6.18` or `6.18`. Options, variants of policies and machine files use it.
+impl FromStr for KernelVersion {
+    type Err = UnknownKernel;
+
+    fn from_str(name: &str) -> Result<Self, UnknownKernel> {
+        let number = name.strip_prefix("linux-").unwrap_or(name);
+        let is_named =
+            |version: &KernelVersion| version.name().strip_prefix("linux-") == Some(number);
+        KernelVersion::ALL.into_iter().find(is_named).ok_or_else(|| UnknownKernel(name.to_owned()))
+    }
+}
+
+/// An error for the name of a kernel that has no model.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("there is no model of the kernel {0:?}: write {names}; linux- can be omitted", names = names())]
+pub struct UnknownKernel(String);
+
+/// Returns the names of all versions.
+fn names() -> String {
+    KernelVersion::ALL.map(KernelVersion::name).join(", ")
 }
 
 /// Runnable tasks of each CPU and of each domain.

@@ -212,6 +212,20 @@ fn new_tasks_are_spread_over_cores_with_four_siblings() {
     }
 }
 
+#[test]
+fn a_kernel_is_named_with_or_without_linux() {
+    for version in KernelVersion::ALL {
+        let short = version.name().strip_prefix("linux-").expect("the name of the kernel");
+        assert_eq!([version.name(), short].map(str::parse), [Ok(version), Ok(version)]);
+    }
+    for unknown in ["", "linux", "linux-", "linux-linux-6.18", "linux-5.10", "6.18.0", "Linux-6.18"]
+    {
+        let error = unknown.parse::<KernelVersion>().expect_err("unknown").to_string();
+        let expected = "write linux-6.18, linux-4.2, linux-2.6.27; linux- can be omitted";
+        assert_eq!(error, format!("there is no model of the kernel {unknown:?}: {expected}"));
+    }
+}
+
 /// Returns the CPU on which a task wakes up that was on CPU 0, with tasks on these CPUs.
 fn woken(version: KernelVersion, busy: &[usize]) -> Option<usize> {
     let mut kernel = booted(version, "cores=3 smt=2");

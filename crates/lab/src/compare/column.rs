@@ -13,7 +13,7 @@
 use std::fmt;
 
 use base::suggest::did_you_mean;
-use host_sim::kernel::KernelVersion;
+use host_sim::kernel::{KernelVersion, UnknownKernel};
 
 use crate::oracle::{self, OracleError};
 
@@ -51,8 +51,8 @@ pub enum ColumnError {
     Policy(#[from] OracleError),
     #[error("{column:?}: there is no variant {found:?}; {}", did_you_mean(.found, variant_names()))]
     Variant { column: String, found: String },
-    #[error("{column:?}: there is no model of the kernel {found:?}; {}", did_you_mean(.found, KernelVersion::ALL.map(KernelVersion::number)))]
-    Kernel { column: String, found: String },
+    #[error("{column:?}: {error}")]
+    Kernel { column: String, error: UnknownKernel },
     #[error("{0:?}: its variants contradict each other, or one occurs twice: keep one")]
     Twice(String),
     #[error("policy {0} is given twice: every column of a comparison must differ from the others")]
@@ -135,10 +135,10 @@ impl fmt::Display for Column {
 impl MachineVariant {
     /// Parses one variant of a column.
     fn parse(found: &str, column: &str) -> Result<Self, ColumnError> {
-        if let Some(number) = found.strip_prefix(KERNEL) {
-            let kernel = KernelVersion::ALL.into_iter().find(|kernel| kernel.number() == number);
-            let wrong = || ColumnError::Kernel { column: column.into(), found: number.into() };
-            return Ok(MachineVariant { kernel: Some(kernel.ok_or_else(wrong)?), ..NO_VARIANT });
+        if let Some(name) = found.strip_prefix(KERNEL) {
+            let wrong = |error| ColumnError::Kernel { column: column.into(), error };
+            let kernel = name.parse::<KernelVersion>().map_err(wrong)?;
+            return Ok(MachineVariant { kernel: Some(kernel), ..NO_VARIANT });
         }
         let known = VARIANTS.iter().find(|(name, _)| *name == found).map(|(_, variant)| *variant);
         let wrong = || ColumnError::Variant { column: column.into(), found: found.into() };
@@ -247,6 +247,8 @@ mod tests {
         let kernel = Some(KernelVersion::V2_6_27);
         let expected = MachineVariant { interleave: Some(false), kernel, ..NO_VARIANT };
         assert_eq!((&*column.spec, column.variant), ("linux", expected));
+        let long = Column::parse("linux@kernel=linux-2.6.27+first-touch").expect("sound");
+        assert_eq!(long.variant, expected);
     }
 
     #[test]
@@ -258,6 +260,7 @@ mod tests {
         };
         check(&["linux,linux"], &repeated("linux"));
         check(&["dfs,dfs[]"], &repeated("dfs"));
+        check(&["linux@kernel=6.18,linux@kernel=linux-6.18"], &repeated("linux@kernel=linux-6.18"));
         check(
             &["dfs[cooldown=4,domains=llc]", "dfs[domains=llc,cooldown=4]"],
             &repeated("dfs[domains=llc,cooldown=4]"),
@@ -275,11 +278,7 @@ mod tests {
         );
         check(
             &["linux@kernel=5.10"],
-            "\"linux@kernel=5.10\": there is no model of the kernel \"5.10\"; known are 6.18, 4.2, 2.6.27",
-        );
-        check(
-            &["linux@kernel=linux-6.18"],
-            "\"linux@kernel=linux-6.18\": there is no model of the kernel \"linux-6.18\"; known are 6.18, 4.2, 2.6.27",
+            "\"linux@kernel=5.10\": there is no model of the kernel \"5.10\": write linux-6.18, linux-4.2, linux-2.6.27; linux- can be omitted",
         );
         check(
             &["linux@kernel=4.2+kernel=6.18"],

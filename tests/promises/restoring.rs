@@ -3,10 +3,12 @@
 
 use std::cell::{Cell, RefCell};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
 use base::CpuSet;
+use linux::environ::{Environ, environ};
 use linux::undo::{
     self, FileReport, JOB_VARIABLE, Log, RUN_VARIABLE, RestoreClock, RestoreControl, RestoreLimits,
     RestoreVerdict, UnfinishedCause,
@@ -59,6 +61,10 @@ impl KilledRun {
         command.env(RUN_VARIABLE, &self.run).env(JOB_VARIABLE, "a");
         let process = Process::new(command);
         linux::affinity::set(process.pid(), &self.changed).expect("permitted");
+        // The start returns during execve(2), before the environment and its size can be read.
+        until("the end of execve(2)", || {
+            environ(Path::new("/"), process.pid()).expect("an own process") != Environ::InExec
+        });
         process
     }
 
@@ -232,7 +238,8 @@ fn a_large_environment_is_not_read_after_the_time_limit_and_the_next_restore_rea
     assert_eq!((report.verdict, unfinished.n_not_inspected), (RestoreVerdict::Kept, 1));
     assert_eq!((killed.n_changed(), small.mask()), (0, killed.all.clone()));
     assert_eq!((large.mask(), killed.n_records()), (killed.changed.clone(), 1));
-    let report = killed.restore(RestoreControl::default());
+    let clock = FakeClock::default();
+    let report = killed.restore(RestoreControl { clock: &clock, ..RestoreControl::default() });
     assert_eq!((report.verdict, large.mask()), (RestoreVerdict::Complete, killed.all.clone()));
 }
 

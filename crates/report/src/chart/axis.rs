@@ -22,7 +22,19 @@ impl Axis {
         values: impl Iterator<Item = f64>,
         included: Option<f64>,
     ) -> Self {
+        Axis::covering_at_least(title, values, included, 0.0)
+    }
+
+    /// Creates an axis as [`Axis::covering`], of at least the length `span_min`.
+    pub fn covering_at_least(
+        title: impl Into<String>,
+        values: impl Iterator<Item = f64>,
+        included: Option<f64>,
+        span_min: f64,
+    ) -> Self {
         let (from, to) = range(values.chain(included));
+        let missing = (span_min - (to - from)).max(0.0) / 2.0;
+        let (from, to) = (from - missing, to + missing);
         let margin = if from == to { (from.abs() / 10.0).max(0.05) } else { (to - from) * 0.04 };
         Axis::new(title, (from - margin, to + margin)).with_round_ticks()
     }
@@ -103,6 +115,14 @@ mod tests {
         assert_eq!(labels(&axis), ["0.9", "1.0", "1.1", "1.2"]);
         assert!(0.0 < axis.share(0.83) && axis.share(1.27) < 1.0);
         assert_eq!(axis.description(), "ratio, from 0.9 to 1.2");
+    }
+
+    #[test]
+    fn an_axis_has_its_minimum_length_around_its_values() {
+        let axis = Axis::covering_at_least("ratio", [1.0, 1.0002].into_iter(), Some(1.0), 0.01);
+        assert_eq!(labels(&axis), ["0.995", "1.000", "1.005"]);
+        let longer = Axis::covering_at_least("", [0.83, 1.27].into_iter(), Some(1.0), 0.01);
+        assert_eq!(longer, Axis::covering("", [0.83, 1.27].into_iter(), Some(1.0)));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use super::text::seeds_text;
 use super::{TuneGain, TuneOutcome, TunePair, TuneResult, TunedParameter};
 use crate::chart::{self, Axis, ChartRow, Marks, RowChart, Shape, heat, heat_table, panels};
-use crate::format::{ABSENT, percent, ratio};
+use crate::format::{ABSENT, or_absent, percent};
 use crate::page::{
     Document, NO_DATA, PAGE_SCRIPT, TABLE_SCRIPT, callout, card, chip, escape, facts, hero, links,
     repeat_command,
@@ -11,6 +11,8 @@ use crate::page::{
 
 /// Distance of a ratio from 1 that has the full colour.
 const FULL: f64 = 0.2;
+/// Shortest axis of ratios. Chosen: on a shorter axis, differences without substance appear large.
+const AXIS_SPAN_MIN: f64 = 0.01;
 
 const GAINS_LEAD: &str = "Saved share of the makespan with its 95 % confidence interval. The gain on training runs is too \
                           large, because the settings are the best of these runs.";
@@ -23,6 +25,8 @@ const VALUES_LEAD: &str = "The smallest (filled) and the mean (open) makespan of
 impl TuneResult {
     /// Returns the page as one HTML document.
     pub fn to_html(&self) -> String {
+        let pairs_lead = format!("{PAIRS_LEAD} {}", self.effects_text());
+        let values_lead = format!("{VALUES_LEAD} {}", self.effects_text());
         let sections = [
             (
                 "gains",
@@ -31,8 +35,14 @@ impl TuneResult {
                 GAINS_LEAD,
                 self.gains_chart(),
             ),
-            ("pairs", "Sensitivity to pairs of parameters", "Pairs", PAIRS_LEAD, self.pair_maps()),
-            ("values", "Sensitivity to each parameter", "Values", VALUES_LEAD, self.value_charts()),
+            ("pairs", "Sensitivity to pairs of parameters", "Pairs", &pairs_lead, self.pair_maps()),
+            (
+                "values",
+                "Sensitivity to each parameter",
+                "Values",
+                &values_lead,
+                self.value_charts(),
+            ),
             (
                 "parameters",
                 "Parameters",
@@ -97,15 +107,24 @@ impl TuneResult {
     }
 
     fn pair_maps(&self) -> String {
-        let maps = self.pairs.iter().map(|pair| (pair.caption(), pair.heat_map()));
+        let maps = self.pairs.iter().map(|pair| {
+            let caption = pair.caption(self.no_effect().is_some());
+            let map = pair.heat_map(&caption, |value| self.ratio(value));
+            (caption, map)
+        });
         if self.pairs.is_empty() { String::new() } else { panels(maps) }
     }
 
     fn value_charts(&self) -> String {
         let ratios = self.parameters.iter().flat_map(|parameter| &parameter.bins);
         let ratios = ratios.flat_map(|bin| bin.best_ratio.into_iter().chain(bin.mean_ratio));
-        let axis = Axis::covering("makespan relative to the defaults", ratios, Some(1.0));
-        panels(self.parameters.iter().map(|it| (it.caption(), it.value_chart(&axis))))
+        let title = "makespan relative to the defaults";
+        let axis = Axis::covering_at_least(title, ratios, Some(1.0), AXIS_SPAN_MIN);
+        let is_flat = self.no_effect().is_some();
+        panels(self.parameters.iter().map(|parameter| {
+            let chart = parameter.value_chart(&axis, |value| self.ratio(value));
+            (parameter.caption(is_flat), chart)
+        }))
     }
 }
 
@@ -128,12 +147,11 @@ fn gain_row(gain: &TuneGain, axis: &Axis) -> ChartRow {
 }
 
 impl TunePair {
-    fn caption(&self) -> String {
-        let effect = self.effect.map(|effect| format!(" (effect {})", percent(effect)));
-        format!("{} across, {} down{}", self.x, self.y, effect.unwrap_or_default())
+    fn caption(&self, is_flat: bool) -> String {
+        format!("{} across, {} down ({})", self.x, self.y, effect_text(self.effect, is_flat))
     }
 
-    fn heat_map(&self) -> String {
+    fn heat_map(&self, caption: &str, ratio: impl Fn(f64) -> String) -> String {
         let cell = |x: usize, y: usize| {
             let found = self.cells.iter().find(|cell| (cell.x, cell.y) == (x as u64, y as u64));
             let Some(cell) = found else { return "<td></td>".to_owned() };
@@ -153,20 +171,17 @@ impl TunePair {
             std::iter::once(corner.as_str()).chain(self.x_values.iter().map(String::as_str));
         let rows = self.y_values.iter().enumerate();
         let rows = rows.map(|(y, name)| (name.as_str(), row(y)));
-        heat_table("heat small", &self.caption(), heads, rows)
+        heat_table("heat small", caption, heads, rows)
     }
 }
 
 impl TunedParameter {
-    fn caption(&self) -> String {
-        let effect = self
-            .effect
-            .map_or("no effect".to_owned(), |effect| format!("effect {}", percent(effect)));
-        format!("{} ({effect})", self.name)
+    fn caption(&self, is_flat: bool) -> String {
+        format!("{} ({})", self.name, effect_text(self.effect, is_flat))
     }
 
     /// Draws the smallest and the mean makespan by value.
-    fn value_chart(&self, axis: &Axis) -> String {
+    fn value_chart(&self, axis: &Axis, ratio: impl Fn(f64) -> String) -> String {
         const MIDDLE: f64 = 0.5;
         let chart = RowChart {
             label: &format!("Makespan by value of {}", self.name),
@@ -182,9 +197,18 @@ impl TunedParameter {
                     marks.mark(class, Shape::ALL[0], (axis.share(value), MIDDLE), &ratio(value));
                 }
             }
-            let best = bin.best_ratio.map_or("–".to_owned(), ratio);
+            let best = or_absent(bin.best_ratio, &ratio);
             let value = format!("{best}, {}", bin.n_trials);
             ChartRow { name: bin.values.clone(), marks, value }
         }))
+    }
+}
+
+/// Returns an effect in words; `is_flat`: all trials are about equal.
+fn effect_text(effect: Option<f64>, is_flat: bool) -> String {
+    match effect {
+        _ if is_flat => "no effect".to_owned(),
+        Some(effect) => format!("effect {}", percent(effect)),
+        None => "effect unknown: too few trials per value".to_owned(),
     }
 }

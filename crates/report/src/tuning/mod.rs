@@ -11,7 +11,25 @@ mod text;
 
 pub use model::*;
 
-use crate::format::signed_percent;
+use crate::format::{fixed, signed_percent};
+
+/// Smallest relative difference of the results of trials that counts as an effect of a parameter. Chosen: repeated runs
+/// of a real machine differ by more.
+const SPREAD_MIN: f64 = 0.001;
+
+/// Returns whether the results differ by [`SPREAD_MIN`] or more.
+pub fn has_spread(results: impl Iterator<Item = f64>) -> bool {
+    SPREAD_MIN <= spread(results)
+}
+
+/// Returns the largest result divided by the smallest, minus 1; 0 without results.
+fn spread(results: impl Iterator<Item = f64>) -> f64 {
+    let ends = results.fold(None, |ends: Option<(f64, f64)>, result| {
+        let (low, high) = ends.unwrap_or((result, result));
+        Some((low.min(result), high.max(result)))
+    });
+    ends.map_or(0.0, |(low, high)| high / low - 1.0)
+}
 
 impl TuneResult {
     /// Returns the result as one JSON object, documented in `docs/report-fields.md` and `docs/tune.schema.json`,
@@ -21,6 +39,49 @@ impl TuneResult {
     /// No error is known: numbers, strings and lists always have a JSON form.
     pub fn to_json(&self) -> serde_json::Result<String> {
         base::json::to_indented(self)
+    }
+
+    fn spread(&self) -> f64 {
+        spread(self.trials.iter().filter_map(|trial| trial.ratio))
+    }
+
+    /// Returns that no parameter has an effect, if all trials are about equal.
+    fn no_effect(&self) -> Option<String> {
+        let spread = self.spread();
+        (spread < SPREAD_MIN).then(|| match spread {
+            ..1e-9 => "no effect: all trials are equal".to_owned(),
+            _ => format!(
+                "no effect: all trials are within {} % (less than {} % is no effect)",
+                fixed((spread * 1e4).ceil() / 100.0, 2),
+                100.0 * SPREAD_MIN
+            ),
+        })
+    }
+
+    /// Returns what the column `effect` means for these trials.
+    fn effects_text(&self) -> String {
+        if let Some(text) = self.no_effect() {
+            return text;
+        }
+        let overlap = if 1 < self.parameters.len() {
+            " Effects of several parameters can overlap: their sum can exceed 1."
+        } else {
+            ""
+        };
+        let is_absent = self.parameters.iter().any(|parameter| parameter.effect.is_none());
+        let absent = if is_absent { " -: too few trials per value." } else { "" };
+        format!(
+            "effect: share of the variance between trials that the values predict.{overlap}{absent}"
+        )
+    }
+
+    /// Formats a ratio with at least three digits, and with enough digits to show the differences between trials.
+    fn ratio(&self, ratio: f64) -> String {
+        let n_digits = match self.spread() {
+            ..1e-9 => 3.0,
+            spread => (1.0 - spread.log10().floor()).clamp(3.0, 6.0),
+        };
+        fixed(ratio, n_digits as usize)
     }
 
     /// Returns the settings to use, and their gain.
@@ -185,5 +246,46 @@ mod tests {
         for part in ["held-out-workloads", "settings:", "0..<4>", "note:", "repeat:"] {
             assert!(text.contains(part), "{part}: {text}");
         }
+    }
+
+    /// Returns a result whose trials have these ratios.
+    fn with_ratios(ratios: [f64; 2]) -> TuneResult {
+        let trial = |ratio| TuneTrial { settings: "p".to_owned(), ratio: Some(ratio) };
+        let mut result = result([0.01, 0.03, 0.05], TuneOutcome::DefaultsBest);
+        result.trials = ratios.map(trial).to_vec();
+        for parameter in &mut result.parameters {
+            parameter.bins[0].best_ratio = Some(ratios[0]);
+            parameter.bins[1].best_ratio = Some(ratios[1]);
+            parameter.bins.iter_mut().for_each(|bin| bin.mean_ratio = bin.best_ratio);
+        }
+        result
+    }
+
+    #[test]
+    fn trials_that_are_about_equal_show_no_effect() {
+        let flat = with_ratios([1.0, 1.000_19]);
+        let text = flat.to_text(80);
+        let sentence = "no effect: all trials are within 0.02 % (less than 0.1 % is no effect)";
+        assert!(text.contains(sentence), "{text}");
+        assert!(text.contains("1.00019"), "digits that show the difference: {text}");
+        let html = flat.to_html();
+        assert!(html.contains(sentence) && html.contains("a (no effect)"), "{html}");
+        assert!(html.contains("a across, b down (no effect)"), "{html}");
+        assert!(html.contains("1.005") && !html.contains("1.0001<"), "{html}");
+        let equal = with_ratios([1.0, 1.0]).to_text(80);
+        assert!(equal.contains("no effect: all trials are equal"), "{equal}");
+        assert!(equal.contains("1.000") && !equal.contains("1.0000"), "{equal}");
+    }
+
+    #[test]
+    fn effects_can_overlap_and_an_absent_effect_has_its_reason() {
+        let mut result = with_ratios([1.0, 0.9]);
+        result.parameters[1].effect = None;
+        let text = result.to_text(80).replace('\n', " ");
+        assert!(text.contains("can overlap") && text.contains("-: too few trials"), "{text}");
+        assert!(result.to_html().contains("b (effect unknown: too few trials per value)"));
+        result.parameters.truncate(1);
+        let text = result.to_text(80).replace('\n', " ");
+        assert!(text.contains("effect: share of the variance") && !text.contains("overlap"));
     }
 }

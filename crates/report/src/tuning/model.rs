@@ -71,7 +71,7 @@ record! {
         found: Option<String>, "Found", Plain, "The value of the found settings; absent if the parameter has no effect with their other values.";
         n_trials: u64, "Trials", Count, "Number of trials in which the parameter had an effect.";
         n_skipped: u64, "Skipped", Count, "Number of trials that omitted the parameter, because it had no effect with the other values.";
-        effect: Option<f64>, "Effect", Share, "Share of the variance of the ratios that the bins explain (epsilon squared). Absent if the bins or the ratios do not differ.";
+        effect: Option<f64>, "Effect", Share, "Share of the variance of the ratios that the bins predict (leave-one-out cross-validation). Effects of several parameters can overlap: their sum can exceed 1. Absent if all trials are within 0.1 %, in one bin, or fewer than two per bin.";
         bins: Vec<TuneBin>, "Bins", Plain, "The values in bins.";
     }
 }
@@ -91,7 +91,7 @@ record! {
     TunePair {
         x: String, "Column parameter", Plain, "Parameter of the columns.";
         y: String, "Row parameter", Plain, "Parameter of the rows.";
-        effect: Option<f64>, "Effect", Share, "Share of the variance of the ratios that the cells explain (epsilon squared); absent if each trial is a cell.";
+        effect: Option<f64>, "Effect", Share, "Share of the variance of the ratios that the cells predict, as for a parameter; absent with fewer than two trials per cell.";
         x_values: Vec<String>, "Columns", Plain, "The bins of the columns.";
         y_values: Vec<String>, "Rows", Plain, "The bins of the rows.";
         cells: Vec<TunePairCell>, "Cells", Plain, "The cells with trials.";

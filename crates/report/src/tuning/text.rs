@@ -1,7 +1,7 @@
 //! The result of a search as text: at most eighty columns, readable without colour.
 
 use super::{TuneGain, TuneResult};
-use crate::format::{ABSENT, fixed, or_absent, ratio, signed_percent};
+use crate::format::{ABSENT, fixed, or_absent, signed_percent};
 use crate::table::Align::{Left, Right};
 use crate::table::{ReportTable, fold, fold_command};
 
@@ -16,6 +16,7 @@ impl TuneResult {
             self.head(width),
             self.gain_table().to_text(width),
             self.parameter_table().to_text(width),
+            fold(&self.effects_text(), width, "", 0),
         ];
         parts.extend(self.sensitivity(width));
         parts.push(self.notes.iter().map(|note| fold(note, width, "note: ", 6)).collect());
@@ -118,8 +119,8 @@ impl TuneResult {
                     std::mem::take(&mut name),
                     bin.values.clone(),
                     bin.n_trials.to_string(),
-                    or_absent(bin.best_ratio, ratio),
-                    or_absent(bin.mean_ratio, ratio),
+                    or_absent(bin.best_ratio, |ratio| self.ratio(ratio)),
+                    or_absent(bin.mean_ratio, |ratio| self.ratio(ratio)),
                 ]);
             }
         }

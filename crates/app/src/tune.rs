@@ -85,6 +85,8 @@ pub fn main(args: &Args) -> CommandResult {
     let space = SearchSpace::new(&args.policy, &args.params).or_usage_error()?;
     let machine = args.sim.machine()?;
     let (workloads, n_training, notes) = workloads(args).or_usage_error()?;
+    let all_jobs = workloads.iter().flat_map(|workload| &workload.jobs);
+    let space = space.for_jobs(all_jobs).or_usage_error()?;
     let column = Column::parse(&args.policy).or_usage_error()?;
     let policy = policy::build(&column.spec, 0).or_usage_error()?;
     check_polls("the simulator", &*policy, &column.spec).or_usage_error()?;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use base::{CpuSet, JobId, Nanos, NodeSet};
 
-use crate::{Class, Profile, Sections, Sensitivity};
+use crate::{Class, Profile, Section, Sections, Sensitivity};
 
 /// The jobs of one file, in start order. Jobs with equal starts keep the order of the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -68,6 +68,13 @@ pub struct Job {
 }
 
 impl Job {
+    /// Returns the largest number of threads that the job has at once: those of its sections, or its busy threads.
+    pub fn n_threads_max(&self) -> u32 {
+        let of_section = |section: &Section| section.n_threads(self.threads);
+        let sections = self.sections.as_ref();
+        sections.and_then(|own| own.sections.iter().map(of_section).max()).unwrap_or(self.threads)
+    }
+
     /// Returns a job without declared values. It starts at time 0 and ends when its program exits.
     pub fn new(id: JobId, name: impl Into<String>, command: Command) -> Self {
         Job {

@@ -335,5 +335,6 @@ fn notes(runs: &Runs<'_>, trials: &[Trial], found: &Point) -> Vec<String> {
         }
     };
     let of_dimensions = plan.space.dimensions.iter().enumerate().filter_map(of_dimension);
-    [few, failed, exhausted, omitted].into_iter().flatten().chain(of_dimensions).collect()
+    let skipped = plan.space.skipped_note();
+    [few, failed, exhausted, skipped, omitted].into_iter().flatten().chain(of_dimensions).collect()
 }

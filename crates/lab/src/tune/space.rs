@@ -16,6 +16,7 @@
 //! omitted, and a combination that is rejected is never run.
 
 use policy::{Param, Params, PolicyError, PolicyInfo, Values};
+use program::Job;
 
 use crate::oracle;
 
@@ -49,6 +50,10 @@ pub enum SpaceError {
     AllSet(String),
     #[error("the oracle is a search itself: name another policy")]
     Oracle,
+    #[error(
+        "policy {policy}: {params} no effect, because {NO_THREADS}: add a workload with a parallel job, or another parameter"
+    )]
+    NoEffect { policy: &'static str, params: String },
     #[error("--param {0}: write NAME, or NAME=LOW..HIGH such as cooldown=0..20")]
     Malformed(String),
     #[error("--param {0}: the range is empty: the lower bound must be below the upper bound")]
@@ -67,6 +72,9 @@ pub enum SpaceError {
     RangeNeeded { policy: &'static str, key: &'static str },
 }
 
+/// The reason for which parameters for jobs with several threads are skipped.
+const NO_THREADS: &str = "each job of the workloads has one thread";
+
 /// Part of a range at each end in which a found value is reported as close to the end. Guessed.
 const NEAR_END: f64 = 0.05;
 
@@ -79,6 +87,8 @@ pub struct SearchSpace {
     pub(super) dimensions: Vec<Dimension>,
     /// Parameters without a usable range.
     pub(super) omitted: Vec<&'static str>,
+    /// Parameters that have no effect on the jobs of the workloads.
+    skipped: Vec<&'static str>,
 }
 
 /// A searched parameter.
@@ -139,8 +149,13 @@ impl SearchSpace {
         if info.name == BASELINE {
             return Err(SpaceError::NothingToTune(info.name.to_owned()));
         }
-        let mut space =
-            SearchSpace { info, base: String::new(), dimensions: Vec::new(), omitted: Vec::new() };
+        let mut space = SearchSpace {
+            info,
+            base: String::new(),
+            dimensions: Vec::new(),
+            omitted: Vec::new(),
+            skipped: Vec::new(),
+        };
         for text in selected {
             let dimension = selected_dimension(info, &set, text)?;
             if space.dimensions.iter().any(|other| other.param.name == dimension.param.name) {
@@ -166,6 +181,36 @@ impl SearchSpace {
             }
         }
         Ok(SearchSpace { base, ..space })
+    }
+
+    /// Skips the parameters that have no effect on these jobs, which are those of all workloads.
+    ///
+    /// # Errors
+    /// No parameter is left.
+    pub fn for_jobs<'a>(
+        mut self,
+        jobs: impl IntoIterator<Item = &'a Job>,
+    ) -> Result<Self, SpaceError> {
+        if jobs.into_iter().any(|job| 1 < job.n_threads_max()) {
+            return Ok(self);
+        }
+        let info = self.info;
+        let has_effect = |it: &Dimension| !info.needs_several_threads(it.param);
+        let (kept, skipped): (Vec<_>, Vec<_>) = self.dimensions.into_iter().partition(has_effect);
+        self.skipped = skipped.iter().map(|it| it.param.name).collect();
+        self.dimensions = kept;
+        if self.dimensions.is_empty() {
+            let verb = if self.skipped.len() == 1 { "has" } else { "have" };
+            let params = format!("{} {verb}", self.skipped.join(", "));
+            return Err(SpaceError::NoEffect { policy: info.name, params });
+        }
+        Ok(self)
+    }
+
+    /// Returns a note about the skipped parameters.
+    pub(super) fn skipped_note(&self) -> Option<String> {
+        (!self.skipped.is_empty())
+            .then(|| format!("Skipped, because {NO_THREADS}: {}.", self.skipped.join(", ")))
     }
 
     /// Returns the point with the values of the base settings.
@@ -496,6 +541,41 @@ mod tests {
         let below = space("animal", &["devil=10..90", "strong=20..100"]).expect("both exist");
         assert!(below.point(&[Coordinate::At(0.9), Coordinate::At(0.1)]).is_none());
         assert!(below.point(&[Coordinate::At(0.1), Coordinate::At(0.9)]).is_some());
+    }
+
+    #[test]
+    fn parameters_for_several_threads_are_skipped_if_each_job_has_one_thread() {
+        use program::{Command, Section, Sections, WorkPart};
+        let job = |threads| {
+            let command = Command::Load(Vec::new());
+            Job { threads, ..Job::new(base::JobId(0), "a", command) }
+        };
+        let team = Section::Team { threads: Some(2), part: WorkPart { work: 1, phase: None } };
+        let sections = Some(Sections { rounds: 1, sections: vec![team] });
+        let forks = Job { sections, ..job(1) };
+        let names = |selected: &[&str], job: &Job| {
+            let all = space("ib", selected)?.for_jobs([job])?;
+            Ok::<_, SpaceError>(
+                all.dimensions.iter().map(|it| it.param.name).collect::<Vec<_>>().join(" "),
+            )
+        };
+        let has_threads = |names: String| names.contains("tlp lrt cosched");
+        assert_eq!(names(&[], &job(1)).map(has_threads), Ok(false));
+        assert_eq!(names(&[], &job(2)).map(has_threads), Ok(true));
+        assert_eq!(names(&[], &forks).map(has_threads), Ok(true));
+        assert_eq!(names(&["lrt", "beta", "tlp"], &job(1)), Ok("beta".to_owned()));
+        let note = space("ib", &["lrt", "beta"]).and_then(|all| all.for_jobs([&job(1)]));
+        assert_eq!(
+            note.expect("beta is left").skipped_note().as_deref(),
+            Some("Skipped, because each job of the workloads has one thread: lrt.")
+        );
+        assert_eq!(
+            names(&["lrt"], &job(1)).expect_err("none is left").to_string(),
+            "policy ib: lrt has no effect, because each job of the workloads has one thread: add a workload with a parallel job, or another parameter"
+        );
+        // Each name of the declaration exists.
+        let ib = policy::find("ib").expect("a policy");
+        assert_eq!(ib.params().filter(|param| ib.needs_several_threads(param)).count(), 3);
     }
 
     #[test]

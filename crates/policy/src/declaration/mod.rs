@@ -172,6 +172,12 @@ impl PolicyInfo {
         self.params().find(|param| param.name == name)
     }
 
+    /// Returns whether a parameter has an effect only on jobs with several threads.
+    pub fn needs_several_threads(&self, param: &Param) -> bool {
+        let declared = FOR_SEVERAL_THREADS.iter().find(|(policy, _)| *policy == self.name);
+        declared.is_some_and(|(_, params)| params.contains(&param.name))
+    }
+
     /// Builds the policy from a text such as `dfs[cooldown=4]`. The interval and the level of the domains are the
     /// parameters `interval` and `domains`, if the policy declares these parameters.
     ///
@@ -255,6 +261,9 @@ impl DefaultSource {
         }
     }
 }
+
+/// The parameters that change only the placement of jobs with several threads: policy and parameters.
+const FOR_SEVERAL_THREADS: &[(&str, &[&str])] = &[("ib", &["tlp", "lrt", "cosched"])];
 
 impl Param {
     /// Creates a parameter with the same default in every reading. The source of the default is

@@ -17,6 +17,7 @@ use super::{
     execution_models, ib,
 };
 use crate::shipped::ProfileSet;
+use crate::stats::pairs_needed;
 
 /// A publication with the experiments that reproduce it.
 #[derive(Debug)]
@@ -133,6 +134,7 @@ impl Study {
             source: self.source().to_owned(),
             selected: only,
             seeds: pool.seeds().to_vec(),
+            n_seeds_needed: pairs_needed(1) as u64,
             n_draws: pool.n_draws(),
             machines: machines(&experiments),
             experiments,

@@ -35,6 +35,7 @@ fn study_run(experiments: Vec<(&Experiment, Finding)>, not_run: &[&str]) -> Stud
         source: study.source().to_owned(),
         selected: Vec::new(),
         seeds: vec![1, 2],
+        n_seeds_needed: 6,
         n_draws: 1,
         machines: Vec::new(),
         experiments,

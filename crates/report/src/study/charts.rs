@@ -55,6 +55,30 @@ impl TableChart<'_> {
         self.table.rows[row].first().map_or("", |cell| &cell.text)
     }
 
+    /// Returns the number of columns that label a row: the first column, and the columns of words next to it if rows
+    /// have the same first column.
+    fn n_label_columns(&self) -> usize {
+        let mut names: Vec<&str> = (0..self.table.rows.len()).map(|row| self.name(row)).collect();
+        names.sort_unstable();
+        let is_repeated = names.windows(2).any(|pair| pair[0] == pair[1]);
+        let first_value = self.columns.first().copied().unwrap_or(1);
+        if is_repeated { first_value } else { 1 }
+    }
+
+    /// Returns the label of a row: `hd1, gamess`.
+    fn label(&self, row: usize) -> String {
+        let cells = self.table.rows[row].iter().take(self.n_label_columns());
+        let texts: Vec<&str> =
+            cells.map(|cell| &*cell.text).filter(|text| !text.is_empty()).collect();
+        texts.join(", ")
+    }
+
+    /// Returns the head of the labels: `set, program`.
+    fn label_head(&self) -> String {
+        let heads = self.table.columns.iter().take(self.n_label_columns());
+        heads.map(|column| &*column.head).collect::<Vec<&str>>().join(", ")
+    }
+
     fn tooltip(&self, row: usize, column: usize) -> String {
         format!("{}: {}", self.table.columns[column].head, self.table.rows[row][column].text)
     }
@@ -105,24 +129,14 @@ impl TableChart<'_> {
                 let mut marks = Marks::default();
                 marks.bar("bar plain", (axis.share(0.0), axis.share(value.middle())), 0.5, "");
                 ChartRow {
-                    name: self.name(row).to_owned(),
+                    name: self.label(row),
                     marks,
                     value: escape(&self.table.rows[row][column].text),
                 }
             };
-            (head.clone(), self.row_chart(head, &axis, 1, "Value").to_html(values().map(row)))
+            let heads = (&*self.label_head(), "Value");
+            (head.clone(), row_chart(head, heads, &axis, 1).to_html(values().map(row)))
         }))
-    }
-
-    fn row_chart<'a>(
-        &'a self,
-        label: &'a str,
-        axis: &'a Axis,
-        n_lines: usize,
-        values: &'a str,
-    ) -> RowChart<'a> {
-        let name = self.table.columns.first().map_or("", |column| &column.head);
-        RowChart { label, heads: (name, values), axis, reference: Some(0.0), n_lines }
     }
 
     /// Draws the values of each row on one axis: for each column, a range or a mean with its confidence interval.
@@ -130,11 +144,12 @@ impl TableChart<'_> {
         let title = self.title(&self.table.title, &self.columns);
         let axis = Axis::covering(title, self.ends(), Some(0.0));
         let rows = (0..self.table.rows.len()).map(|row| ChartRow {
-            name: self.name(row).to_owned(),
+            name: self.label(row),
             marks: self.interval_row(row, &axis),
             value: String::new(),
         });
-        let chart = self.row_chart(&self.table.title, &axis, self.columns.len(), "");
+        let heads = (&*self.label_head(), "");
+        let chart = row_chart(&self.table.title, heads, &axis, self.columns.len());
         self.legend() + &chart.to_html(rows)
     }
 
@@ -214,4 +229,13 @@ impl TableChart<'_> {
 
 fn shape(series: usize) -> Shape {
     Shape::ALL[series % Shape::ALL.len()]
+}
+
+fn row_chart<'a>(
+    label: &'a str,
+    heads: (&'a str, &'a str),
+    axis: &'a Axis,
+    n_lines: usize,
+) -> RowChart<'a> {
+    RowChart { label, heads, axis, reference: Some(0.0), n_lines }
 }

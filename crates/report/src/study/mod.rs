@@ -94,28 +94,40 @@ impl StudyResult {
             [] => String::new(),
             names => callout("warn", "Interrupted", &format!("not run: {}", names.join(", "))),
         };
-        let rows: String = self.experiments.iter().map(verdict_counts).collect();
+        let rows: String = self.experiments.iter().map(|it| self.verdict_counts(it)).collect();
         let content = format!("{interrupted}<ul class=\"findings\">\n{rows}</ul>");
         let source = format!("<p class=\"lead\">{}</p>", escape(&self.source));
         let content = format!("{source}{content}{}", repeat_command(Some(&self.command)));
         hero("Published and reproduced values", &self.study, &chips, &content)
     }
-}
 
-fn verdict_counts(experiment: &StudyExperiment) -> String {
-    let mut counts: Vec<(StudyVerdict, usize)> = Vec::new();
-    for claim in &experiment.claims {
-        match counts.iter_mut().find(|(verdict, _)| *verdict == claim.verdict) {
-            Some((_, n)) => *n += 1,
-            None => counts.push((claim.verdict, 1)),
+    fn verdict_counts(&self, experiment: &StudyExperiment) -> String {
+        let mut counts: Vec<(StudyVerdict, usize)> = Vec::new();
+        for claim in &experiment.claims {
+            match counts.iter_mut().find(|(verdict, _)| *verdict == claim.verdict) {
+                Some((_, n)) => *n += 1,
+                None => counts.push((claim.verdict, 1)),
+            }
+        }
+        let count =
+            |(of, n): &(StudyVerdict, usize)| verdict(of.mark(), &format!("{}: {n}", of.text()));
+        let counts: Vec<String> = counts.iter().map(count).collect();
+        let counts = match counts.as_slice() {
+            [] => "no claims".to_owned(),
+            counts => counts.join(" · ") + &self.preliminary(),
+        };
+        let (name, title) = (escape(&experiment.name), escape(&experiment.title));
+        format!("<li><span><a href=\"#{name}\"><b>{name}</b></a> {title}: {counts}</span></li>\n")
+    }
+
+    /// Returns that verdicts are preliminary, if there are too few seeds.
+    fn preliminary(&self) -> String {
+        let (n, needed) = (self.seeds.len() as u64, self.n_seeds_needed);
+        match n < needed {
+            true => format!(" (preliminary: {n} of {})", counted_noun(needed, "seed")),
+            false => String::new(),
         }
     }
-    let count =
-        |(of, n): &(StudyVerdict, usize)| verdict(of.mark(), &format!("{}: {n}", of.text()));
-    let counts: Vec<String> = counts.iter().map(count).collect();
-    let counts = if counts.is_empty() { "no claims".to_owned() } else { counts.join(" · ") };
-    let (name, title) = (escape(&experiment.name), escape(&experiment.title));
-    format!("<li><span><a href=\"#{name}\"><b>{name}</b></a> {title}: {counts}</span></li>\n")
 }
 
 fn section(experiment: &StudyExperiment, kinds: &[ChartKind]) -> String {
@@ -207,6 +219,7 @@ mod tests {
             source: "a paper".to_owned(),
             selected: Vec::new(),
             seeds: vec![1, 2],
+            n_seeds_needed: 2,
             n_draws: 1,
             machines: Vec::new(),
             experiments: vec![experiment],
@@ -242,6 +255,36 @@ mod tests {
         let plain = study().to_html(&[vec![ChartKind::None]]);
         assert!(!plain.contains("class=\"plot"));
         assert!(plain.contains("✓ reproduces") && plain.contains("✓ reproduces: 1"));
+    }
+
+    #[test]
+    fn verdicts_from_too_few_seeds_are_preliminary_in_the_head() {
+        let mut study = study();
+        assert!(!study.to_html(&[Vec::new()]).contains("preliminary"));
+        study.n_seeds_needed = 6;
+        let html = study.to_html(&[Vec::new()]);
+        assert!(html.contains("✓ reproduces: 1</span> (preliminary: 2 of 6 seeds)"), "{html}");
+        study.experiments[0].claims.clear();
+        assert!(!study.to_html(&[Vec::new()]).contains("preliminary"), "no verdict");
+    }
+
+    #[test]
+    fn a_row_of_a_chart_has_all_its_labels() {
+        let mut study = study();
+        let table = &mut study.experiments[0].tables[0];
+        table.columns[1].head = "program".to_owned();
+        table.rows = [["hd1", "gamess", "-0.5"], ["hd1", "mean", "+1.0±0.2"]]
+            .map(|row| row.map(StudyCell::from).to_vec())
+            .to_vec();
+        for kind in [ChartKind::Bars, ChartKind::Intervals] {
+            let html = study.to_html(&[vec![kind]]);
+            for label in ["hd1, gamess", "hd1, mean", "workload, program"] {
+                assert!(html.contains(label), "{kind:?}: {label}");
+            }
+        }
+        // The first label is enough if it differs in all rows.
+        study.experiments[0].tables[0].rows[1][0] = StudyCell::from("hd2");
+        assert!(!study.to_html(&[vec![ChartKind::Bars]]).contains("hd1, gamess"));
     }
 
     #[test]

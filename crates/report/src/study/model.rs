@@ -15,6 +15,7 @@ record! {
         source: String, "Source", Plain, "The publication.";
         selected: Vec<String>, "Selected", Plain, "The selected experiments; empty: all of the study.";
         seeds: Vec<u64>, "Seeds", Plain, "All seeds. An experiment with other seeds has a note.";
+        n_seeds_needed: u64, "Seeds needed", Count, "Minimum number of seeds for a verdict that depends on random numbers; with fewer seeds, such verdicts are preliminary.";
         n_draws: u64, "Draws", Count, "Number of draws from the ranges of uncertain profiles, for experiments that draw.";
         machines: Vec<String>, "Machines", Plain, "Names of the machines of all completed experiments; shipped machines are files in workloads/machines.";
         experiments: Vec<StudyExperiment>, "Experiments", Plain, "The completed experiments, in order.";

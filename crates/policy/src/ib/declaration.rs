@@ -42,7 +42,8 @@ params! {
         alpha: Millionths [Values::decimal("", 1)] = "0.3", "weight of the global behaviour (whole run) in the integrated \
             behaviour; the rest is the local behaviour (last intervals). Published: 0.3 with one node, 0.8 and 0.6 with \
             four. The more a migration costs, the nearer to 1".published();
-        beta: Millionths [BETAS] = "0", "permitted imbalance of load between two kinds: 0, none. Published: 0 \
+        beta: Millionths [BETAS] = "0", "permitted imbalance of load between two kinds: 0, none. With load=time, a migration for balance must gain more than \
+            this share of the time of one task, and more than 5 %. Published: 0 \
             with one node, 0.3 with four".published();
         change: Millionths = "12%", "relative change of the local behaviour that begins a new phase".published();
         stable: Millionths = "5%", "relative change of the local behaviour below which a phase is stable".published();

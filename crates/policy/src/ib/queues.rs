@@ -396,17 +396,8 @@ impl Queues {
             let Some(head) = self.highest(fast, |m| m.may_move_to(slow)) else { return };
             let is_overloaded = self.kinds[fast].n_cores < self.n_in(fast);
             let to_idle = improving && is_overloaded && self.fits(slow, head.n_tasks);
-            let (on_fast, on_slow) = self.loads(fast, head);
-            let has_too_many =
-                on_slow * u128::from(MILLION) < on_fast * u128::from(MILLION - self.config.beta.0);
-            if !has_too_many && !to_idle {
-                return;
-            }
-            if improving
-                && (Some(head.unit) == arrived
-                    || !is_overloaded
-                    || !to_idle && !self.improves(fast, head, true))
-            {
+            let may_leave = !improving || (Some(head.unit) != arrived && is_overloaded);
+            if !may_leave || !to_idle && !self.lowers_load(fast, head, true) {
                 return;
             }
             let unit = head.unit;
@@ -420,17 +411,9 @@ impl Queues {
         let improving = self.config.balance == Balance::Improving;
         for _ in 0..self.orders[slow].ascending.len() {
             let Some(head) = self.lowest(slow, |m| m.may_move_to(fast)) else { return };
-            let is_idle = improving && self.n_in(fast) < self.kinds[fast].n_cores;
-            let (on_fast, on_slow) = self.loads(fast, head);
-            let has_too_few =
-                on_fast * u128::from(MILLION) < on_slow * u128::from(MILLION - self.config.beta.0);
-            if !has_too_few && !is_idle {
-                return;
-            }
-            let fits_idle = is_idle && self.fits(fast, head.n_tasks);
-            if improving
-                && (Some(head.unit) == arrived || !fits_idle && !self.improves(fast, head, false))
-            {
+            let fits_idle = improving && self.fits(fast, head.n_tasks);
+            let may_leave = !improving || Some(head.unit) != arrived;
+            if !may_leave || !fits_idle && !self.lowers_load(fast, head, false) {
                 return;
             }
             let unit = head.unit;
@@ -438,45 +421,37 @@ impl Queues {
         }
     }
 
-    /// Returns the loads of a kind and of the next slower kind for a task, in the same unit.
-    fn loads(&self, fast: usize, member: &Member) -> (u128, u128) {
-        let slow = fast + 1;
-        let load = |kind: usize, other: usize| match self.config.load {
-            Load::Time => {
-                let n = self.n_in(kind).max(1);
-                let slowdown = libm::exp(self.kinds[kind].log_slowdown(n) / n as f64);
-                (slowdown * member.times[kind] * MILLION as f64) as u128
-            }
-            // Comparing tasks multiplied by the cores of the other kind compares tasks per core.
-            Load::Tasks => u128::from(self.n_in(kind)) * u128::from(self.kinds[other].n_cores),
-        };
-        (load(fast, slow), load(slow, fast))
-    }
-
-    /// Returns whether migrating a job between a kind and the next slower kind lowers their imbalance, or, with predicted
-    /// times, the mean of the times.
-    fn improves(&self, fast: usize, member: &Member, is_down: bool) -> bool {
+    /// Returns whether the load of a kind and that of the next slower kind differ by more than beta permits, and whether
+    /// migrating a job down or up lowers their difference. As printed (`balance=always`), the second condition is absent.
+    fn lowers_load(&self, fast: usize, member: &Member, is_down: bool) -> bool {
         let (slow, n) = (fast + 1, member.n_tasks);
         let before = (self.n_in(fast), self.n_in(slow));
         let after = match is_down {
             true => (before.0 - n, before.1 + n),
             false => (before.0 + n, before.1 - n),
         };
+        let improving = self.config.balance == Balance::Improving;
         match self.config.load {
             Load::Time => {
                 let (from, to) = if is_down { (fast, slow) } else { (slow, fast) };
                 let leaves_idle = !is_down && after.1 < self.kinds[slow].n_cores;
                 let gain = self.log_times(fast, before, (member, from))
                     - self.log_times(fast, after, (member, to));
-                !leaves_idle && GAIN_MIN < gain
+                let beta = self.config.beta.0 as f64 / MILLION as f64;
+                !(improving && leaves_idle) && GAIN_MIN.max(beta) < gain
             }
             Load::Tasks => {
-                let imbalance = |(on_fast, on_slow): (u64, u64)| {
+                let loads = |(on_fast, on_slow): (u64, u64)| {
                     let load =
-                        |n: u64, kind: usize| u128::from(n) * u128::from(self.kinds[kind].n_cores);
-                    load(on_fast, slow).abs_diff(load(on_slow, fast))
+                        |n, kind: usize| u128::from(n) * u128::from(self.kinds[kind].n_cores);
+                    (load(on_fast, slow), load(on_slow, fast))
                 };
-                imbalance(after) < imbalance(before)
+                let ((on_fast, on_slow), (fast_after, slow_after)) = (loads(before), loads(after));
+                let (of, than) = if is_down { (on_slow, on_fast) } else { (on_fast, on_slow) };
+                let (all, permitted) =
+                    (u128::from(MILLION), u128::from(MILLION - self.config.beta.0));
+                of * all < than * permitted
+                    && (!improving || fast_after.abs_diff(slow_after) < on_fast.abs_diff(on_slow))
             }
         }
     }

@@ -527,6 +527,20 @@ mod tests {
     }
 
     #[test]
+    fn a_migration_for_balance_gains_more_than_beta() {
+        let kinds = [CoreKind::test(1024, "0-1", 2, 1000), CoreKind::test(758, "2-3", 2, 1000)];
+        // Five and three tasks: the last migration gains 0.37 of the time of one task.
+        for (spec, expected) in [("ib[beta=0.3]", [4, 4]), ("ib[beta=0.4]", [5, 3])] {
+            let params = Params::parse(&super::super::INFO, spec).expect("accepted");
+            let mut queues = Queues::new(kinds.to_vec(), Config::new(&params));
+            (0..5).for_each(|job| queues.insert(0, member(job, 0, (&[1.0, 1.16], 1.0))));
+            (5..8).for_each(|job| queues.insert(1, member(job, MILLION, (&[1.0, 1.16], 1.0))));
+            queues.rebalance();
+            assert_eq!(queues.n_tasks(), expected, "{spec}");
+        }
+    }
+
+    #[test]
     fn busy_siblings_count_as_slower_cpus() {
         let kinds = [CoreKind::test(1024, "0-3", 2, 1250), CoreKind::test(640, "4-7", 4, 1000)];
         assert_eq!(started(&kinds, 6, (&[1.0, 1.6], 1.0)), [2, 4]);

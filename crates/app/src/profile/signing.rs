@@ -85,7 +85,7 @@ pub(super) fn show(program: &Path, as_json: bool) -> CommandResult {
                 let mpki = per_instruction(llc_mpki(&profile)?);
                 let ratio = percent(profile.llc_miss_ratio(cache)?);
                 Some(format!(
-                    "{mpki} per 1000 instructions ({ratio} of the accesses), with {cache}"
+                    "{mpki} per 1000 instructions ({ratio} of the accesses), with {cache} of last-level cache"
                 ))
             }),
         ),

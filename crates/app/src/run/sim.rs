@@ -42,7 +42,8 @@ pub struct SimArgs {
     /// xeon-2x4 (default: this machine)
     #[arg(long, value_name = "FILE|NAME", help_heading = SIMULATED)]
     pub machine: Option<std::path::PathBuf>,
-    /// Simulate this kernel: linux-6.18, linux-4.2 or linux-2.6.27; linux- can be omitted [default: of the machine file, else linux-6.18]
+    /// Simulate this kernel: linux-6.18, linux-4.2 or linux-2.6.27; linux- can be omitted [default: of the machine file,
+    /// else linux-6.18]
     #[arg(long, value_name = "NAME", help_heading = SIMULATED)]
     pub kernel: Option<KernelVersion>,
     /// Simulate the tasks of a CPU as fluid (all share it) or quantum (one runs for a slice) [default: of the machine

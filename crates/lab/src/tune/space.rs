@@ -194,15 +194,14 @@ impl SearchSpace {
         if jobs.into_iter().any(|job| 1 < job.n_threads_max()) {
             return Ok(self);
         }
-        let info = self.info;
-        let has_effect = |it: &Dimension| !info.needs_several_threads(it.param);
+        let has_effect = |it: &Dimension| !it.param.for_several_threads;
         let (kept, skipped): (Vec<_>, Vec<_>) = self.dimensions.into_iter().partition(has_effect);
         self.skipped = skipped.iter().map(|it| it.param.name).collect();
         self.dimensions = kept;
         if self.dimensions.is_empty() {
             let verb = if self.skipped.len() == 1 { "has" } else { "have" };
             let params = format!("{} {verb}", self.skipped.join(", "));
-            return Err(SpaceError::NoEffect { policy: info.name, params });
+            return Err(SpaceError::NoEffect { policy: self.info.name, params });
         }
         Ok(self)
     }
@@ -575,7 +574,7 @@ mod tests {
         );
         // Each name of the declaration exists.
         let ib = policy::find("ib").expect("a policy");
-        assert_eq!(ib.params().filter(|param| ib.needs_several_threads(param)).count(), 3);
+        assert_eq!(ib.params().filter(|param| param.for_several_threads).count(), 3);
     }
 
     #[test]

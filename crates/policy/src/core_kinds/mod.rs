@@ -35,8 +35,8 @@ reasons! {
         "the usable CPUs of the {kind} cores changed: the job gets {cpus}";
 }
 
-/// Changes of a ratio are relative to at least this value, so that a change from 0 is finite. Chosen.
-const RATIO_MIN: u64 = MILLION / 100;
+/// Changes of a ratio are relative to at least this value ([`compare_change`]). Chosen.
+pub(crate) const RATIO_MIN: u64 = MILLION / 100;
 
 /// Throughput of a core with busy siblings in permille, if the machine does not report it. Guessed.
 const SMT_PERMILLE: u64 = 1250;
@@ -65,11 +65,8 @@ impl CoreKind {
         let on_cpu = |n: u64| n as f64 * libm::log(n.max(1) as f64);
         let on_cpus = n_cpus_with_more as f64 * on_cpu(n_each + 1)
             + (n_cpus - n_cpus_with_more) as f64 * on_cpu(n_each);
-        // With fewer tasks than CPUs, each task above the number of cores makes a pair of siblings.
-        let n_beside = match n_tasks < n_cpus {
-            true => n_tasks.saturating_sub(self.n_cores) * 2,
-            false => n_tasks,
-        };
+        // Each task above the number of cores makes a pair of siblings, until no task is alone on its core.
+        let n_beside = n_tasks.min(n_tasks.saturating_sub(self.n_cores) * 2);
         on_cpus + n_beside as f64 * libm::log(self.smt_slowdown(n_tasks))
     }
 
@@ -317,10 +314,11 @@ pub(crate) fn core_of(cores: &[KindCore], cpus: &CpuSet) -> Option<usize> {
     cores.iter().position(|core| !cpus.is_empty() && cpus.is_subset(&core.cpus))
 }
 
-/// Compares the relative change of a ratio with a limit. `from` and `to` are sums of `n` ratios in millionths.
-pub(crate) fn compare_change((from, to): (u64, u64), n: u64, limit: Millionths) -> Ordering {
+/// Compares the relative change of a value with a limit. Changes are relative to at least `min`, so that a change from 0 is
+/// finite.
+pub(crate) fn compare_change((from, to): (u64, u64), min: u64, limit: Millionths) -> Ordering {
     let change = u128::from(from.abs_diff(to)) * u128::from(MILLION);
-    change.cmp(&(u128::from(from.max(RATIO_MIN * n)) * u128::from(limit.0)))
+    change.cmp(&(u128::from(from.max(min)) * u128::from(limit.0)))
 }
 
 /// Returns millionths as a percentage with at most one decimal place: `12`, `5.3`.
@@ -362,6 +360,11 @@ mod tests {
             let sum = smt.log_slowdown(n_tasks as u64);
             assert!((sum - expected).abs() < 1e-12, "{n_tasks} tasks: {sum}, not {expected}");
         }
+        // Four siblings per core: with four tasks on two cores, no task is alone on its core.
+        let many = CoreKind::test(1024, "0-7", 2, 1600);
+        let beside_three = libm::log(2.5);
+        assert!((many.log_slowdown(3) - 2.0 * beside_three).abs() < 1e-12);
+        assert!((many.log_slowdown(7) - 7.0 * beside_three).abs() < 1e-12);
         // Three tasks on two CPUs: two tasks share one of them.
         let cores = CoreKind::test(512, "4-5", 2, 1000);
         assert!((cores.log_slowdown(3) - 2.0 * two).abs() < 1e-12);

@@ -7,10 +7,10 @@
 //! The share of memory time comes from the profile of a program (its signature), or from its counters. Speedups are in
 //! millionths, so that their order does not depend on rounding in other places.
 
-use base::Bytes;
+use base::{Bytes, Nanos};
 use program::Profile;
 use sched::{CounterEvent, NodeView, Snapshot, TaskView};
-use topology::CAPACITY_MAX;
+use topology::{CAPACITY_MAX, MemoryAccess};
 
 use super::{CoreKind, CoreKinds};
 use crate::declaration::MILLION;
@@ -22,8 +22,6 @@ const LATENCY_NS: f64 = 90.0;
 const GIGAHERTZ: f64 = 3.0;
 /// Memory share on the fastest kind of a job without a sample or a signature (chosen).
 pub(crate) const UNKNOWN_SHARE: f64 = 0.5;
-/// Bytes of a cache line.
-const LINE: f64 = 64.0;
 /// Size of a core's share of the last-level cache, if the machine does not report its caches. Guessed.
 const CACHE_SHARE: Bytes = Bytes::from_mib(2);
 
@@ -104,13 +102,8 @@ impl SpeedModel {
     /// Returns the share of memory time in the CPU time of tasks in the last interval: misses × latency. `None` if their
     /// LLC misses were not counted or they did not run.
     pub fn memory_share(&self, tasks: &[TaskView]) -> Option<f64> {
-        let counted =
-            tasks.iter().filter_map(|task| Some((task.counters.misses()?, task.cpu_time.0)));
-        let add = |(misses, ns): (u64, u64), (more, more_ns): (u64, u64)| {
-            (misses.saturating_add(more), ns.saturating_add(more_ns))
-        };
-        let (misses, cpu_ns) = counted.fold((0, 0), add);
-        (cpu_ns != 0).then(|| (misses as f64 * self.latency_ns / cpu_ns as f64).min(1.0))
+        let counts = counts(tasks)?;
+        Some((counts.misses as f64 * self.latency_ns / counts.cpu_time.0 as f64).min(1.0))
     }
 
     /// As [`SpeedModel::memory_share`], for a program with a profile: the CPU time without the core time of the
@@ -121,11 +114,10 @@ impl SpeedModel {
         profile: &Profile,
         (kind, n_tasks): (&CoreKind, u64),
     ) -> Option<f64> {
-        let cycles = core_cycles(profile)?;
-        let instructions = counts(tasks)?.instructions? as f64;
-        let cpu_ns = tasks.iter().map(|task| task.cpu_time.0 as f64).sum::<f64>();
-        let core_ns = instructions * cycles / self.speed(kind) * kind.smt_slowdown(n_tasks);
-        Some((1.0 - core_ns / cpu_ns).clamp(0.0, 1.0))
+        let (counts, cycles) = (counts(tasks)?, core_cycles(profile)?);
+        let cycles = counts.instructions? as f64 * cycles;
+        let core_ns = cycles / self.speed(kind) * kind.smt_slowdown(n_tasks);
+        Some((1.0 - core_ns / counts.cpu_time.0 as f64).clamp(0.0, 1.0))
     }
 
     /// Returns the core cycles of a kind per nanosecond, in cycles of the fastest kind.
@@ -158,14 +150,17 @@ pub(crate) fn share_on_fastest(kinds: &CoreKinds, memory_share: f64, kind: usize
 /// controllers are not counted or the machine does not report their bandwidth.
 pub(crate) fn memory_utilization(snapshot: &Snapshot<'_>) -> f64 {
     let accesses = &snapshot.machine.perf_attributes().accesses;
-    let of_node = |node: &NodeView| {
-        let local = accesses.iter().find(|a| (a.from, a.to) == (node.node, node.node))?;
-        let permille = local.achievable_permille.map_or(1000, |permille| permille.value);
-        let achievable = local.bandwidth_bytes_per_s?.value as f64 * permille as f64 / 1000.0;
-        let bytes = node.controller_ops? as f64 * LINE;
-        Some(bytes / snapshot.interval.as_secs_f64() / achievable)
-    };
-    snapshot.nodes.iter().filter_map(of_node).filter(|share| share.is_finite()).fold(0.0, f64::max)
+    let of_node = |node| bandwidth_share(accesses, node, snapshot.interval);
+    snapshot.nodes.iter().filter_map(of_node).fold(0.0, f64::max)
+}
+
+/// Returns the share of its achievable bandwidth that the memory controller of a node had in an interval.
+fn bandwidth_share(accesses: &[MemoryAccess], node: &NodeView, interval: Nanos) -> Option<f64> {
+    let local = accesses.iter().find(|a| (a.from, a.to) == (node.node, node.node))?;
+    let permille = local.achievable_permille.map_or(1000, |permille| permille.value);
+    let achievable = local.bandwidth_bytes_per_s?.value as f64 * permille as f64 / 1000.0;
+    let bytes = node.controller_ops? as f64 * base::LINE_BYTES as f64;
+    Some(bytes / interval.as_secs_f64() / achievable).filter(|share| share.is_finite())
 }
 
 /// Returns the speedup for a share of memory time: the time on the slowest kind relative to the fastest, in millionths.
@@ -193,6 +188,8 @@ pub(crate) fn cache_share(snapshot: &Snapshot<'_>, kinds: &CoreKinds, kind: usiz
 /// Misses, accesses and instructions of a job or thread in the last interval, over the tasks whose misses are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Counts {
+    /// Above 0.
+    pub cpu_time: Nanos,
     pub misses: u64,
     pub accesses: Option<u64>,
     pub instructions: Option<u64>,
@@ -202,6 +199,7 @@ pub(crate) struct Counts {
 pub(crate) fn counts(tasks: &[TaskView]) -> Option<Counts> {
     let add = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
     tasks.iter().filter_map(task_counts).reduce(|sum, of_task| Counts {
+        cpu_time: sum.cpu_time.saturating_add(of_task.cpu_time),
         misses: sum.misses.saturating_add(of_task.misses),
         accesses: add(sum.accesses, of_task.accesses),
         instructions: add(sum.instructions, of_task.instructions),
@@ -214,12 +212,76 @@ fn task_counts(task: &TaskView) -> Option<Counts> {
     let count = |event| task.counters.get(event);
     let (accesses, instructions) =
         (count(CounterEvent::LlcReferences), count(CounterEvent::Instructions));
-    Some(Counts { misses, accesses, instructions })
+    Some(Counts { cpu_time: task.cpu_time, misses, accesses, instructions })
 }
 
 #[cfg(test)]
 mod tests {
+    use base::{JobId, NodeId, TaskId};
+    use program::profile::{Phase, ProfileValue, ValueSource};
+    use sched::CounterDeltas;
+    use topology::{AttributeSource, SourcedValue};
+
     use super::*;
+
+    /// Returns a task that executed a million instructions with this many misses in 1 ms.
+    fn task(misses: u64) -> TaskView {
+        let counters = CounterDeltas::default()
+            .with(CounterEvent::Instructions, 1_000_000)
+            .with(CounterEvent::LlcMisses, misses);
+        TaskView {
+            task: TaskId { tid: 1, start_time_ticks: 1 },
+            process: 1,
+            job: JobId(0),
+            cpu_time: Nanos::from_millis(1),
+            wait: None,
+            last_cpu: None,
+            counters,
+        }
+    }
+
+    #[test]
+    fn the_memory_share_is_misses_by_latency_or_the_time_without_the_core_time_of_the_profile() {
+        let model = SpeedModel { latency_ns: 100.0, gigahertz: 2.0 };
+        assert_eq!(model.memory_share(&[task(3000)]), Some(0.3));
+        assert_eq!(model.memory_share(&[task(30_000)]), Some(1.0));
+        assert_eq!(model.memory_share(&[]), None);
+        // 0.8 core cycles per instruction at 2 GHz are 0.4 ms, beside a busy sibling 1.6 times as long.
+        let cycles = ProfileValue::new(0.8, ValueSource::Declared);
+        let phase = Phase { core_cycles_per_instruction: cycles, ..Default::default() };
+        let profile = Profile { phases: vec![phase], ..Profile::default() };
+        let kind = CoreKind::test(1024, "0-3", 2, 1250);
+        let share = |n_tasks| {
+            let share = model.profiled_memory_share(&[task(0)], &profile, (&kind, n_tasks));
+            share.expect("all values are known")
+        };
+        assert!((share(1) - 0.6).abs() < 1e-12);
+        assert!((share(4) - 0.36).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_utilization_is_that_of_the_achievable_bandwidth() {
+        let known = |value| Some(SourcedValue { value, source: AttributeSource::Assumed });
+        let mut local = MemoryAccess::unknown(NodeId(0), NodeId(0));
+        let node = NodeView {
+            node: NodeId(0),
+            memory_free: None,
+            memory_reclaimable: None,
+            memory_total: None,
+            controller_ops: Some(1_000_000),
+            read_bytes: None,
+            written_bytes: None,
+        };
+        let share = |local: &MemoryAccess, ms| {
+            bandwidth_share(std::slice::from_ref(local), &node, Nanos::from_millis(ms))
+        };
+        assert_eq!(share(&local, 1), None, "an unknown bandwidth");
+        (local.bandwidth_bytes_per_s, local.achievable_permille) =
+            (known(128_000_000_000), known(500));
+        // 64 MB in 2 ms are 32 of 64 GB/s.
+        assert_eq!(share(&local, 2), Some(0.5));
+        assert_eq!(share(&local, 0), None, "no interval");
+    }
 
     #[test]
     fn core_time_depends_on_the_capacity_and_memory_time_does_not() {

@@ -172,12 +172,6 @@ impl PolicyInfo {
         self.params().find(|param| param.name == name)
     }
 
-    /// Returns whether a parameter has an effect only on jobs with several threads.
-    pub fn needs_several_threads(&self, param: &Param) -> bool {
-        let declared = FOR_SEVERAL_THREADS.iter().find(|(policy, _)| *policy == self.name);
-        declared.is_some_and(|(_, params)| params.contains(&param.name))
-    }
-
     /// Builds the policy from a text such as `dfs[cooldown=4]`. The interval and the level of the domains are the
     /// parameters `interval` and `domains`, if the policy declares these parameters.
     ///
@@ -232,6 +226,8 @@ pub struct Param {
     pub requires: Option<Requirement>,
     /// Published value that no host supports, and the missing prerequisite.
     pub unavailable: Option<(&'static str, &'static str)>,
+    /// Whether the parameter has an effect only on jobs with several threads.
+    pub for_several_threads: bool,
 }
 
 /// Parameters that another parameter requires.
@@ -262,9 +258,6 @@ impl DefaultSource {
     }
 }
 
-/// The parameters that change only the placement of jobs with several threads: policy and parameters.
-const FOR_SEVERAL_THREADS: &[(&str, &[&str])] = &[("ib", &["tlp", "lrt", "cosched"])];
-
 impl Param {
     /// Creates a parameter with the same default in every reading. The source of the default is
     /// [`DefaultSource::Chosen`].
@@ -285,6 +278,7 @@ impl Param {
             below: None,
             requires: None,
             unavailable: None,
+            for_several_threads: false,
         }
     }
 
@@ -320,6 +314,11 @@ impl Param {
     /// Sets a published value that no host supports, and the missing prerequisite.
     pub(crate) const fn unavailable(self, value: &'static str, reason: &'static str) -> Self {
         Param { unavailable: Some((value, reason)), ..self }
+    }
+
+    /// Marks a parameter that has an effect only on jobs with several threads.
+    pub(crate) const fn for_several_threads(self) -> Self {
+        Param { for_several_threads: true, ..self }
     }
 
     /// Replaces the help text.

@@ -14,7 +14,7 @@ use sched::{PerJob, Plan, Reason, Snapshot, reasons};
 use crate::core_kinds::quotas::{self, QuotaRule};
 use crate::core_kinds::speed::{self, Counts, SpeedModel};
 use crate::core_kinds::{
-    self, CoreKinds, KindJob, compare_change, is_interval, is_new, percent_text,
+    self, CoreKinds, KindJob, RATIO_MIN, compare_change, is_interval, is_new, percent_text,
 };
 use crate::declaration::{INTERVAL_TIMES, MILLION, Millionths, READING, params};
 use crate::placement::remove_old_state;
@@ -180,15 +180,13 @@ impl MissRatio {
     /// Returns whether the relative change since the last decision exceeds the limit. A change between misses per access
     /// and misses per instruction counts.
     fn has_changed(self, decided: MissRatio, limit: Millionths) -> bool {
-        match (decided, self) {
-            (MissRatio::PerAccess(from), MissRatio::PerAccess(to)) => {
-                compare_change((from, to), 1, limit).is_gt()
-            }
+        let (change, min) = match (decided, self) {
+            (MissRatio::PerAccess(from), MissRatio::PerAccess(to)) => ((from, to), RATIO_MIN),
             (MissRatio::PerInstruction(from), MissRatio::PerInstruction(to)) => {
-                let change = u128::from(from.abs_diff(to)) * u128::from(MILLION);
-                u128::from(from.max(PER_INSTRUCTION_MIN)) * u128::from(limit.0) < change
+                ((from, to), PER_INSTRUCTION_MIN)
             }
-            _ => true,
-        }
+            _ => return true,
+        };
+        compare_change(change, min, limit).is_gt()
     }
 }

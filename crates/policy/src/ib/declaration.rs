@@ -42,8 +42,8 @@ params! {
         alpha: Millionths [Values::decimal("", 1)] = "0.3", "weight of the global behaviour (whole run) in the integrated \
             behaviour; the rest is the local behaviour (last intervals). Published: 0.3 with one node, 0.8 and 0.6 with \
             four. The more a migration costs, the nearer to 1".published();
-        beta: Millionths [BETAS] = "0", "permitted imbalance of load between two kinds: 0, none. With load=time, a migration for balance must gain more than \
-            this share of the time of one task, and more than 5 %. Published: 0 \
+        beta: Millionths [BETAS] = "0", "permitted imbalance of load between two kinds: 0, none. With load=time, a \
+            migration for balance must gain more than this share of the time of one task, and more than 5 %. Published: 0 \
             with one node, 0.3 with four".published();
         change: Millionths = "12%", "relative change of the local behaviour that begins a new phase".published();
         stable: Millionths = "5%", "relative change of the local behaviour below which a phase is stable".published();
@@ -61,11 +61,12 @@ params! {
         margin: Millionths [Values::decimal("", 1)] = "0.1", "difference of integrated behaviour above which a job changes \
             its kind (guessed)".paper("0");
         tlp: bool = "no", "thread-level parallelism: the only runnable thread of a program in a serial phase gets a fast \
-            core. With tlp, lrt or cosched, each thread of a job with several threads is placed separately";
+            core. With tlp, lrt or cosched, each thread of a job with several threads is placed separately"
+            .for_several_threads();
         lrt: bool = "no", "longest remaining time first: of threads with about the same behaviour, the one with more remaining \
-            work is nearer to the fast cores";
+            work is nearer to the fast cores".for_several_threads();
         cosched: bool = "no", "co-scheduling: the runnable threads of a program migrate to all core kinds in one step if \
-            the predicted time of the slowest thread decreases by more than 5 %";
+            the predicted time of the slowest thread decreases by more than 5 %".for_several_threads();
         interval: Nanos [INTERVAL_TIMES] = "200ms", "time between two samples".published();
     }
 }

@@ -17,7 +17,7 @@
 use std::collections::VecDeque;
 
 use super::declaration::{Check, Config};
-use crate::core_kinds::compare_change;
+use crate::core_kinds::{RATIO_MIN, compare_change};
 
 /// Intervals after a change in which the phase is checked for the first time (published).
 const CHECK_AFTER: u64 = 2;
@@ -105,7 +105,7 @@ impl Monitor {
             };
         };
         // Both comparisons are strict, as printed: a change of exactly the limit neither begins a phase nor is stable.
-        let change = |from, limit| compare_change((from, sum), config.window, limit);
+        let change = |from, limit| compare_change((from, sum), RATIO_MIN * config.window, limit);
         let Mode::Changed { since, before } = self.mode else {
             return match change(previous, config.change).is_gt() {
                 true => self.begin(Some(previous), sum, config),

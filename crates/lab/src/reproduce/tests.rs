@@ -11,8 +11,9 @@ use report::study::{
 use super::definition::filled;
 use super::evaluate::reading;
 use super::finding::{BOTH_READINGS, drawn, judged_claim, verdict_of_draws};
-use super::gain::RangeSide;
+use super::gain::{RangeSide, set_s};
 use super::*;
+use crate::compare::{Column, SimBench};
 
 fn study(name: &str) -> &'static Study {
     Study::find(name).expect("it ships")
@@ -380,4 +381,21 @@ fn with_published_groups_group_1_is_on_one_socket_and_group_2_on_the_other() {
     };
     let nodes: Vec<Option<usize>> = (0..6).map(node).collect();
     assert_eq!(nodes, [0, 0, 0, 1, 1, 1].map(Some));
+}
+
+/// With the placement of the kernel the programs already use the whole bandwidth: more CPU time for tasks that wait for
+/// memory gains nothing, and takes CPU time from the others.
+#[test]
+fn ib_is_not_slower_than_the_kernel_if_memory_is_saturated() {
+    let testbed = Testbed::parse("hybrid-desktop memory=8 copies=8 scale=0.02").expect("it ships");
+    let jobs = testbed.jobs("ld1", DeclaredClassBasis::Rate).expect("a set");
+    let copies = testbed.copies("ld1", None).expect("a set");
+    let bench = SimBench::without_solo_runs(testbed.setting(), vec![jobs]).expect("a machine");
+    let time = |policy: &str| {
+        let column = Column::parse(policy).expect("a policy");
+        let run = bench.run((&column, 0, 1), &StopFlag::default(), None).expect("it runs");
+        set_s(&run.expect("it was not stopped"), &copies).expect("all jobs exit")
+    };
+    let (ib, linux) = (time("ib"), time("linux"));
+    assert!(ib <= linux, "{ib} s, {linux} s under the kernel");
 }

@@ -40,8 +40,8 @@ use threads::Threads;
 /// causes no migration.
 const IDLE_INTERVALS: u64 = 2;
 
-/// Shares of the achievable bandwidth from which, and above which, the memory controller limits the tasks (chosen): its
-/// latency rises with its use, and its bandwidth varies between intervals.
+/// Shares of the achievable bandwidth: below the first the memory controller limits no task, above the second it limits all
+/// tasks. Chosen: its latency rises with its use, and its use varies between intervals.
 const SATURATED: (f64, f64) = (0.7, 0.9);
 
 /// State of the policy.

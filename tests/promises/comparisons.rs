@@ -8,6 +8,7 @@ use std::process::Output;
 use expect_test::{expect, expect_file};
 use serde_json::Value;
 use tests::dir::Dir;
+use tests::process::two_cpus;
 use tests::{tool, transcript};
 
 /// A memory-hungry program, and a program with few cache misses.
@@ -488,6 +489,31 @@ fn live_runs_alternate_between_the_policies_and_each_has_a_report() {
         json,
         "no run is repeated"
     );
+}
+
+#[test]
+fn a_live_comparison_uses_the_declared_core_kinds_and_resumes_only_with_the_same_kinds() {
+    let Some((all, fast, _)) = two_cpus() else { return };
+    let dir = Comparisons::new();
+    dir.write("live.toml", "[[job]]\nname = \"a\"\nload = \"compute --cpu 10ms\"\n");
+    let slow = all.minus(&fast);
+    let compare = |capacity: u32| {
+        dir.compare(&format!(
+            "live.toml -p linux,ff --host live --seeds 1 --out out --quiet \
+             --core-kinds fast={fast}:1024,slow={slow}:{capacity}"
+        ))
+    };
+    let comparison = compare(512);
+    assert_eq!(comparison.status.code(), Some(0), "{}", tool::text(&comparison.stderr));
+    let json = dir.json("out");
+    let one_kind = "makes no request on this machine";
+    let notes = json["notes"].to_string();
+    assert!(!notes.contains(one_kind), "{notes}");
+    let options = json["setting"]["options"].to_string();
+    assert!(options.contains(&format!("slow={slow}:512")), "{options}");
+    let other = compare(256);
+    let error = tool::text(&other.stderr);
+    assert!(other.status.code() == Some(2) && error.contains("another comparison"), "{error}");
 }
 
 #[test]

@@ -100,6 +100,7 @@ fn a_narrowed_request_keeps_its_reason_and_states_the_requested_cpus() {
         &turns,
         expect![[r#"
             a (class 6): evenkeel load hog
+              moves: 1
                 0.000 s  started on cpus 0-1 on node 0 because node 0 was next in
                          round-robin order; cpus 0-3 had the fewest jobs there; narrowed
                          from the requested node 0 to cpus 0-1 on node 0
@@ -155,10 +156,11 @@ fn places_are_named_by_the_domain_level_of_their_turn() {
         None,
         FALLING,
         expect![[r#"
-        a (class 6): evenkeel load hog
-            0.000 s  started on node 0
-            0.300 s  moved from cpus 0-3 to llc 1
-    "#]],
+            a (class 6): evenkeel load hog
+              moves: 1
+                0.000 s  started on node 0
+                0.300 s  moved from cpus 0-3 to llc 1
+        "#]],
     );
 }
 
@@ -218,6 +220,81 @@ fn replay() -> String {
     )
 }
 
+/// A job with two threads, which are placed separately.
+const THREADS: &str = r#""sample":{"tasks":[{"tid":1001,"start_time_ticks":1,"pid":1001,"job":0,"cpu_ns":1},{"tid":1002,"start_time_ticks":1,"pid":1001,"job":0,"cpu_ns":1}]}"#;
+
+#[test]
+fn every_action_on_a_thread_that_the_report_lists_is_explained() {
+    let turns = format!(
+        r#"
+        0 {DUE},"load_basis":{{"level":"node","tier":"declared"}},"outcomes":[{{"job":0,"start":{{}},"done":10}}]
+        250 "causes":["interval"],{THREADS},"requests":[{{"task":[1001,1],"place":"0-3",{REASON}}},{{"task":[1002,1],"place":"4-7",{REASON}}}],"rejected":[{{"task":[1002,1],"place":"4-7",{REASON},"cause":"unchanged","detail":"it is there"}}],"outcomes":[{{"task":[1001,1],"place":"0-3","done":1}}]
+        500 "causes":["interval"],"outcomes":[{{"task":[1001,1],"place":"4-7","done":1}},{{"task":[1002,1],"place":"0-3","cause":"not-permitted","detail":"EPERM"}}]
+        750 "causes":["interval"],"outcomes":[{{"task":[1001,1],"place":"4-7","done":0}}]
+        1000 "causes":["interval"],"outcomes":[{{"task":[1001,1],"release":{{}},"done":1}}]
+        "#
+    );
+    let (_, report) = explained(&[("a", 6)], None, &turns);
+    assert_eq!((report.moves.len(), report.rejections.len()), (3, 2));
+    check_jobs(
+        &[("a", 6)],
+        None,
+        &turns,
+        expect![[r#"
+        a (class 6): evenkeel load hog
+          moves: 2
+            0.000 s  started without a CPU binding
+            0.250 s  thread 1002: rejected by evenkeel's guard: place on node 1: it is
+                     there. It was requested because node 0 was next in round-robin
+                     order; cpus 0-3 had the fewest jobs there
+            0.250 s  thread 1001: bound to node 0 because node 0 was next in round-robin
+                     order; cpus 0-3 had the fewest jobs there
+            0.500 s  thread 1001: moved from node 0 to node 1
+            0.500 s  thread 1002: rejected by the kernel: place on node 0: EPERM
+            0.750 s  thread 1001: unchanged: already bound to node 1, which was
+                     requested
+            1.000 s  thread 1001: released: its earlier affinity was restored
+    "#]],
+    );
+}
+
+#[test]
+fn requests_for_threads_that_a_replay_does_not_carry_out_are_one_event_per_thread() {
+    let requests = format!(
+        r#""requests":[{{"task":[1001,1],"place":"0-3",{REASON}}},{{"task":[1002,1],"place":"4-7",{REASON}}}]"#
+    );
+    let turns = format!(
+        r#"
+        0 {DUE},"load_basis":{{"level":"node","tier":"declared"}},"outcomes":[{{"job":0,"start":{{}},"done":10}},{{"job":0,"place":"4-7","done":1}}]
+        250 "causes":["interval"],{THREADS},{requests}
+        500 "causes":["interval"],{requests}
+        750 "causes":["interval"],{requests},"outcomes":[{{"task":[1001,1],"place":"4-6","done":1}}]
+        "#
+    );
+    let (_, report) = explained(&[("a", 6)], Some("original"), &turns);
+    assert_eq!(report.totals.n_would_move, 6);
+    check_jobs(
+        &[("a", 6)],
+        Some("original"),
+        &turns,
+        expect![[r#"
+        a (class 6): evenkeel load hog
+          moves: 1
+            0.000 s  started on node 1 in the recorded run; this policy requested
+                     nothing
+            0.250 s  thread 1001: would have been moved from node 1 to node 0 because
+                     node 0 was next in round-robin order; cpus 0-3 had the fewest jobs
+                     there; requested 2 times, the last time at 0.500 s
+            0.250 s  thread 1002: would have been moved from node 1 to node 1 because
+                     node 0 was next in round-robin order; cpus 0-3 had the fewest jobs
+                     there; requested 3 times, the last time at 0.750 s
+            0.750 s  thread 1001: would have been moved from node 1 to node 0 because
+                     node 0 was next in round-robin order; cpus 0-3 had the fewest jobs
+                     there; the recorded run moved it from node 1 to cpus 4-6 on node 1
+    "#]],
+    );
+}
+
 #[test]
 fn a_replay_separates_requests_from_recorded_actions() {
     let jobs = [("a", 6), ("b", 6)];
@@ -227,6 +304,7 @@ fn a_replay_separates_requests_from_recorded_actions() {
         &replay(),
         expect![[r#"
             a (class 6): evenkeel load hog
+              moves: 1
                 0.000 s  would have been started on node 0 because node 0 was next in
                          round-robin order; cpus 0-3 had the fewest jobs there; the recorded
                          run started it on node 1
@@ -238,6 +316,7 @@ fn a_replay_separates_requests_from_recorded_actions() {
                          fewest jobs there
 
             b (class 6): evenkeel load hog
+              moves: 1
                 1.000 s  started on node 1 in the recorded run; this policy requested
                          nothing
                 1.250 s  moved from node 1 to node 0 in the recorded run; this policy

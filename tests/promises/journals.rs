@@ -192,7 +192,10 @@ fn explain_answers_an_unknown_job_with_the_nearest_name() {
     let path = fixture().display().to_string();
     for (name, line) in [
         ("lang", "evenkeel: the journal has no job \"lang\": did you mean \"long\"?\n"),
-        ("zzz", "evenkeel: the journal has no job \"zzz\": it has 6 jobs\n"),
+        (
+            "zzz",
+            "evenkeel: the journal has no job \"zzz\": it has 6 jobs: brief, brief.2, long, long.2, missing-file, …\n",
+        ),
     ] {
         assert_eq!(tool::rejection(&mut tool::command(&["explain", &path, "--job", name])), line);
     }

@@ -44,6 +44,7 @@ fn explain_prints_the_phases_of_a_job_those_that_were_too_short_and_each_resched
     let (_, events) = explained.split_once("\n\n").expect("the paragraph of the job");
     expect![[r#"
         phased (no class): x
+          phases: 3, filtered: 1, reschedules: 2, moves: 1
             0.009 s  started on cpus 0-1 because the job starts with integrated
                      behaviour 0.338 (from its profile): below 0.400, the highest on the
                      fast cores; tasks fast 2, slow 0 before and fast 3, slow 0 after:
@@ -65,7 +66,7 @@ fn explain_prints_the_phases_of_a_job_those_that_were_too_short_and_each_resched
                      integrated 0.571: above 0.404, the lowest on the slow cores; tasks
                      fast 2, slow 2 before and fast 1, slow 3 after: it migrates from
                      the fast to the slow cores (cpus 2-3)
-            9.003 s  exited with status 0 after 8.994 s: 8.99 s of CPU time (8.99 s
+            8.999 s  exited with status 0 after 8.990 s: 8.99 s of CPU time (8.99 s
                      user, 0 s system), 0 s of wait time, 2 migrations, maximum resident
                      set 0 B
     "#]]
@@ -76,6 +77,9 @@ fn explain_prints_the_phases_of_a_job_those_that_were_too_short_and_each_resched
 fn explain_prints_the_phases_of_each_thread_that_is_placed_separately() {
     let explained = explained("ib[tlp=yes,window=1]", "threads = 2", &["--json"]);
     let explained: serde_json::Value = serde_json::from_str(&explained).expect("JSON");
+    let job = &explained["jobs"][0];
+    let counts = ["n_phases", "n_phases_filtered", "n_reschedules", "n_moves"];
+    assert_eq!(counts.map(|name| job[name].as_u64()), [6, 2, 4, 4].map(Some));
     let events = explained["jobs"][0]["events"].as_array().expect("a list");
     let lines = events.iter().filter(|event| event["kind"] == "observed").map(|event| {
         let mut values = event["values"].as_array().expect("a list").iter();

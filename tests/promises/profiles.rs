@@ -112,15 +112,22 @@ fn the_curve_matches_cachegrind_at_three_sizes_within_5_percent_and_sampled_with
     }
     let home = Home::new();
     let exact = home.profile(&WHOLE, &columns());
-    let sampled = home.profile(&[&WHOLE[..7], &["--lines", "4K"]].concat(), &columns());
-    assert_eq!([&exact["exit"], &sampled["exit"]], ["exited with status 0"; 2]);
-    assert!(sampled["sampled_lines_share"].as_f64().expect("a number") < 0.5);
+    // The sampled lines depend on the random addresses of the program, so a sample differs in each run.
+    let sampled =
+        [(); 3].map(|()| home.profile(&[&WHOLE[..7], &["--lines", "4K"]].concat(), &columns()));
+    for profile in sampled.iter().chain([&exact]) {
+        assert_eq!(profile["exit"], "exited with status 0");
+    }
+    for profile in &sampled {
+        assert!(profile["sampled_lines_share"].as_f64().expect("a number") < 0.5);
+    }
     for size in [64 << 10, 256 << 10, 4 << 20] {
         let (modelled, simulated) = (misses(&exact, size), cachegrind(&columns(), size));
         let off = modelled / simulated - 1.0;
         assert!(off.abs() < 0.05, "{size}: {modelled} misses, cachegrind {simulated}");
-        let off = misses(&sampled, size) / modelled - 1.0;
-        assert!(off.abs() < 0.12, "{size}: off by {off:.3} when sampled");
+        let mut off = sampled.each_ref().map(|profile| misses(profile, size) / modelled - 1.0);
+        off.sort_by(f64::total_cmp);
+        assert!(off[1].abs() < 0.12, "{size}: off by {off:.3?} when sampled");
     }
 }
 

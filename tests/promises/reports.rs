@@ -214,6 +214,111 @@ fn totals_add_up_and_values_that_were_not_measured_are_absent() {
     assert_eq!(share, Some(0.0005));
 }
 
+/// Returns the report of a simulated run whose policy binds the jobs with one thread as a whole, and the others thread
+/// by thread.
+fn with_threads(dir: &tests::dir::Dir, options: &[&str]) -> serde_json::Value {
+    let policy = "ib[tlp=yes,lrt=yes,cosched=yes]";
+    let run = ["run", "parallel", "--host", "sim", "--machine", "cix-p1", "--policy", policy];
+    dir.success(&[&run[..], &["--quiet", "--out", "a"], options].concat());
+    serde_json::from_str(&dir.text("a/report.json")).expect("JSON")
+}
+
+fn cpu_set(list: &serde_json::Value) -> base::CpuSet {
+    list.as_str().expect("a list").parse().expect("a list")
+}
+
+#[test]
+fn moves_of_threads_are_listed_and_count_for_their_jobs() {
+    let report = with_threads(&tests::dir::Dir::new(), &[]);
+    assert_eq!(schema_errors(&report.to_string()), [""; 0]);
+    let moves: Vec<_> = report["moves"].as_array().expect("a list").iter().collect();
+    assert_eq!(report["totals"]["n_moves_omitted"], 0);
+    assert_eq!(report["totals"]["n_moves"], moves.len());
+    for job in report["jobs"].as_array().expect("a list") {
+        let own: Vec<_> = moves.iter().filter(|moved| moved["job"] == job["id"]).collect();
+        assert_eq!(job["n_moves"], own.len(), "{}", job["name"]);
+        assert!(own.iter().all(|moved| moved["tid"].is_null() == (job["threads"] == 1)));
+        let used = cpu_set(&job["cpus_used"]);
+        assert!(own.iter().all(|moved| cpu_set(&moved["to_cpus"]).is_subset(&used)));
+    }
+}
+
+#[test]
+fn the_timeline_has_the_sampled_cpus_of_a_job_and_the_set_that_it_is_bound_to() {
+    let dir = tests::dir::Dir::new();
+    let report = with_threads(&dir, &[]);
+    let html = dir.text("a/report.html");
+    for text in [
+        "bound to exactly the drawn CPUs",
+        "bound to a set of CPUs that contains the drawn ones",
+        "not bound by evenkeel",
+    ] {
+        assert!(html.contains(&format!("</i>{text}</li>")), "{text}");
+    }
+    for job in report["jobs"].as_array().expect("a list") {
+        let segments: Vec<_> = job["timeline"].as_array().expect("a list").iter().collect();
+        let bound = segments.iter().filter(|segment| segment["bound_cpus"].is_string());
+        // The threads of a job that is bound thread by thread are bound in its first interval.
+        assert!(segments.len() <= bound.clone().count() + 1, "{}", job["name"]);
+        for segment in bound {
+            let (cpus, bound) = (cpu_set(&segment["cpus"]), cpu_set(&segment["bound_cpus"]));
+            assert!(cpus.is_subset(&bound), "{segment}");
+            assert_eq!(segment["bound"], cpus == bound, "{segment}");
+            assert!(segment["from_ns"].as_u64() < segment["to_ns"].as_u64(), "{segment}");
+        }
+        if job["threads"] == 1 {
+            assert!(segments.iter().all(|segment| cpu_set(&segment["cpus"]).len() == 1));
+        }
+    }
+}
+
+#[test]
+fn the_core_kinds_of_a_machine_and_of_the_cpus_of_each_bound_job_are_named() {
+    let dir = tests::dir::Dir::new();
+    let report = with_threads(&dir, &[]);
+    let kinds = report["machine"]["core_kinds"].as_array().expect("a list");
+    let names: Vec<_> = kinds.iter().map(|kind| kind["name"].as_str().expect("text")).collect();
+    assert_eq!(names, ["big", "medium", "little"]);
+    let jobs = report["jobs"].as_array().expect("a list");
+    let one_thread = jobs.iter().find(|job| job["threads"] == 1).expect("it is in the workload");
+    let bound = one_thread["core_kinds"].as_array().expect("a list");
+    assert!(bound.iter().all(|row| names.contains(&row["kind"].as_str().unwrap_or_default())));
+    let shares: f64 = bound.iter().map(|row| row["share"].as_f64().expect("a number")).sum();
+    assert!((shares - 1.0).abs() < 1e-9, "it was bound from its start to its end: {shares}");
+    let text = dir.success(&["report", "a"]);
+    assert!(text.contains("12 cores (4 big, 4 medium, 4 little)"), "{text}");
+    assert!(
+        text.contains(&format!("\n- one-thread: {} ", bound[0]["kind"].as_str().expect("text")))
+    );
+    assert!(text.lines().all(|line| line.chars().count() <= 80), "80 columns");
+    let html = dir.text("a/report.html");
+    assert!(html.contains("4 big: cpus 0-1,10-11; 4 medium: cpus 6-9; 4 little: cpus 2-5"));
+    assert_eq!(from_fixture().machine.core_kinds, [], "all its cores are of one kind");
+}
+
+#[test]
+fn the_bindings_of_threads_are_known_in_a_journal_without_its_first_part() {
+    let dir = tests::dir::Dir::new();
+    let whole = with_threads(&dir, &["--journal-part", "64K"]);
+    let text = dir.success(&["report", "a", "--json"]);
+    let rest: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+    assert!(rest["run"]["n_journal_parts_missing"] != 0);
+    for key in ["n_moves", "n_migrations"] {
+        assert_eq!(rest["totals"][key], whole["totals"][key]);
+    }
+    let n_moves = |report: &serde_json::Value| -> Vec<serde_json::Value> {
+        let jobs = report["jobs"].as_array().expect("a list").iter();
+        jobs.map(|job| job["n_moves"].clone()).collect()
+    };
+    assert_eq!(n_moves(&rest), n_moves(&whole));
+    // A job that ended in the missing parts has no timeline.
+    let jobs = rest["jobs"].as_array().expect("a list").iter();
+    let jobs: Vec<_> = jobs.filter(|job| job["timeline"] != serde_json::json!([])).collect();
+    assert!(jobs.iter().all(|job| job["timeline"][0]["bound_cpus"].is_string()));
+    let n_parallel = jobs.iter().filter(|job| job["threads"] != 1).count();
+    assert!(2 <= n_parallel, "{n_parallel} of the jobs with several threads have a timeline");
+}
+
 #[test]
 fn concurrent_runs_each_get_their_own_directory() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -22,6 +22,21 @@ const EXPERIMENT: [&str; 6] = ["dfs", "--only", "fig-5.1", "--seeds", "2", "--qu
 const DRAWN: [&str; 6] = ["divided", "--only", "fig-1,fig-6", "--draws", "20", "--quiet"];
 
 #[test]
+fn the_start_of_each_experiment_is_a_line_without_a_terminal() {
+    let run = |args: &[&str]| tool::text(&tool::run(args).stderr);
+    let args = ["reproduce", "divided", "--only", "fig-1,fig-6", "--draws", "2"];
+    let titles = tool::success(&[&args[..], &["--list"]].concat());
+    let title = |name: &str| {
+        let line = titles.lines().find(|line| line.trim().starts_with(name)).expect("it is listed");
+        line.trim().trim_start_matches(name).trim().to_owned()
+    };
+    let line =
+        |n: u32, name: &str| format!("evenkeel: experiment {n} of 2, {name}: {}\n", title(name));
+    assert_eq!(run(&args), line(1, "fig-1") + &line(2, "fig-6"));
+    assert_eq!(run(&[&args[..], &["--quiet"]].concat()), "");
+}
+
+#[test]
 fn the_output_does_not_depend_on_the_number_of_parallel_runs() {
     let sequential = reproduce(&[&EXPERIMENT[..], &["--jobs", "1"]].concat());
     assert_eq!(sequential, reproduce(&[&EXPERIMENT[..], &["--jobs", "3"]].concat()));

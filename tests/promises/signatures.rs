@@ -1,5 +1,5 @@
-//! Signatures: a program keeps its signature through the usual ways to copy and package it, runs as before, and gets its
-//! original bytes back. A signature that is not valid is reported in one line and not used.
+//! Signatures: a program keeps its signature through the usual ways to copy and package it, runs as before, and gets
+//! its original bytes back. A signature that is not valid is reported in one line and not used.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
@@ -72,13 +72,16 @@ fn copying_packaging_and_stripping_keep_the_signature_and_removal_restores_the_b
         );
     }
     assert!(rows[n_copies].ends_with("none"), "{list}");
+    let twice = dir.success(&["profile", "--list", "./prog", "./"]);
+    assert_eq!(twice.matches("./prog").count(), 1, "{twice}");
     dir.success(&["profile", "--remove", "out/tar"]);
     let [restored, original] =
         [&dir.path("out/tar"), Path::new("/bin/true")].map(|path| fs::read(path).expect("a file"));
     assert!(restored == original);
     if dir.path("out/strip").exists() {
         let output = dir.run(&["profile", "--remove", "out/strip"]);
-        assert!(tool::text(&output.stderr).contains("objcopy --remove-section .note.evenkeel"));
+        let command = "objcopy --remove-section .note.evenkeel out/strip\n";
+        assert!(tool::text(&output.stderr).ends_with(command));
     }
 }
 
@@ -213,7 +216,7 @@ fn invalid_signatures_and_programs_have_one_error_line_each() {
         (
             "misses_per_1000",
             "misses_per_100\u{1b}",
-            "the signature is damaged: its checksum differs",
+            "the signature is damaged: its checksum differs; remove it with objcopy --remove-section .note.evenkeel ",
         ),
         (
             "evenkeel-signature 1",
@@ -229,6 +232,11 @@ fn invalid_signatures_and_programs_have_one_error_line_each() {
         assert_eq!((&row["class"], &row["exit_status"]), (&Value::Null, &0.into()), "{messages}");
         assert!(messages.contains(expected), "{messages}");
     }
+    // A list that is no terminal's contains complete reasons.
+    let list = dir.success(&["profile", "--list", "prog"]);
+    let reason =
+        "the signature is not of evenkeel: its first line is not \"evenkeel-signature NUMBER\"";
+    assert!(list.contains(reason), "{list}");
     dir.write("other.toml", format!("build_id = \"00ff\"\n{PROFILE}"));
     fs::copy("/bin/sh", dir.path("set-id")).expect("a program");
     fs::set_permissions(dir.path("set-id"), fs::Permissions::from_mode(0o4755)).expect("permitted");
@@ -252,4 +260,44 @@ fn invalid_signatures_and_programs_have_one_error_line_each() {
         assert!(line.contains(expected), "{line}");
     }
     assert_eq!(dir.listing().iter().filter(|name| name.contains("evenkeel-profile")).count(), 0);
+}
+
+#[test]
+fn a_profile_with_impossible_values_is_neither_embedded_nor_used() {
+    let dir = dir();
+    dir.write("p.toml", PROFILE.replace("[5.0]", "[1e308]"));
+    let line = rejection(&dir, &["profile", "--embed", "./prog", "--from", "p.toml"]);
+    assert!(line.contains("\"misses_per_1000\" is 1e308, which is out of range"), "{line}");
+}
+
+#[test]
+fn a_program_that_was_truncated_is_damaged() {
+    let dir = dir();
+    let program = fs::read(dir.path("prog")).expect("a program");
+    dir.write("prog", &program[..program.len() - 10]);
+    let embed = ["--embed", "./prog", "--from", "p.toml"];
+    for args in [&["--show", "./prog"][..], &["--remove", "./prog"], &embed] {
+        let line = rejection(&dir, &[&["profile"], args].concat());
+        assert!(line.contains("./prog: the program is damaged or truncated"), "{line}");
+    }
+}
+
+#[test]
+fn errors_of_side_files_have_a_remedy() {
+    let dir = dir();
+    let side = dir.path("script.evenkeel-profile");
+    let show = || rejection(&dir, &["profile", "--show", "./script"]);
+    let irregular = "script.evenkeel-profile: this is not a regular file; remove it";
+    fs::create_dir(&side).expect("a directory");
+    assert!(show().contains(irregular), "{}", show());
+    fs::remove_dir(&side).expect("empty");
+    assert!(dir.shell("mkfifo script.evenkeel-profile").status.success());
+    assert!(show().contains(irregular), "{}", show());
+    let embed = ["profile", "--embed", "./script", "--from", "p.toml", "--beside"];
+    assert!(rejection(&dir, &embed).contains(irregular), "{}", rejection(&dir, &embed));
+    fs::remove_file(&side).expect("a FIFO");
+    fs::write(&side, vec![b'x'; (1 << 20) + 1]).expect("written");
+    assert!(show().contains("the file is too large; remove it"), "{}", show());
+    let line = rejection(&dir, &["profile", "--embed", ".", "--from", "p.toml"]);
+    assert!(line.contains("is a directory"), "{line}");
 }

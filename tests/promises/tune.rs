@@ -50,6 +50,22 @@ fn json(dir: &Dir, args: &str) -> Value {
 }
 
 #[test]
+fn a_policy_that_has_nothing_to_decide_on_the_machine_has_a_note() {
+    let note = |policy: &str| {
+        let search = format!("one.toml --policy {policy} --trials 2 --seeds 1 --held-out-seeds 6");
+        let result = json(&prepared(), &search);
+        let mut notes = result["notes"].as_array().expect("a list").iter();
+        notes
+            .find(|note| note.to_string().contains("makes no request on this machine"))
+            .map(Value::to_string)
+    };
+    let reason = "all usable cores are uniform cores, so the policy places no job: it selects between core kinds";
+    let expected = format!("\"ib makes no request on this machine: {reason}.\"");
+    assert_eq!(note("ib"), Some(expected));
+    assert_eq!(note("dfs"), None);
+}
+
+#[test]
 fn invalid_searches_are_rejected_before_any_run() {
     transcript::check("tunings", prepare, |_, step| match step.split_once(' ') {
         Some(("tune", args)) => {

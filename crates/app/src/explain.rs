@@ -38,7 +38,10 @@ pub fn main(args: &Args) -> CommandResult {
     Ok(())
 }
 
-/// Returns the copies of the named program, or the number of jobs if the program has no copies.
+/// Largest number of jobs whose names are in an error.
+const N_LISTED_MAX: usize = 5;
+
+/// Returns the copies of the named program, or the jobs if the program has no copies.
 fn hint(name: &str, jobs: &[Job]) -> String {
     let program = name.rsplit_once('.').map_or(name, |(program, _)| program);
     let is_copy = |job: &&Job| {
@@ -49,7 +52,13 @@ fn hint(name: &str, jobs: &[Job]) -> String {
     match (copies.next(), copies.next_back()) {
         (Some(first), Some(last)) => format!("jobs of that program are {first} to {last}"),
         (Some(only), None) => suggest::question(&[only]).unwrap_or_default(),
-        (None, _) => format!("it has {}", base::counted_noun(jobs.len(), "job")),
+        (None, _) => {
+            let names: Vec<&str> =
+                jobs.iter().take(N_LISTED_MAX).map(|job| job.name.as_str()).collect();
+            let rest = if names.len() < jobs.len() { ", …" } else { "" };
+            let n_jobs = base::counted_noun(jobs.len(), "job");
+            format!("it has {n_jobs}: {}{rest}", names.join(", "))
+        }
     }
 }
 
@@ -60,4 +69,19 @@ fn job_named(name: &str, jobs: &[Job]) -> Result<JobId, CommandError> {
     let near = suggest::nearest(name, jobs.iter().map(|job| job.name.as_str()));
     let hint = suggest::question(near.as_slice()).unwrap_or_else(|| hint(name, jobs));
     Err(CommandError::Usage(anyhow::anyhow!("the journal has no job {name:?}: {hint}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use report::explain::{PHASE_CHANGED, PHASE_FILTERED, PHASE_RESCHEDULED};
+
+    /// The crate `report` does not depend on the policies.
+    #[test]
+    fn the_codes_by_which_phases_are_counted_are_declared_by_a_policy() {
+        let declared: Vec<_> =
+            policy::registry().iter().flat_map(|info| info.reasons.concat()).collect();
+        for code in [&[PHASE_CHANGED, PHASE_FILTERED][..], &PHASE_RESCHEDULED].concat() {
+            assert!(declared.iter().any(|reason| reason.name() == code), "{code}");
+        }
+    }
 }

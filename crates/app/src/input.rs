@@ -2,9 +2,9 @@
 
 use std::ffi::OsStr;
 use std::fmt::Display;
-use std::fs::File;
 use std::io::Read;
 use std::ops::RangeInclusive;
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
@@ -22,8 +22,12 @@ const FILE_BYTES_MAX: u64 = 64 << 20;
 pub fn bytes(kind: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
     let cannot_read = || format!("cannot read the {kind} {}", path.display());
     let mut bytes = Vec::new();
-    let file = File::open(path).with_context(cannot_read)?;
+    let file = files::open_input(path).with_context(cannot_read)?;
+    let is_fifo = file.metadata().is_ok_and(|meta| meta.file_type().is_fifo());
     file.take(FILE_BYTES_MAX + 1).read_to_end(&mut bytes).with_context(cannot_read)?;
+    if is_fifo && bytes.is_empty() {
+        bail!("{}: the pipe is empty, or no process has opened it for writing", cannot_read());
+    }
     if FILE_BYTES_MAX < bytes.len() as u64 {
         bail!("{} is not a {kind}: it is larger than 64 MiB", path.display());
     }

@@ -44,9 +44,10 @@ fn as_text(policies: &[&PolicyInfo]) -> String {
     for policy in policies {
         text.push_str(&format!("{}\n{}", policy.name, fold(policy.summary, WIDTH, "  ", 2)));
         text.push_str(&fold(policy.source, WIDTH, "  Source:  ", LABEL));
-        for required in policy.signals {
-            let words =
-                format!("{}; if missing: {}", required.signal.help(), required.if_missing.text());
+        for (condition, required) in policy.required_signals() {
+            let condition = condition.map_or(String::new(), |it| format!("with {it}: "));
+            let (help, without) = (required.signal.help(), required.if_missing.text());
+            let words = format!("{condition}{help}; if missing: {without}");
             text.push_str(&fold(&words, WIDTH, "  Signal:  ", LABEL));
         }
         text.push_str(&fold(conserving(policy), WIDTH, "  Idle:    ", LABEL));
@@ -130,8 +131,9 @@ fn policy_json(policy: &PolicyInfo) -> Value {
             "unavailable": unavailable,
         })
     });
-    let signals = policy.signals.iter().map(|required| {
+    let signals = policy.required_signals().map(|(only_with, required)| {
         json!({
+            "only_with": only_with.map(|setting| setting.to_string()),
             "signal": required.signal.name(),
             "help": required.signal.help(),
             "ends_run": required.if_missing == IfMissing::EndsRun,

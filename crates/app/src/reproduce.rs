@@ -1,6 +1,6 @@
 //! `evenkeel reproduce`: published results beside the results of the simulator.
 
-use std::io::{IsTerminal, Write};
+use std::io::Write;
 use std::path::PathBuf;
 
 use anyhow::{Context, anyhow};
@@ -13,6 +13,7 @@ use crate::command_result::{CommandResult, OrUsageError};
 use crate::input;
 use crate::output::{check_writable, write};
 use crate::print::{note, terminal};
+use crate::view::Mode;
 use linux::stop_signals::StopSignals;
 
 /// Compare published results with simulated ones, with a verdict for each claim
@@ -63,21 +64,24 @@ pub fn main(args: &Args) -> CommandResult {
     }
     let stop = StopFlag::default();
     let signals = std::cell::RefCell::new(StopSignals::block()?);
-    let is_terminal = !args.quiet && terminal().is_terminal();
-    let clear = if is_terminal { "\r\x1b[2K" } else { "" };
+    let is_redrawn = Mode::fitting(args.quiet) == Mode::Live;
+    let clear = if is_redrawn { "\r\x1b[2K" } else { "" };
     let on_progress = |done: usize, all: usize| {
         if signals.borrow_mut().received() {
             stop.raise();
         }
-        if is_terminal {
+        if is_redrawn {
             let _ = write!(terminal(), "{clear}{done} of {all} runs of this batch");
         }
     };
     let pool = RunPool::new(seeds, args.draws, input::n_threads(args.jobs), &stop, &on_progress);
+    let mut n_started = 0;
     let run = study.run(&selected, &pool, |experiment| {
+        n_started += 1;
         if !args.quiet {
             let _ = terminal().write_all(clear.as_bytes());
-            note(format_args!("{}: {}", experiment.name(), experiment.title()));
+            let (name, title, n) = (experiment.name(), experiment.title(), selected.len());
+            note(format_args!("experiment {n_started} of {n}, {name}: {title}"));
         }
     })?;
     let _ = terminal().write_all(clear.as_bytes());

@@ -23,7 +23,7 @@ use linux::proc_dir::ProcDir;
 use linux::stop_signals::StopSignals;
 use program::Profile;
 use program::profile::ProfileFile;
-use signature::{ProgramFile, SIDE_SUFFIX, SIGNATURE_BYTES_MAX, SignatureError};
+use signature::{NotEmbeddable, ProgramFile, SIDE_SUFFIX, SIGNATURE_BYTES_MAX, SignatureError};
 
 /// Size limit of a program in which a signature is embedded, and of a running program whose signature is read. The file
 /// is in memory up to three times.
@@ -40,6 +40,18 @@ const N_NOTES_MAX: u32 = 1000;
 pub fn find(path: &Path) -> anyhow::Result<Option<ProfileFile>> {
     let program = open(path)?;
     OpenProgram::beside(path, &program).find().with_context(|| path.display().to_string())
+}
+
+/// Returns the error of an ELF program whose headers do not describe its file.
+pub fn damage(path: &Path) -> Option<anyhow::Error> {
+    check_undamaged(&open(path).ok()?).err().map(anyhow::Error::from)
+}
+
+fn check_undamaged(program: &ExistingFile) -> Result<(), NotEmbeddable> {
+    match signature::check_elf(&ProgramFile::new(program.file())) {
+        Err(NotEmbeddable::Damaged) => Err(NotEmbeddable::Damaged),
+        _ => Ok(()),
+    }
 }
 
 /// Finds the signature of a program that is started. A program that cannot be read has no signature; its start reports
@@ -90,8 +102,8 @@ impl RunningPrograms {
         if PROGRAM_BYTES_MAX < file.metadata()?.len() {
             return Ok(ProgramSignature::default());
         }
-        // The path of another mount namespace, or of a replaced program, is not used: another user may have made it that
-        // of a file which root must not open, for example a device.
+        // The path of another mount namespace, or of a replaced program, is not used: another user may have made it
+        // that of a file which root must not open, for example a device.
         let named = ExistingFile::from_open(file.try_clone()?, path).ok();
         let program = match &named {
             Some(named) => OpenProgram::beside(path, named),
@@ -144,15 +156,23 @@ impl<'f> OpenProgram<'f> {
     /// Finds the signature in the program, or in the side file.
     fn find(self) -> anyhow::Result<Option<ProfileFile>> {
         let data = ProgramFile::new(self.file);
-        if let Some(profile) = signature::read(&data)? {
+        let embedded = signature::read(&data).map_err(|error| with_command(error, self.path));
+        if let Some(profile) = embedded? {
             return Ok(Some(ProfileFile { profile, path: self.path.to_owned() }));
         }
         let Some((path, side)) = self.side else { return Ok(None) };
         let in_side = || path.display().to_string();
-        let text = side.and_then(|side| side.read(SIGNATURE_BYTES_MAX)).with_context(in_side)?;
+        let text = side.and_then(|side| read_side(&side)).with_context(in_side)?;
         let profile = signature::read_side(&text, &data).with_context(in_side)?;
         Ok(Some(ProfileFile { profile, path }))
     }
+}
+
+fn read_side(side: &ExistingFile) -> io::Result<Vec<u8>> {
+    side.read(SIGNATURE_BYTES_MAX).map_err(|error| match error.kind() {
+        ErrorKind::FileTooLarge => io::Error::new(error.kind(), format!("{error}; remove it")),
+        _ => error,
+    })
 }
 
 /// A program whose signature may be written. It was checked before the measurement, which takes time.
@@ -173,9 +193,10 @@ impl SignedProgram {
                 "{shown} has the set-user-ID or set-group-ID bit; such programs get no signature"
             );
         }
+        check_undamaged(&file).with_context(|| shown.to_string())?;
         let beside = match beside {
             true => Some("--beside is set".to_owned()),
-            false => reason_for_beside(&file).with_context(|| shown.to_string())?,
+            false => reason_for_beside(&file, path).with_context(|| shown.to_string())?,
         };
         let program = SignedProgram { path: path.to_owned(), file, beside };
         if program.beside.is_some() {
@@ -183,7 +204,12 @@ impl SignedProgram {
             program.file.check_own().with_context(no_effect)?;
             let (dir, name) = program.file.beside(SIDE_SUFFIX);
             let side = dir.path().join(&name);
-            crate::output::check_writable(&side)?;
+            match program.file.open_beside(SIDE_SUFFIX) {
+                Err(error) if error.kind() == ErrorKind::InvalidInput => {
+                    return Err(error).with_context(|| side.display().to_string());
+                }
+                _ => crate::output::check_writable(&side)?,
+            }
         }
         Ok(program)
     }
@@ -202,7 +228,8 @@ impl SignedProgram {
     fn write_in(&self, profile: &Profile) -> anyhow::Result<PathBuf> {
         let _blocked = StopSignals::block()?;
         if self.beside.is_none() {
-            let bytes = signature::embed(&self.file.read(PROGRAM_BYTES_MAX)?, profile)?;
+            let bytes = signature::embed(&self.file.read(PROGRAM_BYTES_MAX)?, profile)
+                .map_err(|error| with_command(error, &self.path))?;
             self.file.replace(&bytes).context("cannot be replaced")?;
             return Ok(self.path.clone());
         }
@@ -219,7 +246,7 @@ impl SignedProgram {
 ///
 /// # Errors
 /// The program has a signature that cannot be replaced.
-fn reason_for_beside(file: &ExistingFile) -> anyhow::Result<Option<String>> {
+fn reason_for_beside(file: &ExistingFile, path: &Path) -> anyhow::Result<Option<String>> {
     if let Err(error) = file.check_replaceable() {
         return Ok(Some(error.to_string()));
     }
@@ -232,7 +259,7 @@ fn reason_for_beside(file: &ExistingFile) -> anyhow::Result<Option<String>> {
     match signature::embed(&bytes, &Profile::default()) {
         Ok(_) => Ok(None),
         Err(SignatureError::NotEmbeddable(reason)) => Ok(Some(reason.to_string())),
-        Err(other) => Err(other.into()),
+        Err(other) => Err(with_command(other, path)),
     }
 }
 
@@ -247,7 +274,8 @@ pub fn remove(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let in_program = || path.display().to_string();
     if program.file().metadata()?.len() <= PROGRAM_BYTES_MAX {
         let bytes = program.read(PROGRAM_BYTES_MAX).with_context(in_program)?;
-        if let Some(original) = signature::remove(&bytes).with_context(in_program)? {
+        let original = signature::remove(&bytes).map_err(|error| with_command(error, path));
+        if let Some(original) = original.with_context(in_program)? {
             let replaced = program.replace(&original);
             replaced.with_context(|| format!("{} cannot be replaced", path.display()))?;
             removed.push(path.to_owned());
@@ -260,6 +288,16 @@ pub fn remove(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
         removed.push(side);
     }
     Ok(removed)
+}
+
+/// Adds the path of the program to the command at the end of a message.
+fn with_command(error: SignatureError, program: &Path) -> anyhow::Error {
+    match error {
+        SignatureError::Rewritten | SignatureError::Unreadable(_) => {
+            anyhow!("{error} {}", base::shell::quote(program))
+        }
+        other => other.into(),
+    }
 }
 
 fn open(path: &Path) -> anyhow::Result<ExistingFile> {

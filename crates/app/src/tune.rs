@@ -82,6 +82,7 @@ pub fn main(args: &Args) -> CommandResult {
     if let Some(file) = &args.html {
         check_writable(file).or_usage_error()?;
     }
+    Column::check_no_variant(&args.policy).or_usage_error()?;
     let space = SearchSpace::new(&args.policy, &args.params).or_usage_error()?;
     let machine = args.sim.machine()?;
     let (workloads, n_training, notes) = workloads(args).or_usage_error()?;

@@ -250,6 +250,11 @@ impl<T: SetId> IdSet<T> {
         self.span().any(|at| self.word(at) & other.word(at) != 0)
     }
 
+    /// Returns the number of members of the intersection.
+    pub fn n_common(&self, other: &Self) -> usize {
+        self.span().map(|at| (self.word(at) & other.word(at)).count_ones() as usize).sum()
+    }
+
     /// Parses the mask format.
     pub fn from_mask_text(text: &str) -> Result<Self, ParseSetError> {
         let reject = || ParseSetError::NotAMask(text.trim().to_owned());
@@ -436,6 +441,20 @@ mod tests {
         assert_eq!(mask("f"), Ok("0-3".to_owned()));
         for broken in ["", "xyz", "fffffffff", "1,,1", "-1"] {
             assert!(CpuSet::from_mask_text(broken).is_err(), "{broken}");
+        }
+    }
+
+    #[test]
+    fn n_common_counts_the_members_of_the_intersection() {
+        for (one, other, n) in [
+            ("0-7", "4-11", 4),
+            ("0-3", "4-7", 0),
+            ("", "0-3", 0),
+            ("0-3,64-67,900", "2-65,900-901", 5),
+            ("64-127", "0-63,128-191", 0),
+        ] {
+            assert_eq!(set(one).n_common(&set(other)), n, "{one} and {other}");
+            assert_eq!(set(other).n_common(&set(one)), n, "{other} and {one}");
         }
     }
 

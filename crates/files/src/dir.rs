@@ -205,8 +205,8 @@ impl OutputDir {
         self.create_temporary(name)
     }
 
-    /// Creates an empty file with a name that only evenkeel uses. Replaces an earlier file, and a link that another user
-    /// created to prevent the write; the target of the link is unchanged.
+    /// Creates an empty file with a name that only evenkeel uses. Replaces an earlier file, and a link that another
+    /// user created to prevent the write; the target of the link is unchanged.
     ///
     /// # Errors
     /// The file cannot be created, or an entry with this name is a directory.
@@ -322,7 +322,7 @@ impl OutputDir {
     }
 }
 
-fn not_regular() -> io::Error {
+pub(crate) fn not_regular() -> io::Error {
     error(io::ErrorKind::InvalidInput, "this is not a regular file; remove it")
 }
 

@@ -14,6 +14,7 @@ use rustix::fs::{
     fstat,
 };
 
+use crate::dir::not_regular;
 use crate::{OutputDir, error};
 
 /// Size limits of the kernel for the names of all extended attributes of a file, and for one value (xattr(7)).
@@ -35,7 +36,12 @@ impl ExistingFile {
     /// The file cannot be opened or is not a regular file.
     pub fn open(path: &Path) -> io::Result<Self> {
         let (dir, name) = OutputDir::of_file(path)?;
-        ExistingFile::open_in(&dir, name)
+        // The remedy of `not_regular` is for entries beside a program.
+        let plain = |source: io::Error| match source.kind() {
+            io::ErrorKind::InvalidInput => error(source.kind(), "this is not a regular file"),
+            _ => source,
+        };
+        ExistingFile::open_in(&dir, name).map_err(plain)
     }
 
     /// Returns an open file with the directory in which this path is. The path is not opened.
@@ -57,7 +63,7 @@ impl ExistingFile {
         let stat = fstat(&file)?;
         match FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile {
             true => Ok(ExistingFile { dir: dir.clone(), name, file, stat }),
-            false => Err(error(io::ErrorKind::InvalidInput, "this is not a regular file")),
+            false => Err(not_regular()),
         }
     }
 
@@ -106,7 +112,8 @@ impl ExistingFile {
         Err(error(io::ErrorKind::PermissionDenied, reason))
     }
 
-    /// Writes the file with this suffix in the same directory, or replaces it atomically. Only its owner may write the new file.
+    /// Writes the file with this suffix in the same directory, or replaces it atomically. Only its owner may write the
+    /// new file.
     ///
     /// # Errors
     /// The file cannot be written. An existing file is unchanged.
@@ -384,6 +391,22 @@ mod tests {
         assert!(ExistingFile::from_open(replaced, &path).is_err());
         let file = ExistingFile::from_open(open(), &path).expect("the same file");
         assert!(file.open_beside(".side").expect("readable").is_some());
+    }
+
+    #[test]
+    fn every_entry_beside_a_program_that_is_no_regular_file_has_the_same_remedy() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = program(dir.path());
+        let entry = |name: &str| dir.path().join(format!("prog.{name}"));
+        rustix::fs::mknodat(rustix::fs::CWD, entry("fifo"), FileType::Fifo, Mode::RWXU, 0)
+            .expect("a FIFO");
+        fs::create_dir(entry("dir")).expect("a directory");
+        symlink("/dev/null", entry("link")).expect("a link");
+        let file = ExistingFile::open(&path).expect("it exists");
+        for suffix in [".fifo", ".dir", ".link"] {
+            let error = file.open_beside(suffix).expect_err(suffix).to_string();
+            assert_eq!(error, "this is not a regular file; remove it", "{suffix}");
+        }
     }
 
     #[test]

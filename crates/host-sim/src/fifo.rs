@@ -150,6 +150,7 @@ impl SimMachine for FifoServer {
                 tid: job.tid,
                 started: job.started,
                 cpu: 0,
+                is_runnable: true,
                 cpu_ns: (self.now - served_from).min(job.service_ns) as f64,
                 wait_ns: (served_from - job.started) as f64,
                 blocked_ns: 0,

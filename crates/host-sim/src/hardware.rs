@@ -7,15 +7,17 @@
 //!                          extra latency in nanoseconds, and the interconnect links
 //! ```
 //!
-//! Everything with a bandwidth is a channel: the memory of the nodes first, in the order of the nodes, then links between
-//! nodes, and ports and memory links of caches. Only memory has a latency that grows with its utilization; links and ports
-//! limit the bandwidth.
+//! Everything with a bandwidth is a channel: the memory of the nodes first, in the order of the nodes, then links
+//! between nodes, and ports and memory links of caches. Only memory has a latency that grows with its utilization;
+//! links and ports limit the bandwidth.
 //!
 //! A machine file may omit values. [`Hardware::assumed`] describes the values that are assumed instead, so that
 //! reports can print them. CPUs, cores, caches and nodes are identified by their index.
 
 mod clusters;
 mod core_speeds;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 
@@ -35,8 +37,8 @@ const GHZ: f64 = 2.4;
 /// Throughput of a core with two busy SMT siblings relative to one. Guessed between published averages: 1.18 for SPEC
 /// CPU2006 on a Xeon of 2016, 1.43 on POWER8.
 const SMT_THROUGHPUT: f64 = 1.24;
-/// The same on cores with more than two siblings, with two, three and more busy. Published averages of POWER8: 1.43 with
-/// two, about 2 with four, not more with eight; the value for three is between its neighbours.
+/// The same on cores with more than two siblings, with two, three and more busy. Published averages of POWER8: 1.43
+/// with two, about 2 with four, not more with eight; the value for three is between its neighbours.
 const SMT_THROUGHPUT_WIDE: [f64; 3] = [1.43, 1.71, 2.0];
 /// Unloaded latency of local memory in nanoseconds. Guessed: servers of the last ten years have 70 to 120.
 const LOCAL_NS: f64 = 90.0;
@@ -46,8 +48,8 @@ const CAP_PER_CORE: f64 = 8.0;
 /// Share of the peak bandwidth that programs reach, if the machine file has none. Published measurements of reads on
 /// servers have 0.73 to 0.86; this is the value of a Xeon with eight channels of DDR5-4800.
 const ACHIEVABLE: f64 = 0.78;
-/// Loaded latency if the machine file has none: utilization and latency in permille. Published measurement of reads on a
-/// Xeon with eight channels of DDR5-4800; other servers differ by a few percent up to a utilization of 0.7.
+/// Loaded latency if the machine file has none: utilization and latency in permille. Published measurement of reads on
+/// a Xeon with eight channels of DDR5-4800; other servers differ by a few percent up to a utilization of 0.7.
 const LOADED_LATENCY: [(u64, u64); 10] = [
     (0, 1000),
     (200, 1050),
@@ -70,7 +72,7 @@ const DISTANCE: u32 = 20;
 /// Tables of a machine.
 #[derive(Clone, Debug)]
 pub struct Hardware {
-    /// CPUs that were online when the machine was read, sorted by number.
+    /// Online CPUs that this process may use, sorted by number.
     pub cpus: Vec<HardwareCpu>,
     /// The CPUs of each core.
     pub cores: Vec<Vec<usize>>,
@@ -208,8 +210,8 @@ impl Hardware {
         &self.paths[from * self.nodes.len() + to]
     }
 
-    /// Calls `visit` once with each channel of the misses of a task, and with the share of its misses there: the memory of
-    /// its pages, the links on the paths, and the link between the cache and memory.
+    /// Calls `visit` once with each channel of the misses of a task, and with the share of its misses there: the memory
+    /// of its pages, the links on the paths, and the link between the cache and memory.
     pub fn for_each_path(
         &self,
         (node, cache): (usize, usize),
@@ -332,8 +334,11 @@ impl Hardware {
         Some(self.channels.len() - 1)
     }
 
+    /// Adds the CPUs that this process may use; all online CPUs if it may use none.
     fn add_cpus(&mut self, machine: &Machine, ghz: Option<f64>) {
-        for cpu in machine.cpus().iter().filter(|cpu| cpu.online) {
+        let usable = Some(machine.allowed()).filter(|allowed| !allowed.is_empty());
+        let usable = usable.unwrap_or(machine.online());
+        for cpu in machine.cpus().iter().filter(|cpu| usable.contains(cpu.id)) {
             let cpu_idx = self.cpus.len();
             if self.index_of.len() <= cpu.id.index() {
                 self.index_of.resize(cpu.id.index() + 1, None);
@@ -356,6 +361,9 @@ impl Hardware {
         let speeds = CoreSpeeds::new(machine, ghz);
         for core in machine.cores() {
             let cpus = self.cpu_indices(&core.cpus);
+            if cpus.is_empty() {
+                continue;
+            }
             let speed = speeds.of(core, |assumption| self.assume(assumption));
             for &cpu in &cpus {
                 self.cpus[cpu].core = self.cores.len();
@@ -407,6 +415,10 @@ impl Hardware {
     fn add_caches(&mut self, machine: &Machine) {
         let mut has_one = vec![false; self.cpus.len()];
         for llc in machine.llcs() {
+            let cpus = self.cpu_indices(&llc.cpus);
+            if cpus.is_empty() {
+                continue;
+            }
             if llc.size.is_none() {
                 self.assume(format!("{} for each last-level cache", Bytes(CACHE_BYTES as u64)));
             }
@@ -415,7 +427,6 @@ impl Hardware {
                 machine.perf_attributes().llcs.get(&llc.id).copied().unwrap_or_default();
             let port = self.add_limit(attributes.bandwidth_bytes_per_s);
             let memory_link = self.add_limit(attributes.memory_bandwidth_bytes_per_s);
-            let cpus = self.cpu_indices(&llc.cpus);
             let hit_ns = known(attributes.latency_ns).unwrap_or_else(|| {
                 self.assume(format!(
                     "{:.1} ns for a hit in the last-level cache",
@@ -577,123 +588,4 @@ impl Cache {
 /// Returns a value without its source.
 fn known(value: Option<SourcedValue>) -> Option<f64> {
     value.map(|value| value.value as f64)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_next_of_several_equally_distant_nodes_is_the_first_fallback() {
-        let ring = |from: u32| {
-            let hops = |to: u32| from.abs_diff(to).min(4 - from.abs_diff(to));
-            let to: Vec<String> =
-                (0..4).map(|to| format!("{to} = {}", 10 + 10 * hops(to))).collect();
-            let distances = to.join(", ");
-            format!("{{ id = {from}, cpus = \"{from}\", distances = {{ {distances} }} }}")
-        };
-        let nodes: Vec<String> = (0..4).map(ring).collect();
-        let list = |of: &str| -> Vec<String> {
-            (0..4)
-                .map(|id| format!("{{ id = {id}{} }}", of.replace('N', &id.to_string())))
-                .collect()
-        };
-        let text = format!(
-            "format_version = 2\nnodes = [{}]\ncores = [{}]\ncpus = [{}]\n",
-            nodes.join(", "),
-            list(", cpus = \"N\"").join(", "),
-            list("").join(", ")
-        );
-        let machine = topology::file::parse_toml(&text, "ring").expect("a machine");
-        let hardware = Hardware::new(&machine);
-        let nearest = |node: usize| hardware.nodes[node].fallback_order.clone();
-        assert_eq!(nearest(0), [1, 3, 2]);
-        assert_eq!(nearest(1), [2, 0, 3]);
-        assert_eq!(nearest(2), [3, 1, 0]);
-        // Both neighbours of node 3 have lower numbers, and node 2 is already the first choice of node 1.
-        assert_eq!(nearest(3), [0, 2, 1]);
-    }
-
-    /// Returns the tables of a machine with two CPUs per core and these keys of its core kind.
-    fn with_kind(keys: &str, smt: usize) -> Hardware {
-        let cpus = |core: usize| format!("{}-{}", core * smt, core * smt + smt - 1);
-        let list: Vec<String> = (0..2 * smt).map(|id| format!("{{ id = {id} }}")).collect();
-        let text = format!(
-            "format_version = 2\ncores = [{{ id = 0, cpus = \"{}\" }}, {{ id = 1, cpus = \"{}\", kind = \"small\", capacity = 512 }}]\ncpus = [{}]\ncore_kinds = [{keys}]\n",
-            cpus(0),
-            cpus(1),
-            list.join(", ")
-        );
-        Hardware::new(&topology::file::parse_toml(&text, "x").expect("a machine"))
-    }
-
-    #[test]
-    fn smt_throughput_by_number_of_busy_siblings_is_bounded() {
-        let shares = |keys: &str, smt: usize| with_kind(keys, smt).smt_shares[0].clone();
-        let list = "{ smt_throughput = { permille = [1300, 1500], source = \"assumed\" } }";
-        assert_eq!(shares(list, 2), [1.0, 0.65]);
-        assert_eq!(shares(list, 4), [1.0, 0.65, 0.5, 0.375]);
-        for smt in [1, 2, 4, 8] {
-            let shares = shares("", smt);
-            let throughput: Vec<f64> =
-                (1..).zip(&shares).map(|(n, share)| f64::from(n) * share).collect();
-            assert!(throughput.iter().all(|value| *value <= 2.0), "{throughput:?}");
-            assert!(throughput.is_sorted() && shares.is_sorted_by(|a, b| a >= b), "{shares:?}");
-        }
-        let former = "{ smt = { permille = 620, source = \"assumed\" } }";
-        assert_eq!(shares(former, 2), [1.0, 0.62]);
-    }
-
-    #[test]
-    fn capacity_decides_the_throughput_and_frequency_the_length_of_a_cycle() {
-        let speed = |keys: &str| with_kind(keys, 1).cpus[1].speed;
-        assert_eq!((speed("").ghz, speed("").relative_cycles), (GHZ / 2.0, 1.0));
-        let fast = "{ frequency = { mhz = 4000, source = \"assumed\" } }";
-        let small = |more: &str| {
-            speed(&format!(
-                "{fast}, {{ kind = \"small\", frequency = {{ mhz = 3000, source = \"assumed\" }}{more} }}"
-            ))
-        };
-        assert_eq!((small("").ghz, small("").relative_cycles), (3.0, 1.5));
-        let given = small(
-            ", core_cycles = { permille = 1500, source = \"assumed\" }, max_outstanding_misses = { count = 2, source = \"assumed\" }, prefetcher = false",
-        );
-        assert_eq!(
-            (given.relative_cycles, given.outstanding_max, given.has_prefetcher),
-            (1.5, 2.0, false)
-        );
-    }
-
-    #[test]
-    fn dram_reaches_a_share_of_its_peak_and_a_link_all_of_its_bandwidth() {
-        let machine = |local: &str, remote: &str| {
-            let access = |from: u32, to: u32| {
-                let keys = if from == to { local } else { remote };
-                format!(
-                    "{{ from_node = {from}, to_node = {to}, bandwidth = {{ bytes_per_s = 10000000000, source = {keys} }}"
-                )
-            };
-            let text = format!(
-                "format_version = 2\nnodes = [{{ id = 0, cpus = \"0\" }}, {{ id = 1, cpus = \"1\" }}]\ncpus = [{{ id = 0 }}, {{ id = 1 }}]\naccesses = [{}, {}, {}, {}]\nlinks = [{{ id = 7, bandwidth = {{ bytes_per_s = 4000000000, source = \"assumed\" }} }}]\n",
-                access(0, 0),
-                access(0, 1),
-                access(1, 0),
-                access(1, 1)
-            );
-            Hardware::new(&topology::file::parse_toml(&text, "x").expect("a machine"))
-        };
-        let shared = machine(
-            "\"assumed\", }, achievable = { permille = 600, source = \"assumed\" }",
-            "\"assumed\" }, link = 7",
-        );
-        assert_eq!(shared.memory(0).capacity, 6.0);
-        let capacities = |from, to| {
-            let links = shared.path_between(from, to).links;
-            links.map(|link| link.map(|link| shared.channels[link].capacity))
-        };
-        assert_eq!(capacities(0, 1), [Some(10.0), Some(4.0)]);
-        assert_eq!(shared.path_between(0, 1).links[1], shared.path_between(1, 0).links[1]);
-        let measured = machine("\"measured\" }", "\"assumed\" }, link = 7");
-        assert_eq!(measured.memory(0).capacity, 10.0, "a program has reached a measured bandwidth");
-    }
 }

@@ -15,17 +15,18 @@
 
 use std::collections::BTreeMap;
 
-use base::{Bytes, CpuSet, JobId, Nanos};
+use base::{Bytes, CpuSet, JobId, Nanos, TaskId};
 use engine::TurnRecord;
 use program::Ending;
 use sched::{
     Action, ActionKind, ActivePageMigration, CompletedPageMigration, JobEvent, JobExit, Outcome,
-    OutcomeResult, Reason, RejectCause, Request, Target, UnmanagedCause,
+    OutcomeResult, Reason, RejectCause, Request, Sample, Target, UnmanagedCause,
 };
 use serde::{Deserialize, Serialize};
 
 use crate::Header;
 use crate::job_record::{ApprovedRequests, JobChange, JobRecord};
+use crate::thread_bindings::ThreadBindings;
 
 /// State of all jobs of a run, by number.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,6 +34,7 @@ pub struct JobHistory {
     jobs: Vec<JobProgress>,
     /// Ending of each job of the workload. Attached jobs have none.
     endings: Vec<Ending>,
+    threads: ThreadBindings,
     n_running: u64,
     is_replay: bool,
 }
@@ -49,9 +51,10 @@ pub struct JobProgress {
     pub ended: Option<(Nanos, JobExit)>,
     /// Number of starts.
     pub n_starts: u32,
-    /// Number of moves of the running job.
+    /// Number of moves of the running job and of its threads.
     pub n_moves: u32,
-    /// CPUs to which evenkeel or another program bound the job. The field is absent while the job is not bound.
+    /// CPUs to which evenkeel or another program bound the job. The field is absent while the job is not bound. Threads
+    /// that evenkeel bound one by one have CPUs of their own: [`JobHistory::bound_cpus`].
     pub placed: Option<CpuSet>,
     /// Reason of the last placement by evenkeel.
     pub reason: Option<Reason>,
@@ -106,7 +109,21 @@ impl JobHistory {
         jobs.resize(header.jobs.len(), JobProgress::default());
         let n_running = jobs.iter().filter(|job| job.phase == JobPhase::Running).count() as u64;
         let endings = header.jobs.iter().map(|job| job.ending).collect();
-        JobHistory { jobs, endings, n_running, is_replay: header.replay_of.is_some() }
+        let (threads, is_replay) = (ThreadBindings::default(), header.replay_of.is_some());
+        JobHistory { jobs, endings, threads, n_running, is_replay }
+    }
+
+    /// Adds the threads at a checkpoint: all running threads, and those that are bound one by one.
+    pub(crate) fn resume_threads(&mut self, sample: &Sample, bound: Vec<(TaskId, CpuSet)>) {
+        self.threads.observe(sample);
+        for (task, cpus) in bound {
+            self.threads.bind(task, Some(cpus));
+        }
+    }
+
+    /// Returns the threads that are bound one by one.
+    pub(crate) fn bound_threads(&self) -> Vec<(TaskId, CpuSet)> {
+        self.threads.all_bound()
     }
 
     /// Returns all jobs, by number.
@@ -117,6 +134,43 @@ impl JobHistory {
     /// Returns the job with this number.
     pub fn job(&self, id: JobId) -> Option<&JobProgress> {
         self.jobs.get(id.index())
+    }
+
+    /// Returns the job of a target; of a thread, if the thread was sampled.
+    pub fn job_of(&self, target: Target) -> Option<JobId> {
+        match target {
+            Target::Job(id) => Some(id),
+            Target::Task(task) => self.threads.job_of(task),
+        }
+    }
+
+    /// Returns the CPUs to which evenkeel bound a job. If its threads are bound one by one, these are the CPUs of all
+    /// its bound threads.
+    pub fn bound_cpus(&self, id: JobId) -> Option<CpuSet> {
+        let job = self.job(id)?;
+        let is_foreign = matches!(job.unmanaged, Some(UnmanagedCause::AffinityChanged(_)));
+        let of_job = job.placed.as_ref().filter(|_| !is_foreign);
+        let threads = self.threads.threads(id).map(|(_, own)| own);
+        match threads.clone().any(|own| own.is_some()) {
+            true => {
+                let cpus = threads.filter_map(|own| own.or(of_job)).cloned();
+                cpus.reduce(|all, own| all.or(&own))
+            }
+            false => of_job.cloned(),
+        }
+    }
+
+    /// Returns the CPUs to which a job or thread is bound, by evenkeel or another program.
+    pub fn cpus_of(&self, target: Target) -> Option<&CpuSet> {
+        match target {
+            Target::Job(id) => self.job(id)?.placed.as_ref(),
+            Target::Task(task) => self.cpus_of_thread(self.threads.job_of(task)?, task),
+        }
+    }
+
+    /// Returns the CPUs to which a thread is bound, by evenkeel or with its job by another program.
+    pub fn cpus_of_thread(&self, id: JobId, task: TaskId) -> Option<&CpuSet> {
+        self.threads.own(id, task).or(self.job(id)?.placed.as_ref())
     }
 
     /// Returns the number of jobs that failed or could not be started.
@@ -145,6 +199,7 @@ impl JobHistory {
         let mut records: Vec<_> =
             page_migrations.filter_map(|ended| self.page_migration_ended(at, ended)).collect();
         records.extend(sample.jobs.iter().filter_map(|event| self.apply_event(at, event)));
+        self.threads.observe(sample);
         records
     }
 
@@ -192,7 +247,7 @@ impl JobHistory {
             }
             JobEvent::Detached(id, cause, counters) => {
                 let job = self.jobs.get(id.index())?;
-                let was_placed = job.placed.is_some() && job.unmanaged.is_none();
+                let was_placed = job.unmanaged.is_none() && self.bound_cpus(*id).is_some();
                 (*id, JobChange::Detached { cause: *cause, was_placed, counters })
             }
         };
@@ -200,10 +255,12 @@ impl JobHistory {
         match event {
             JobEvent::Due(_) | JobEvent::Attached(_) => {}
             JobEvent::Detached(..) => {
+                self.threads.remove_job(id);
                 self.n_running -= u64::from(job.phase == JobPhase::Running);
                 (job.phase, job.placed) = (JobPhase::Detached, None);
             }
             JobEvent::Ended(_, exit) => {
+                self.threads.remove_job(id);
                 self.n_running -= u64::from(job.phase == JobPhase::Running);
                 (job.phase, job.placed) = (JobPhase::Ended, None);
                 job.active_page_migration = None;
@@ -217,6 +274,7 @@ impl JobHistory {
             JobEvent::Unmanaged(_, cause) => {
                 job.unmanaged = Some(cause.clone());
                 if let UnmanagedCause::AffinityChanged(cpus) = cause {
+                    self.threads.unbind_all(id);
                     (job.placed, job.reason) = (Some(cpus.clone()), None);
                 }
             }
@@ -316,8 +374,21 @@ impl JobHistory {
             }
             (OutcomeResult::Done { n }, Target::Job(id)) => {
                 let reason = request.filter(|_| !self.is_replay).map(|request| &*request.reason);
+                if let Action::Place(_) | Action::Release = action {
+                    self.threads.unbind_all(id);
+                }
                 let job = self.jobs.get_mut(id.index())?;
                 job.apply_action(action, *n, reason, started.binary_search(&id).is_ok())?
+            }
+            (OutcomeResult::Done { n }, Target::Task(task)) => {
+                let job = self.jobs.get_mut(self.threads.job_of(task)?.index())?;
+                let to = match action {
+                    Action::Place(cpus) => Some(cpus),
+                    Action::Release => None,
+                    Action::MemoryPolicy(_) | Action::MovePages { .. } => return None,
+                };
+                let from = self.threads.bind(task, to.cloned()).or_else(|| job.placed.clone());
+                job.change_of_binding(from, to, *n)
             }
             (OutcomeResult::InProgress, Target::Job(id)) => {
                 let job = self.jobs.get_mut(id.index())?;
@@ -327,22 +398,13 @@ impl JobHistory {
                 }
                 JobChange::PageMigrationStarted(action)
             }
-            (OutcomeResult::Done { .. } | OutcomeResult::InProgress, Target::Task(_)) => {
-                match action {
-                    Action::Place(cpus) => JobChange::ThreadPlaced(cpus),
-                    _ => return None,
-                }
-            }
+            (OutcomeResult::InProgress, Target::Task(_)) => return None,
         };
         Some(JobRecord { target, change, request })
     }
 
     fn not_carried_out<'a>(&self, request: &'a Request) -> JobRecord<'a> {
-        let placed = match request.target {
-            Target::Job(id) => self.job(id).and_then(|job| job.placed.clone()),
-            Target::Task(_) => None,
-        };
-        let change = JobChange::NotCarriedOut(placed);
+        let change = JobChange::NotCarriedOut(self.cpus_of(request.target).cloned());
         JobRecord { target: request.target, change, request: Some(request) }
     }
 }
@@ -383,13 +445,29 @@ impl JobProgress {
             Action::Place(to) => {
                 let from = self.placed.replace(to.clone());
                 self.reason = reason.cloned();
-                if n_tasks == 0 {
-                    return Some(JobChange::Unchanged(to));
-                }
-                self.n_moves += 1;
-                Some(JobChange::Moved { from, to, n_tasks })
+                Some(self.change_of_binding(from, Some(to), n_tasks))
             }
-            Action::Release => Some(JobChange::Released { from: self.placed.take(), n_tasks }),
+            Action::Release => {
+                let from = self.placed.take();
+                Some(self.change_of_binding(from, None, n_tasks))
+            }
+        }
+    }
+
+    /// Returns the change of the CPUs of the job or of one of its threads, and counts moves.
+    fn change_of_binding<'a>(
+        &mut self,
+        from: Option<CpuSet>,
+        to: Option<&'a CpuSet>,
+        n_tasks: u32,
+    ) -> JobChange<'a> {
+        match to {
+            None => JobChange::Released { from, n_tasks },
+            Some(to) if n_tasks == 0 => JobChange::Unchanged(to),
+            Some(to) => {
+                self.n_moves += 1;
+                JobChange::Moved { from, to, n_tasks }
+            }
         }
     }
 }

@@ -12,8 +12,8 @@ use sched::{
 /// One change of a job.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobRecord<'a> {
-    /// A job. In [`JobChange::ThreadPlaced`] the target is a task; in [`JobChange::Rejected`] and
-    /// [`JobChange::NotCarriedOut`] it can also be a task.
+    /// A job. In [`JobChange::Moved`], [`JobChange::Unchanged`], [`JobChange::Released`], [`JobChange::Rejected`] and
+    /// [`JobChange::NotCarriedOut`] it can also be a thread.
     pub target: Target,
     /// The change.
     pub change: JobChange<'a>,
@@ -44,24 +44,22 @@ pub enum JobChange<'a> {
     Started(Option<&'a CpuSet>),
     /// The program could not be started.
     StartFailed(RejectCause, &'a str),
-    /// The running job was bound to other CPUs.
+    /// The running job or thread was bound to other CPUs.
     Moved {
-        /// CPUs before the move, if the job was bound.
+        /// CPUs before the move, if it was bound.
         from: Option<CpuSet>,
         /// CPUs after the move.
         to: &'a CpuSet,
         /// Number of tasks whose affinity was set.
         n_tasks: u32,
     },
-    /// One thread was bound to these CPUs.
-    ThreadPlaced(&'a CpuSet),
-    /// All tasks of the job were bound to these CPUs already.
+    /// The thread, or all tasks of the job, were bound to these CPUs already.
     Unchanged(&'a CpuSet),
     /// The memory policy was set.
     MemoryPolicySet(&'a MemoryPolicy),
     /// The affinity was restored to its value before the placement.
     Released {
-        /// CPUs to which the job was bound.
+        /// CPUs to which the job or thread was bound.
         from: Option<CpuSet>,
         /// Number of tasks whose affinity was restored.
         n_tasks: u32,
@@ -72,8 +70,8 @@ pub enum JobChange<'a> {
     PageMigrationEnded(&'a CompletedPageMigration),
     /// The host rejected the action.
     Rejected(&'a Action, RejectCause, &'a str),
-    /// The recorded run of a replay contains no outcome for the request. The value is the CPUs to which the job was
-    /// bound.
+    /// The recorded run of a replay contains no outcome for the request. The value is the CPUs to which the job or
+    /// thread was bound.
     NotCarriedOut(Option<CpuSet>),
 }
 

@@ -24,12 +24,14 @@ mod error;
 mod header;
 mod job_history;
 mod job_record;
+mod job_threads;
 mod part_files;
 mod read;
 mod recorded_turn;
 mod replay;
 #[cfg(test)]
 mod tests;
+mod thread_bindings;
 mod wire;
 mod write;
 
@@ -38,6 +40,7 @@ pub use error::{JournalError, LineError};
 pub use header::{Header, PolicyUsed, RunEnd, RunStatus};
 pub use job_history::{JobHistory, JobPhase, JobProgress, PageMigrationTotals};
 pub use job_record::{JobChange, JobRecord};
+pub use job_threads::JobThreads;
 pub use part_files::existing_part;
 pub use read::{Recording, read};
 pub use recorded_turn::RecordedTurn;

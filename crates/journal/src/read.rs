@@ -223,7 +223,7 @@ struct TextLine {
 impl JournalLines {
     fn open(path: &Path) -> Result<Self, JournalError> {
         let error = |source| JournalError::Read { path: path.to_owned(), source };
-        let file = File::open(path).map_err(error)?;
+        let file = files::open_input(path).map_err(error)?;
         if file.metadata().map_err(error)?.is_dir() {
             return Err(error(io::Error::from(io::ErrorKind::IsADirectory)));
         }

@@ -214,7 +214,8 @@ impl AssignmentModel {
     }
 
     /// Returns by which share the work of the observed assignments is below the largest work. Each observation is a phase,
-    /// and each task was on its previous kind before. `None` without an observation, or with too many tasks.
+    /// before which each task was on the kind of its previous observation. `None` without an observation, or with too many
+    /// tasks.
     pub fn gap(&self, shares: &[f64], observed: &[CpuObservation]) -> Option<ModelGap> {
         let (mut reached, mut possible, mut is_bound) = (0.0, 0.0, false);
         let mut old: BTreeMap<u32, usize> = BTreeMap::new();
@@ -236,7 +237,7 @@ impl AssignmentModel {
             reached += self.work(&tasks, &cores);
             last = Some((tasks, largest));
             let kind_of = |core: usize| self.groups[self.group_of[core]].kind;
-            old = threads.iter().map(|it| (it.tid, kind_of(it.core))).collect();
+            old.extend(threads.iter().map(|it| (it.tid, kind_of(it.core))));
         }
         (0.0 < possible).then(|| ModelGap { share: 1.0 - reached / possible, is_bound })
     }
@@ -264,6 +265,8 @@ fn partitions(
 
 #[cfg(test)]
 mod tests {
+    use host_sim::ObservedThread;
+
     use super::*;
     use crate::shipped;
 
@@ -352,6 +355,17 @@ mod tests {
         assert!(stay < swap && close(best, swap), "{best}: {stay}, {swap}");
         let (best, stay, swap) = work(8.0);
         assert!(swap < stay && close(best, stay), "{best}: {stay}, {swap}");
+    }
+
+    #[test]
+    fn a_thread_that_slept_pays_a_migration_to_another_kind_than_before_its_sleep() {
+        let model = of_powers(&[2.0, 1.0], 1.0);
+        let seen =
+            |tid, core| CpuObservation { threads: vec![ObservedThread { job: 0, tid, core }] };
+        let gap = model.gap(&[0.1], &[seen(1, 0), seen(2, 0), seen(1, 1)]).expect("threads").share;
+        let work = |kind, core| model.work(&tasks(&[0.1], &[kind]), &[core]);
+        let reached = work(None, 0) * 2.0 + work(Some(0), 1);
+        assert!((gap - (1.0 - reached / (work(None, 0) * 3.0))).abs() < 1e-9, "{gap}");
     }
 
     #[test]

@@ -37,11 +37,11 @@ mod spread;
 mod testing;
 mod trial;
 
-use sched::Policy;
+use sched::{Policy, ReasonCode};
 
 pub use declaration::{
-    BuildRules, DefaultSource, INTERVAL, IfMissing, MissingSignal, Param, ParamValue, Params,
-    PolicyError, PolicyInfo, RequiredSignal, Requirement, Rules, Signal, Values, missing,
+    BuildRules, DefaultSource, INTERVAL, IfMissing, MissingSignal, Param, ParamSetting, ParamValue,
+    Params, PolicyError, PolicyInfo, RequiredSignal, Requirement, Rules, Signal, Values, missing,
 };
 use declaration::{split, unknown_policy};
 pub use divided::{NoThreshold, Threshold, calibrate};
@@ -84,8 +84,8 @@ pub fn build(spec: &str, seed: u64) -> Result<Box<dyn Policy>, PolicyError> {
 }
 
 /// Builds a policy for attached processes, which evenkeel did not start: its migrations are tried a few at a time,
-/// measured, and reverted if they do not improve performance. Without `acts` no request is carried out, and requests are
-/// reported at most once a minute for each job and kind of action.
+/// measured, and reverted if they do not improve performance. Without `acts` no request is carried out, and requests
+/// are reported at most once a minute for each job and kind of action.
 ///
 /// # Errors
 /// As [`build`].
@@ -110,6 +110,18 @@ pub fn build_attached(spec: &str, seed: u64, acts: bool) -> Result<Box<dyn Polic
 /// The policy does not exist.
 pub fn find(name: &str) -> Result<&'static PolicyInfo, PolicyError> {
     registry().iter().find(|info| info.name == name).copied().ok_or_else(|| unknown_policy(name))
+}
+
+/// Returns whether a note is the reason why a policy makes no request on this machine.
+pub fn has_nothing_to_decide(note: &ReasonCode) -> bool {
+    [
+        notes::NOTHING_TO_PLACE,
+        notes::NO_DOMAINS,
+        core_kinds::ONE_CORE_KIND,
+        auto::ONE_DOMAIN,
+        auto::NO_GAIN_EXPECTED,
+    ]
+    .contains(note)
 }
 
 #[cfg(test)]

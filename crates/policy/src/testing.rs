@@ -548,7 +548,7 @@ impl JobInWorld {
             cpu_time: self.cpu_time(interval),
             load: self.load,
             wait: self.wait_and_cpu_time.map(|(wait, _)| wait),
-            n_tasks: 1,
+            n_tasks: self.thread_rates.len().max(1) as u32,
             memory: self.memory.as_ref(),
             active_page_migration: self.active_migration.as_ref(),
             last_page_migration: self.completed_migration.as_ref().map(|(at, moved)| (*at, moved)),

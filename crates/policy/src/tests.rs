@@ -5,12 +5,14 @@ use std::fmt::Write;
 
 use base::Nanos;
 use program::profile::{CurvePoint, MissRatioCurve, Phase, ProfileValue, ValueSource};
-use sched::Wake;
+use sched::{ReasonCode, Wake};
 use testkit::{field, parse};
 
 use crate::declaration::terms;
-use crate::testing::plans;
-use crate::{Param, Params, PolicyError, PolicyInfo, Values, build, missing, registry};
+use crate::testing::{plans, requests};
+use crate::{
+    Param, Params, PolicyError, PolicyInfo, Values, build, has_nothing_to_decide, missing, registry,
+};
 
 testkit::case_files! {
     plans:
@@ -99,6 +101,32 @@ fn with_a_complete_profile_no_policy_lacks_a_signal() {
     for info in registry() {
         assert_eq!(missing(info.name, &job).expect("a policy"), None, "{}", info.name);
     }
+}
+
+/// Returns the codes of the notes of a policy in its first turn that state that it has nothing to decide.
+fn nothing_to_decide(machine: &str, policy: &str, script: &str) -> Vec<String> {
+    let output = plans(machine, policy, script);
+    assert_eq!(requests(&output).count(), 0, "{policy} on {machine}: {output}");
+    let codes = build(policy, 1).expect("a policy").reasons();
+    let is_noted = |code: &ReasonCode| output.contains(&format!(" note: {}\n", code.name()));
+    let noted = codes.iter().filter(|code| is_noted(code) && has_nothing_to_decide(code));
+    noted.map(|code| code.name().to_owned()).collect()
+}
+
+#[test]
+fn every_note_of_a_machine_without_a_placement_is_a_reason_to_decide_nothing() {
+    let script = "job a class=6\n0ms due a";
+    for info in registry().iter().filter(|info| info.name != "linux") {
+        let expected = match info.name {
+            "auto" => "auto-one-domain",
+            _ if info.needs_core_kinds => "one-core-kind",
+            _ => "nothing-to-place",
+        };
+        let noted = nothing_to_decide("nodes=1 llcs=1 cores=1", info.name, script);
+        assert_eq!(noted, [expected], "{}", info.name);
+    }
+    let without_domains = "nodes=2 llcs=1 cores=2 no-llcs";
+    assert_eq!(nothing_to_decide(without_domains, "spread[domains=llc]", script), ["no-domains"]);
 }
 
 /// Returns an accepted text that sets a parameter, after `reading`. Values of other parameters are added only if the
@@ -248,13 +276,15 @@ fn declarations_are_complete_and_consistent() {
                 let are_integers = is_integer(param) && info.param(upper).is_some_and(is_integer);
                 assert!(are_integers, "{}: below {upper}", param.name);
             }
+            let has_signal = |(value, _)| param.values.accepts(value);
+            assert!(param.signal.is_none_or(has_signal), "{}: its signal", param.name);
             for required in param.requires.iter().flat_map(|requirement| requirement.params) {
                 assert!(info.param(required).is_some(), "{}: {required}", param.name);
             }
         }
         let built = build(info.name, 1).expect("defaults are accepted");
         let codes = built.reasons();
-        let names: BTreeSet<&str> = codes.iter().map(sched::ReasonCode::name).collect();
+        let names: BTreeSet<&str> = codes.iter().map(ReasonCode::name).collect();
         assert_eq!(names.len(), codes.len(), "{}: a reason is declared twice", info.name);
         assert_eq!(built.name(), info.name);
         assert!(codes.starts_with(&info.reasons.concat()));

@@ -100,7 +100,9 @@ fn phase(segment: &CounterDeltas, whole: f64, llc: Option<Bytes>) -> Option<Phas
     Some(Phase {
         share: counted((instructions / whole).min(1.0))?,
         instructions: counted(instructions),
-        cycles_per_instruction: cycles.and_then(|cycles| counted(cycles / instructions)),
+        cycles_per_instruction: cycles
+            .filter(|cycles| 0.0 < *cycles)
+            .and_then(|cycles| counted(cycles / instructions)),
         core_cycles_per_instruction: core.and_then(|cycles| counted(cycles / instructions)),
         llc_accesses: per_1000(segment, CounterEvent::LlcReferences).and_then(counted),
         bandwidth,

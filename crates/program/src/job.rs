@@ -119,6 +119,17 @@ pub enum Command {
     Load(Vec<String>),
 }
 
+impl Command {
+    /// Returns whether the program is one of the programs of evenkeel (`evenkeel load …`). A shell line is not parsed.
+    pub fn is_built_in(&self) -> bool {
+        match self {
+            Command::Load(_) => true,
+            Command::Program { program, .. } => program.ends_with("evenkeel"),
+            Command::Shell(_) => false,
+        }
+    }
+}
+
 /// Minimum time between two starts of a job that restarts. The limit bounds the fork rate of a program that fails
 /// immediately. Simulated runs have the same limit, so that a job restarts as often as in a live run.
 pub const RESTART_MIN: Nanos = Nanos::from_millis(100);

@@ -12,7 +12,7 @@ record! {
         linux: Option<LinuxRun>, "Under linux", Plain, "The newest run of the same command under the policy linux, if its directory is beside the directory of this run; absent in a report of a run under linux.";
         machine: MachineSummary, "Machine", Plain, "The machine at the start of the run.";
         jobs: Vec<JobRow>, "Jobs", Plain, "All jobs of the workload, in start order.";
-        moves: Vec<MoveRow>, "Moves", Plain, "Moves of running jobs, in order; at most the last 4096. In a replay: the moves that the policy requested, none of which was carried out.";
+        moves: Vec<MoveRow>, "Moves", Plain, "Moves of running jobs and of their threads, in order; at most the last 4096. In a replay: the moves that the policy requested, none of which was carried out.";
         rejections: Vec<RejectionRow>, "Rejections", Plain, "Requests that the guard or the host rejected.";
         notes: Vec<NoteRow>, "Notes", Plain, "Notes of the policy and the host: sources of values, missing signals, actions that are not possible.";
         loads: Vec<LoadSeries>, "Load over time", Plain, "Load of each placement domain over time. A new series starts when the domain level or the signal tier changes.";
@@ -81,8 +81,8 @@ record! {
         n_unfinished: u64, "Unfinished", Count, "Jobs that had not ended at the end of the record.";
         n_starts: u64, "Starts", Count, "Number of program starts; larger than the number of jobs if some jobs restart.";
         n_running_max: u64, "Concurrent", Count, "Maximum number of jobs that ran at the same time.";
-        n_moves: u64, "Moves", Count, "Number of moves of running jobs. In a replay: of the recorded run.";
-        n_would_move: u64, "Would move", Count, "Only in a replay: number of requests to bind a running job to other CPUs or to release it.";
+        n_moves: u64, "Moves", Count, "Number of moves of running jobs and of their threads. In a replay: of the recorded run.";
+        n_would_move: u64, "Would move", Count, "Only in a replay: number of requests to bind a running job or a thread to other CPUs or to release it.";
         n_moves_omitted: u64, "Moves omitted", Count, "Moves, or in a replay requests, that are missing in the list because there were more than 4096.";
         n_rejections: u64, "Rejections", Count, "Number of rejected requests.";
         n_rejections_omitted: u64, "Rejections omitted", Count, "Rejections that are missing in the list because there were more than 1024.";
@@ -115,8 +115,19 @@ record! {
         n_cores: u64, "Cores", Count, "Physical cores online.";
         n_cpus: u64, "CPUs", Count, "CPUs online.";
         n_cpus_allowed: u64, "CPUs allowed", Count, "CPUs that evenkeel was allowed to use.";
+        core_kinds: Vec<CoreKindRow>, "Core kinds", Plain, "The core kinds, by decreasing capacity; empty if all cores are of one kind.";
         memory_bytes: Option<u64>, "Memory", Bytes, "Memory of all nodes; absent if the memory of a node is unknown.";
         cpus: Vec<CpuRow>, "CPUs", Plain, "Each online CPU and its position in the topology.";
+    }
+}
+
+record! {
+    /// The cores of one kind.
+    CoreKindRow {
+        name: String, "Core kind", Plain, "Name of the kind.";
+        n_cores: u64, "Cores", Count, "Physical cores of the kind.";
+        capacity: u32, "Capacity", Plain, "Relative throughput of a CPU of the kind: 1024 for the fastest kind.";
+        cpus: String, "CPUs", CpuList, "Online CPUs of the kind.";
     }
 }
 
@@ -160,7 +171,7 @@ record! {
         ipc: Option<f64>, "Instructions per cycle", Plain, "Instructions per cycle; absent unless both events were counted.";
         mpki: Option<f64>, "LLC misses per 1000 instructions", Plain, "Last-level cache misses per 1000 instructions; absent unless both events were counted.";
         traffic_bytes: Option<u64>, "Traffic", Bytes, "Bytes between the last-level caches and memory, counted by a resctrl monitoring group; absent without such a group.";
-        n_moves: u64, "Moves", Count, "Number of moves of the job.";
+        n_moves: u64, "Moves", Count, "Number of moves of the job and of its threads.";
         n_page_migrations: u64, "Page migrations", Count, "Number of completed page migrations.";
         pages_requested_bytes: u64, "Memory to migrate", Bytes, "Bytes that the page migrations found on their source nodes.";
         pages_moved_bytes: u64, "Memory migrated", Bytes, "Bytes of the page migrations that were on the target node afterwards.";
@@ -174,9 +185,18 @@ record! {
         start_reason: Option<String>, "Start reason", Plain, "Reason of the policy for the CPUs of the last start; absent in a replay.";
         would_start_cpus: Option<String>, "Would start on", CpuList, "Only in a replay: CPUs that the policy requested for the last start.";
         would_start_reason: Option<String>, "Would-start reason", Plain, "Only in a replay: reason of the policy for the requested CPUs.";
-        cpus_used: Option<String>, "Ran on", CpuList, "All CPUs that the job was bound to, or was sampled on while it was bound to several CPUs or to none.";
+        cpus_used: Option<String>, "Ran on", CpuList, "All CPUs that the job or its threads were bound to or sampled on.";
+        core_kinds: Vec<BoundKindRow>, "Core kinds", Plain, "Core kinds that the job was bound to, the largest share first; empty if it was never bound, and on a machine with one kind.";
         unmanaged: Option<String>, "Unmanaged", Plain, "Reason why evenkeel stopped placing the job.";
         timeline: Vec<TimelineSegment>, "Timeline", Plain, "CPUs of the job over time, one segment per change; coarser for jobs that change very often.";
+    }
+}
+
+record! {
+    /// Time in which a job was bound to CPUs of one core kind, or of several kinds.
+    BoundKindRow {
+        kind: Option<String>, "Core kind", Plain, "Name of the kind; absent for CPUs of several kinds, for example if the threads of the job are bound one by one to different kinds.";
+        share: f64, "Share", Share, "This time divided by the run time of the job.";
     }
 }
 
@@ -223,13 +243,14 @@ record! {
     TimelineSegment {
         from_ns: u64, "From", Nanos, "Start of the interval.";
         to_ns: u64, "To", Nanos, "End of the interval.";
-        cpus: Option<String>, "CPUs", CpuList, "CPUs that the job was bound to or sampled on; absent if not known.";
+        cpus: Option<String>, "CPUs", CpuList, "CPUs that the job was sampled on, or bound to if it was not sampled; absent if not known.";
         bound: bool, "Bound", Plain, "Whether evenkeel had bound the job to exactly these CPUs.";
+        bound_cpus: Option<String>, "Bound to", CpuList, "CPUs that evenkeel had bound the job to; of a job whose threads are bound one by one, the CPUs of all these threads. Absent if it was not bound.";
     }
 }
 
 record! {
-    /// A placement change of a running job, or in a replay a request for one. Equal requests of consecutive
+    /// A placement change of a running job or of one of its threads, or in a replay a request for one. Equal requests of consecutive
     /// turns are one entry.
     MoveRow {
         at_ns: u64, "Time", Nanos, "Time of the first occurrence.";
@@ -237,6 +258,7 @@ record! {
         n: u64, "Times", Count, "Number of occurrences: 1 except in a replay.";
         job: u32, "Number", Plain, "Number of the job.";
         name: String, "Job", Plain, "Name of the job.";
+        tid: Option<u32>, "Thread", Plain, "TID of the moved thread; absent if the whole job moved.";
         kind: MoveKind, "Move", Plain, "Kind of the change.";
         from: Option<String>, "From", Plain, "CPUs before the change, named as a domain if they form a domain.";
         to: Option<String>, "To", Plain, "CPUs after the change, named as a domain if they form a domain.";
@@ -252,7 +274,7 @@ record! {
 names! {
     /// Kind of a placement change.
     MoveKind {
-        Move "move" "The job was bound to other CPUs.";
+        Move "move" "The job or the thread was bound to other CPUs.";
         Release "release" "The affinity from before evenkeel's placement was restored.";
         WouldMove "would-move" "Only in a replay: the policy requested other CPUs.";
         WouldRelease "would-release" "Only in a replay: the policy requested a release.";

@@ -208,8 +208,8 @@ impl ReportTable {
         self.rows.push(cells.into_iter().map(Into::into).collect());
     }
 
-    /// Returns a scrollable table, whose columns can be sorted if the class contains `sortable`. `label` is its name for
-    /// screen readers.
+    /// Returns a scrollable table, whose columns can be sorted if the class contains `sortable`. `label` is its name
+    /// for screen readers.
     pub fn to_html(&self, id: &str, class: &str, label: &str) -> String {
         let label_of_table = escape(label);
         let head = |head: &ColumnHeader| {
@@ -275,18 +275,20 @@ impl ReportTable {
     }
 
     /// Returns the table as text in which headers of several words use several lines. The columns that do not fit into
-    /// `width` are printed below, after a repetition of the first column.
-    pub fn to_blocks(&self, width: usize) -> String {
+    /// `width` are printed below, after a repetition of the first `n_labels` columns.
+    pub fn to_blocks(&self, width: usize, n_labels: usize) -> String {
         let rows = &self.printable_lines()[1..];
         let column_width = |(column, head): (usize, &ColumnHeader)| {
             let cells = rows.iter().map(|row| row.get(column).map_or(0, |cell| length(cell)));
             cells.chain(head.label.split(' ').map(length)).max().unwrap_or(0)
         };
         let widths: Vec<usize> = self.heads.iter().enumerate().map(column_width).collect();
-        let mut remaining: Vec<usize> = (1..self.heads.len()).collect();
+        let n_labels = n_labels.min(self.heads.len());
+        let mut remaining: Vec<usize> = (n_labels..self.heads.len()).collect();
+        let labels_width: usize = widths[..n_labels].iter().map(|width| width + GAP).sum();
         let mut blocks = Vec::new();
         while blocks.is_empty() || !remaining.is_empty() {
-            let mut left = width.saturating_sub(self.indent + widths.first().copied().unwrap_or(0));
+            let mut left = (width + GAP).saturating_sub(self.indent + labels_width);
             let fits = |column: &&usize| {
                 let after = left.checked_sub(GAP + widths[**column]);
                 left = after.unwrap_or(0);
@@ -299,7 +301,7 @@ impl ReportTable {
                 .count()
                 .clamp(1, remaining.len().max(1))
                 .min(remaining.len());
-            let block: Vec<usize> = std::iter::once(0).chain(remaining.drain(..n)).collect();
+            let block: Vec<usize> = (0..n_labels).chain(remaining.drain(..n)).collect();
             blocks.push(self.block(rows, &block, &widths));
         }
         blocks.join("\n")
@@ -512,8 +514,20 @@ mod tests {
         let mut table = ReportTable::new(heads.map(|head| (head, Align::Right))).indented(1);
         table.row(["b", "1.000", "12.000"]);
         assert_eq!(
-            table.to_blocks(12),
+            table.to_blocks(12, 1),
             "  of\n   a    run\n job   time\n   b  1.000\n\n  of\n   a     CPU\n job    time\n   b  12.000\n"
         );
+    }
+
+    #[test]
+    fn each_label_column_is_repeated_where_a_table_continues() {
+        let mut table = ReportTable::new(["set", "job", "x", "y"].map(|head| (head, Align::Right)));
+        table.row(["s", "b", "1", "2"]);
+        assert_eq!(
+            table.to_blocks(12, 2),
+            "set  job  x\n  s    b  1\n\nset  job  y\n  s    b  2\n"
+        );
+        // Label columns that are wider than the line.
+        assert_eq!(table.to_blocks(4, 4), "set  job  x  y\n  s    b  1  2\n");
     }
 }

@@ -114,6 +114,13 @@ impl JobMemory {
         sum(self.nodes.iter().map(NodeMemory::total))
     }
 
+    /// Returns the mean of a value over the nodes, by their memory; `None` without memory.
+    pub fn mean(&self, value: impl Fn(NodeId) -> f64) -> Option<f64> {
+        let total = self.total().0 as f64;
+        let parts = self.nodes.iter().map(|memory| memory.total().0 as f64 * value(memory.node));
+        (total != 0.0).then(|| parts.sum::<f64>() / total)
+    }
+
     /// Returns the private memory on all nodes.
     pub fn private_bytes(&self) -> Bytes {
         sum(self.nodes.iter().map(NodeMemory::private_bytes))

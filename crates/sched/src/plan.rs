@@ -14,7 +14,8 @@ pub struct Plan {
     pub requests: Vec<Request>,
     /// Messages for the user. The engine forwards each message once per run.
     pub notes: Vec<Reason>,
-    /// Facts about jobs and tasks that the policy derived from samples, without an action. `evenkeel explain` prints them.
+    /// Facts about jobs and tasks that the policy derived from samples, without an action. `evenkeel explain` prints
+    /// them.
     pub observations: Vec<Observation>,
     /// The policy makes no request until a job starts or ends, a task runs, or the usable CPUs change. A
     /// host may skip interval turns until then.
@@ -127,6 +128,16 @@ impl Plan {
             && self.notes.is_empty()
             && self.observations.is_empty()
             && self.abort.is_none()
+    }
+}
+
+impl Target {
+    /// Returns the thread; `None`: the target is a job.
+    pub fn task(self) -> Option<TaskId> {
+        match self {
+            Target::Job(_) => None,
+            Target::Task(task) => Some(task),
+        }
     }
 }
 

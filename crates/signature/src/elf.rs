@@ -1,8 +1,8 @@
 //! The part of ELF that a signature needs: digest of the loaded segments, and a note at the end of the file.
 //!
-//! Programs have 32 or 64 bits and either byte order. The crate `object` parses all structures and defines their fields;
-//! [`Class`] has the few places in which both classes differ. Its rewriting (`object::build`) is not used: it lays out the whole file again, so that the original bytes
-//! cannot be restored.
+//! Programs have 32 or 64 bits and either byte order. The crate `object` parses all structures and defines their
+//! fields; [`Class`] has the few places in which both classes differ. Its rewriting (`object::build`) is not used: it
+//! lays out the whole file again, so that the original bytes cannot be restored.
 
 use std::ops::Range;
 
@@ -101,6 +101,10 @@ class!(FileHeader64, ProgramHeader64, SectionHeader64, U64 as u64, [40..48, 58..
 pub enum NotEmbeddable {
     #[error("the file is not an ELF program")]
     NotElf,
+    #[error(
+        "the program is damaged or truncated: its ELF headers do not describe the file; install it again"
+    )]
+    Damaged,
     #[error("the program is so large that its format has no offset for more data")]
     TooLarge,
     #[error("the program has no section headers, or invalid ones")]
@@ -129,9 +133,10 @@ macro_rules! of_class {
 
 impl<'data, R: Contents<'data>> Elf<'data, R> {
     pub fn parse(data: R) -> Result<Self, NotEmbeddable> {
-        let bits64 = || ElfOf::parsed(data).map(Elf::Bits64);
-        let bits32 = || ElfOf::parsed(data).map(Elf::Bits32);
-        bits64().or_else(bits32).ok_or(NotEmbeddable::NotElf)
+        match ElfOf::parsed(data).map(Elf::Bits64) {
+            Err(NotEmbeddable::NotElf) => ElfOf::parsed(data).map(Elf::Bits32),
+            bits64 => bits64,
+        }
     }
 
     /// Checks that a note can be appended.
@@ -180,18 +185,20 @@ pub(crate) struct ElfOf<'data, H: Class, R: Contents<'data>> {
 }
 
 impl<'data, H: Class, R: Contents<'data>> ElfOf<'data, H, R> {
-    fn parsed(data: R) -> Option<Self> {
-        let header = H::parse(data).ok()?;
-        let endian = header.endian().ok()?;
-        let segments = header.program_headers(endian, data).ok()?;
-        let sections = header.sections(endian, data).ok()?;
-        Some(ElfOf { data, endian, header, segments, sections }).filter(ElfOf::is_program)
-    }
-
-    fn is_program(&self) -> bool {
-        let is_loaded = |segment: &H::ProgramHeader| segment.p_type(self.endian) == PT_LOAD;
-        matches!(self.header.e_type(self.endian), ET_EXEC | ET_DYN)
-            && self.segments.iter().any(is_loaded)
+    fn parsed(data: R) -> Result<Self, NotEmbeddable> {
+        let header = H::parse(data).map_err(|_| NotEmbeddable::NotElf)?;
+        let endian = header.endian().map_err(|_| NotEmbeddable::NotElf)?;
+        if !matches!(header.e_type(endian), ET_EXEC | ET_DYN) {
+            return Err(NotEmbeddable::NotElf);
+        }
+        let damaged = |_| NotEmbeddable::Damaged;
+        let segments = header.program_headers(endian, data).map_err(damaged)?;
+        let sections = header.sections(endian, data).map_err(damaged)?;
+        let is_loaded = |segment: &H::ProgramHeader| segment.p_type(endian) == PT_LOAD;
+        match segments.iter().any(is_loaded) {
+            true => Ok(ElfOf { data, endian, header, segments, sections }),
+            false => Err(NotEmbeddable::Damaged),
+        }
     }
 
     fn check_embeddable(&self) -> Result<(), NotEmbeddable> {

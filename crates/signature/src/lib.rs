@@ -62,11 +62,16 @@ pub enum SignatureError {
     Foreign,
     #[error(transparent)]
     Profile(#[from] WorkloadError),
+    /// The message ends in a command, to which the caller adds the path.
     #[error(
-        "the original bytes of the program are unknown: its signature is damaged, has a newer format, or was moved by another tool; remove it with objcopy --remove-section {} PROGRAM",
+        "the original bytes of the program are unknown: its signature is damaged, has a newer format, or was moved by another tool; remove it with objcopy --remove-section {}",
         elf::SECTION
     )]
     Rewritten,
+    /// A signature in a program that cannot be replaced. The message ends in a command, to which the caller adds the
+    /// path.
+    #[error("the signature {0} with objcopy --remove-section {section}", section = elf::SECTION)]
+    Unreadable(String),
     #[error("the program is larger than 4 GiB, or its segments overlap")]
     ProgramSize,
     #[error("the profile is larger than 1 MiB")]
@@ -83,14 +88,35 @@ pub enum SignatureError {
 /// The signature is invalid, or belongs to another build.
 pub fn read<'data>(program: impl Contents<'data>) -> Result<Option<Profile>, SignatureError> {
     let Ok(elf) = elf::Elf::parse(program) else { return Ok(None) };
-    let Some(text) = elf.signature()? else { return Ok(None) };
-    let signature = text::parse(text)?;
+    let Some(text) = elf.signature().map_err(in_program)? else { return Ok(None) };
+    let signature = text::parse(text).map_err(in_program)?;
     // Data that was appended later may change the behaviour of the program.
     elf.check_embeddable().map_err(|_| SignatureError::OtherBuild)?;
     match signature.digest == elf.digest()? {
         true => Ok(Some(text::profile(signature.profile)?)),
         false => Err(SignatureError::OtherBuild),
     }
+}
+
+/// Returns the error of a signature in a program. Unlike a side file, the signature cannot be replaced, because the
+/// original bytes of the program are unknown.
+fn in_program(error: SignatureError) -> SignatureError {
+    SignatureError::Unreadable(match error {
+        SignatureError::Damaged(problem) => format!("is damaged: {problem}; remove it"),
+        SignatureError::Newer(version) => format!(
+            "has format {version}, this evenkeel reads format {VERSION}; use the evenkeel that wrote it, or remove it"
+        ),
+        other => return other,
+    })
+}
+
+/// Checks that a file is an ELF program whose headers can be read. The kernel ignores the section headers, so that a
+/// damaged program may run and have a side file.
+///
+/// # Errors
+/// The file is no ELF program, or a damaged one.
+pub fn check_elf<'data>(program: impl Contents<'data>) -> Result<(), NotEmbeddable> {
+    elf::Elf::parse(program).map(drop)
 }
 
 /// Returns the profile in the side file of a program.

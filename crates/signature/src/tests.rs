@@ -13,8 +13,8 @@ fn program() -> Vec<u8> {
     program_of(64)
 }
 
-/// Returns an ELF program: headers and 512 loaded bytes, a section that is not loaded, section names and headers. With 64
-/// bits it is a little-endian program for x86-64, with 32 bits a big-endian program for PowerPC.
+/// Returns an ELF program: headers and 512 loaded bytes, a section that is not loaded, section names and headers. With
+/// 64 bits it is a little-endian program for x86-64, with 32 bits a big-endian program for PowerPC.
 fn program_of(n_bits: usize) -> Vec<u8> {
     let is_64 = n_bits == 64;
     let word = n_bits / 8;
@@ -130,13 +130,17 @@ fn a_change_of_loaded_bytes_is_another_build_and_a_change_of_symbols_is_not() {
 #[test]
 fn damaged_foreign_and_newer_signatures_have_one_error_each() {
     for (from, to, expected) in [
-        ("\"prog\"", "\"prug\"", "the signature is damaged: its checksum differs; profile"),
+        (
+            "\"prog\"",
+            "\"prug\"",
+            "the signature is damaged: its checksum differs; remove it with objcopy --remove-section .note.evenkeel",
+        ),
         ("checksum", "chocksum", "the signature is damaged: it is truncated"),
         ("\nname", "\n\u{1}ame", "the signature is damaged: its checksum differs"),
         (
             "evenkeel-signature 1",
             "evenkeel-signature 2",
-            "the signature has format 2, this evenkeel reads format 1",
+            "the signature has format 2, this evenkeel reads format 1; use the evenkeel that wrote it, or remove it with objcopy",
         ),
         ("evenkeel-signature 1", "evenkeel-signature x", "the signature is not of evenkeel"),
         ("evenkeel\0", "othertool", "the signature is not of evenkeel"),
@@ -152,6 +156,8 @@ fn damaged_foreign_and_newer_signatures_have_one_error_each() {
     assert!(error(read_side(&invalid, &*program())).starts_with("signature:1:8: "));
     let not_text = [b"evenkeel-signature 1\n".as_slice(), &[0xff]].concat();
     assert!(error(read_side(&not_text, &*program())).contains("not UTF-8"));
+    let damaged = b"evenkeel-signature 1\n".as_slice();
+    assert!(error(read_side(damaged, &*program())).ends_with("; profile the program again"));
     let large = vec![b'x'; 1 + SIGNATURE_BYTES_MAX as usize];
     assert!(error(read_side(&large, &*program())).contains("larger than 1 MiB"));
 }
@@ -167,7 +173,7 @@ fn files_that_a_note_would_break_get_none() {
     let appended = [&program()[..], b"archive"].concat();
     for (file, expected) in [
         (b"#!/bin/sh\n".to_vec(), "the file is not an ELF program"),
-        (program()[..100].to_vec(), "the file is not an ELF program"),
+        (program()[..100].to_vec(), "the program is damaged or truncated"),
         (no_sections, "the program has no section headers, or invalid ones"),
         (named_at_the_end, "the program has no section headers, or invalid ones"),
         (appended, "data follows the ELF contents"),
@@ -181,6 +187,28 @@ fn files_that_a_note_would_break_get_none() {
             error(read_side(&side, &*changed)).starts_with("the signature is of another build")
         );
     }
+}
+
+#[test]
+fn a_program_whose_headers_point_outside_the_file_is_damaged() {
+    for n_bits in [32, 64] {
+        let program = program_of(n_bits);
+        assert_eq!(check_elf(&*program), Ok(()));
+        assert_eq!(check_elf(&program[..program.len() - 10]), Err(NotEmbeddable::Damaged));
+        // Offsets in the ELF header: e_phoff, e_shoff, e_phnum, e_shnum, e_shstrndx.
+        let fields = if n_bits == 64 {
+            [32..40, 40..48, 56..58, 60..62, 62..64]
+        } else {
+            [28..32, 32..36, 44..46, 48..50, 50..52]
+        };
+        for field in fields {
+            let mut damaged = program.clone();
+            damaged[field.clone()].fill(0xff);
+            assert_eq!(check_elf(&*damaged), Err(NotEmbeddable::Damaged), "{n_bits} {field:?}");
+            assert_eq!(read(&*damaged).expect("no signature"), None);
+        }
+    }
+    assert_eq!(check_elf(&b"#!/bin/sh\n"[..]), Err(NotEmbeddable::NotElf));
 }
 
 #[test]

@@ -13,7 +13,9 @@ use std::str::FromStr;
 use base::{CpuId, CpuSet, ParseSetError, excerpt};
 
 use crate::machine::check::{KIND_NAME_FORM, is_kind_name};
-use crate::{CAPACITY_MAX, Core, CoreKindSource, CoreKindsSource, Machine, MachineError};
+use crate::{
+    CAPACITY_MAX, CORE_KINDS_MAX, Core, CoreKindSource, CoreKindsSource, Machine, MachineError,
+};
 
 /// Kinds with their CPUs and capacities. Each CPU is in at most one kind, and one kind has the capacity 1024.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,9 +23,6 @@ pub struct DeclaredCoreKinds {
     text: String,
     kinds: BTreeMap<String, (CpuSet, u32)>,
 }
-
-/// Maximum number of kinds. Processors have at most four.
-const KINDS_MAX: usize = 64;
 
 /// Error in declared core kinds.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -33,8 +32,6 @@ pub enum CoreKindsError {
     Form(String),
     #[error("the name {0:?} is not valid: {KIND_NAME_FORM}; write a name such as performance")]
     Name(String),
-    #[error("there are more than {KINDS_MAX} kinds; give cores of equal speed the same kind")]
-    TooMany,
     #[error("the kind {0} is listed twice; write all of its CPUs in one list")]
     DuplicateKind(String),
     #[error("the kind {kind} has an invalid list of CPUs: {source}")]
@@ -47,17 +44,19 @@ pub enum CoreKindsError {
     NoFastest,
     #[error("the kind {kind} lists {cpu} twice; write each CPU once")]
     ListedTwice { kind: String, cpu: CpuId },
-    #[error("CPUs {cpus} are in the kinds {first} and {second}; write each CPU once")]
+    #[error("{} in the kinds {first} and {second}; write each CPU once", cpus_are(cpus))]
     SharedCpu { cpus: CpuSet, first: String, second: String },
     #[error(
         "the kind {kind} has CPUs {cpus}, which do not exist on this machine; its CPUs are {present}"
     )]
     UnknownCpu { kind: String, cpus: CpuSet, present: CpuSet },
     #[error(
-        "the kind {kind} has no usable CPU: this process may use CPUs {allowed}; remove the kind or add one of them"
+        "the kind {kind} has no usable CPU: this process may use CPUs {allowed}; start evenkeel with an affinity or a cpuset that contains one of the CPUs {cpus}"
     )]
-    NoUsableCpu { kind: String, allowed: CpuSet },
-    #[error("CPUs {0} are online and in no kind; write each online CPU in one kind")]
+    NoUsableCpu { kind: String, cpus: CpuSet, allowed: CpuSet },
+    #[error("the kind {0} has no online CPU; remove the kind, or set one of its CPUs online")]
+    Offline(String),
+    #[error("{} online and in no kind; write each online CPU in one kind", cpus_are(.0))]
     Missing(CpuSet),
     #[error("SMT siblings {0} are in several kinds; write all siblings of a core in one kind")]
     SplitCore(CpuSet),
@@ -71,17 +70,17 @@ impl FromStr for DeclaredCoreKinds {
     fn from_str(text: &str) -> Result<Self, CoreKindsError> {
         let mut kinds: BTreeMap<String, (CpuSet, u32)> = BTreeMap::new();
         for entry in entries(text) {
-            if kinds.len() == KINDS_MAX {
-                return Err(CoreKindsError::TooMany);
+            if kinds.len() == CORE_KINDS_MAX {
+                return Err(MachineError::TooManyKinds.into());
             }
             let (name, cpus, capacity) = entry_of(&entry)?;
+            if kinds.contains_key(&name) {
+                return Err(CoreKindsError::DuplicateKind(name));
+            }
             let shared = kinds.iter().find(|(_, (others, _))| others.intersects(&cpus));
             if let Some((first, (others, _))) = shared {
                 let (cpus, first) = (cpus.and(others), first.clone());
                 return Err(CoreKindsError::SharedCpu { cpus, first, second: name });
-            }
-            if kinds.contains_key(&name) {
-                return Err(CoreKindsError::DuplicateKind(name));
             }
             kinds.insert(name, (cpus, capacity));
         }
@@ -126,9 +125,13 @@ impl DeclaredCoreKinds {
                     present,
                 });
             }
-            if !cpus.intersects(machine.allowed()) {
-                let allowed = machine.allowed().clone();
-                return Err(CoreKindsError::NoUsableCpu { kind: kind.clone(), allowed });
+            let online = cpus.and(machine.online());
+            if online.is_empty() {
+                return Err(CoreKindsError::Offline(kind.clone()));
+            }
+            if !online.intersects(machine.allowed()) {
+                let (kind, allowed) = (kind.clone(), machine.allowed().clone());
+                return Err(CoreKindsError::NoUsableCpu { kind, cpus: online, allowed });
             }
         }
         let listed = self.kinds.values().fold(CpuSet::new(), |all, (cpus, _)| all.or(cpus));
@@ -142,6 +145,11 @@ impl DeclaredCoreKinds {
             kind.ok_or_else(|| CoreKindsError::SplitCore(core.cpus.clone()))?;
         Ok((kind, *capacity))
     }
+}
+
+/// Returns the beginning of a sentence about CPUs.
+fn cpus_are(cpus: &CpuSet) -> String {
+    if cpus.len() == 1 { format!("CPU {cpus} is") } else { format!("CPUs {cpus} are") }
 }
 
 /// Splits the text at commas that are followed by a name with `=`.
@@ -252,8 +260,10 @@ mod tests {
             "p=0-3:1024,e=3-7:600",
             "p=0-3,2-7:1024",
             "p=0-3:1024,p=4-7:600",
+            "p=0-3:1024,p=3-7:600",
             "p=0-9:1024",
             "p=0-5:1024",
+            "p=0-6:1024",
             "p=0-2:1024,e=3-7:600",
         ];
         let lines = texts.map(|text| format!("{text}\n    {}\n", applied(text)));
@@ -277,15 +287,19 @@ mod tests {
             p=0-7:1000
                 no kind has the capacity 1024; write 1024 for the fastest kind
             p=0-3:1024,e=3-7:600
-                CPUs 3 are in the kinds p and e; write each CPU once
+                CPU 3 is in the kinds p and e; write each CPU once
             p=0-3,2-7:1024
                 the kind p lists cpu2 twice; write each CPU once
             p=0-3:1024,p=4-7:600
+                the kind p is listed twice; write all of its CPUs in one list
+            p=0-3:1024,p=3-7:600
                 the kind p is listed twice; write all of its CPUs in one list
             p=0-9:1024
                 the kind p has CPUs 8-9, which do not exist on this machine; its CPUs are 0-7
             p=0-5:1024
                 CPUs 6-7 are online and in no kind; write each online CPU in one kind
+            p=0-6:1024
+                CPU 7 is online and in no kind; write each online CPU in one kind
             p=0-2:1024,e=3-7:600
                 SMT siblings 2-3 are in several kinds; write all siblings of a core in one kind
         "#]].assert_eq(&lines.concat());
@@ -307,7 +321,7 @@ mod tests {
         let x = "x".repeat(99);
         let lines = texts.map(|text| applied(&text).replace(&x, "XX") + "\n");
         expect![[r#"
-            there are more than 64 kinds; give cores of equal speed the same kind
+            there are more than 64 core kinds; give cores of equal speed the same kind
             the name "XX…" is not valid: a name has 1 to 100 letters, digits and -; write a name such as performance
             the kind p has an invalid list of CPUs: "XX…" is not a number or a range; write a list such as 0-3,8
             the kind p has the capacity "XX…"; write a number from 1 to 1024
@@ -317,15 +331,28 @@ mod tests {
         "#]].assert_eq(&lines.concat());
     }
 
-    #[test]
-    fn a_kind_needs_a_usable_cpu() {
+    /// Applies kinds to a machine whose CPUs 6 and 7 are changed. Returns the error.
+    fn error_with(change: impl Fn(&mut crate::Cpu)) -> String {
         let mut parts = Machine::synthetic("cores=4 smt=2").expect("a machine").parts().clone();
-        parts.cpus[6].allowed = false;
-        parts.cpus[7].allowed = false;
+        parts.cpus[6..].iter_mut().for_each(change);
         let machine = Machine::new(parts).expect("a machine");
         let kinds: DeclaredCoreKinds = "p=0-5:1024,e=6-7:600".parse().expect("kinds");
-        let error = kinds.apply(&machine).expect_err("no usable CPU").to_string();
+        kinds.apply(&machine).expect_err("no usable CPU").to_string()
+    }
+
+    #[test]
+    fn a_kind_needs_a_usable_cpu() {
+        let error = error_with(|cpu| cpu.allowed = false);
         let reason = "the kind e has no usable CPU: this process may use CPUs 0-5; ";
-        assert_eq!(error, format!("{reason}remove the kind or add one of them"));
+        let remedy =
+            "start evenkeel with an affinity or a cpuset that contains one of the CPUs 6-7";
+        assert_eq!(error, format!("{reason}{remedy}"));
+    }
+
+    #[test]
+    fn a_kind_needs_an_online_cpu() {
+        let error = error_with(|cpu| cpu.online = false);
+        let remedy = "remove the kind, or set one of its CPUs online";
+        assert_eq!(error, format!("the kind e has no online CPU; {remedy}"));
     }
 }

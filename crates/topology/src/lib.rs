@@ -16,8 +16,8 @@ pub use core_kinds::{CoreKindSource, CoreKindsSource};
 pub use declared_core_kinds::{CoreKindsError, DeclaredCoreKinds};
 pub use domains::{Domain, DomainChoice, Domains, Level, ParseLevelError};
 pub use machine::{
-    CAPACITY_MAX, Core, CoreKind, Cpu, DISTANCE_LOCAL, Llc, Machine, MachineError, MachineParts,
-    Node, QuantumAttributes, QueueScope, System,
+    CAPACITY_MAX, CORE_KINDS_MAX, Core, CoreKind, Cpu, DISTANCE_LOCAL, Llc, Machine, MachineError,
+    MachineParts, Node, QuantumAttributes, QueueScope, System,
 };
 pub use perf_attributes::{
     AttributeSource, CacheAttributes, ClusterAttributes, ContextSwitch, CoreKindAttributes,

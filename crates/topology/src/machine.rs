@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{CoreKindsSource, PerfAttributes, SourcedValue};
 
-pub use check::MachineError;
+pub use check::{CORE_KINDS_MAX, MachineError};
 
 /// SLIT distance of a node to itself.
 pub const DISTANCE_LOCAL: u32 = 10;

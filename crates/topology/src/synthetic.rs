@@ -45,8 +45,11 @@ pub enum SyntheticError {
     DuplicateKey(&'static str),
     #[error("nodes × llcs × cores × smt is {0} CPUs; the maximum is {CPUS_MAX}")]
     TooManyCpus(u64),
-    #[error("kinds lists {listed} cores, and the machine has {cores}: a multiple of the list")]
-    Kinds { listed: usize, cores: u64 },
+    #[error(
+        "kinds lists {listed} cores, and the machine has {cores}; write {}",
+        kinds_remedy(*.listed, *.llcs)
+    )]
+    Kinds { listed: usize, cores: u64, llcs: u64 },
     #[error(transparent)]
     Machine(#[from] MachineError),
 }
@@ -76,7 +79,8 @@ impl Machine {
         }
         let (listed, cores) = (shape.capacities.len(), n_cpus / shape.cpus_per_core);
         if !cores.is_multiple_of(listed as u64) {
-            return Err(SyntheticError::Kinds { listed, cores });
+            let llcs = shape.n_nodes * shape.llcs_per_node;
+            return Err(SyntheticError::Kinds { listed, cores, llcs });
         }
         Ok(Machine::new(shape.parts(text))?)
     }
@@ -181,6 +185,16 @@ impl Shape {
             false => format!("capacity-{capacity}"),
         }
     }
+}
+
+/// Returns the numbers of cores per LLC domain of which the machine has a multiple of the list.
+fn kinds_remedy(listed: usize, llcs: u64) -> String {
+    let (mut divisor, mut rest) = (listed as u64, llcs);
+    while rest != 0 {
+        (divisor, rest) = (rest, divisor % rest);
+    }
+    let per_llc = listed as u64 / divisor;
+    format!("cores={per_llc}, or another multiple of {per_llc}")
 }
 
 fn has_fastest(list: &Capacities) -> bool {

@@ -134,9 +134,14 @@ fn check_config_prints_the_first_error_and_starts_nothing() {
     let dir = Dir::with(&[("good.toml", "all = true\n"), ("bad.toml", "all = true\nact = 1\n")]);
     let output = dir.success(&["watch", "--check-config", "good.toml"]);
     assert_eq!(output, "good.toml: the configuration is valid\n");
+    let output = dir.success(&["watch", "--config", "good.toml", "--check-config"]);
+    assert_eq!(output, "good.toml: the configuration is valid\n");
     let error = dir.rejection(&["watch", "--check-config", "bad.toml"]);
     assert_eq!(error, "evenkeel: bad.toml:2:7: \"act\" must be true or false, not an integer\n");
     dir.rejection(&["watch", "--check-config", "absent.toml"]);
+    dir.write("kinds.toml", "all = true\ncore_kinds = 'p=9999:1024'\n");
+    let error = dir.rejection(&["watch", "--check-config", "kinds.toml"]);
+    assert!(error.starts_with("evenkeel: kinds.toml:2:14: core_kinds: the kind p has"), "{error}");
     dir.write("large.toml", &("#".repeat(1 << 20) + "\nact = 1\n"));
     let error = dir.rejection(&["watch", "--check-config", "large.toml"]);
     assert_eq!(error, "evenkeel: the configuration large.toml is larger than 1 MiB\n");

@@ -38,6 +38,7 @@ pub(super) fn main(args: &Args, inputs: Inputs) -> CommandResult {
     reject_sim_options(args, &plan.columns).or_usage_error()?;
     crate::check_proc()?;
     let machine = linux::topology::read(Path::new("/"))?;
+    let machine = args.core_kinds.apply(machine).or_usage_error()?;
     let signals = args.signals.overrides().or_usage_error()?;
     for workload in &workloads {
         run::check_loads(workload).or_usage_error()?;
@@ -131,6 +132,8 @@ fn options(args: &Args, columns: &[Column]) -> BTreeMap<String, String> {
     if let Some(limit) = args.time_limit {
         options.insert("time-limit".to_owned(), limit.to_string());
     }
+    let core_kinds = args.core_kinds.text();
+    options.extend(core_kinds.map(|kinds| ("core-kinds".to_owned(), kinds.to_owned())));
     options.extend(args.memory.journal_options());
     args.signals.add_to_options(&mut options);
     options
@@ -171,8 +174,8 @@ impl LiveSeries<'_> {
         Ok(true)
     }
 
-    /// Executes the runs of `--warmup`, in the order of the measured runs, without saving their results. Returns whether
-    /// no signal stopped them.
+    /// Executes the runs of `--warmup`, in the order of the measured runs, without saving their results. Returns
+    /// whether no signal stopped them.
     fn warm_up(&mut self) -> Result<bool, CommandError> {
         let plan = &self.checked.plan;
         let n_keys = plan.columns.len() * plan.workloads.len();

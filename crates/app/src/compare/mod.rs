@@ -32,6 +32,7 @@ use report::comparison::Comparison;
 use topology::Machine;
 
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
+use crate::core_kinds::CoreKindsArg;
 use crate::help::{MEASUREMENT, MEMORY, OUTPUT, POLICY};
 use crate::output::ForeignArg;
 use crate::run::{CommandText, HostArg, MemoryArgs, SimArgs, workload_from_file};
@@ -45,14 +46,14 @@ pub struct Args {
     #[arg(value_name = "WORKLOAD", conflicts_with = "commands")]
     workloads: Vec<PathBuf>,
     /// Run these commands on this machine, each in one argument: -- 'sort a.txt' 'sort -u a.txt'. Several commands are
-    /// compared with the first one. Each text is split into words at spaces outside quotation marks; no shell interprets
-    /// it
+    /// compared with the first one. Each text is split into words at spaces outside quotation marks; no shell
+    /// interprets it
     #[arg(last = true, value_name = "CMD", value_parser = CommandText::parse)]
     commands: Vec<CommandText>,
     /// Compare these policies, separated by commas: `linux,dfs[cooldown=4,domains=llc]`; may be repeated. @ adds
-    /// settings of the machine, separated by +: `linux@interleave`, first-touch, numa-balancing,
-    /// no-numa-balancing, kernel=6.18 (or 4.2, 2.6.27). With --host sim also `oracle`, the best result of a search for each run [default: linux,auto;
-    /// for several commands linux]
+    /// settings of the machine, separated by +: `linux@interleave`, first-touch, numa-balancing, no-numa-balancing,
+    /// kernel=6.18 (or 4.2, 2.6.27). With --host sim also `oracle`, the best result of a search for each run [default:
+    /// linux,auto; for several commands linux]
     #[arg(long, short, alias = "policy", value_name = "LIST", help_heading = POLICY)]
     policies: Vec<String>,
     /// Compare the other policies or commands with this one [default: linux if it is one of them, otherwise the first]
@@ -98,6 +99,8 @@ pub struct Args {
     memory: MemoryArgs,
     #[command(flatten, next_help_heading = POLICY)]
     signals: SignalArgs,
+    #[command(flatten, next_help_heading = POLICY)]
+    core_kinds: CoreKindsArg,
     #[command(flatten)]
     sim: SimArgs,
     /// Write a report with a timeline for these runs; with --host live every run has one
@@ -163,6 +166,7 @@ impl Args {
             ("--solo", self.solo),
             ("--warmup", self.warmup.is_some()),
             ("--keep-output", self.keep_output),
+            ("--core-kinds", self.core_kinds.is_given()),
         ];
         let is_several = [("a comparison of several commands", 1 < self.commands.len())];
         options.into_iter().chain(is_several).find(|(_, is_given)| *is_given).map(|(name, _)| name)

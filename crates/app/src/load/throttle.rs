@@ -94,6 +94,13 @@ pub(crate) fn main(args: &Args) -> CommandResult {
     let stop = StopFlag::default();
     let shares = signals.run_with_flag(&stop, || occupy_all(args, &stop))?;
     let least = shares.iter().copied().fold(f64::INFINITY, f64::min);
+    if let Some(miss) = missed(&shares, args.percent) {
+        crate::print::note(format!(
+            "the share differs from --percent by up to {} percentage points: {}",
+            fixed(miss, 1),
+            REMEDY
+        ));
+    }
     writeln!(
         crate::print::stdout(),
         "throttle: occupied CPUs {} for {} % of the time (requested: {} %)",
@@ -104,7 +111,22 @@ pub(crate) fn main(args: &Args) -> CommandResult {
     Ok(())
 }
 
+/// Tolerated difference between the measured and the requested share, in percentage points. Guessed.
+const POINTS_MAX: f64 = 5.0;
+const REMEDY: &str =
+    "other tasks ran on the CPUs, or the run ended within a period; set --for to many periods";
+
+/// Returns the largest difference to the requested share in percentage points, if it is not tolerated.
+fn missed(shares: &[f64], percent: u32) -> Option<f64> {
+    let points = shares.iter().map(|share| (100.0 * share - f64::from(percent)).abs());
+    points.max_by(f64::total_cmp).filter(|points| POINTS_MAX < *points)
+}
+
 fn check(args: &Args, allowed: &CpuSet) -> anyhow::Result<()> {
+    if args.time < args.period {
+        let Args { time, period, .. } = args;
+        bail!("--for {time} is shorter than a period; set it to at least {period}");
+    }
     let foreign = args.cpus.minus(allowed);
     if !foreign.is_empty() {
         bail!("--cpus: this process may not use CPUs {foreign}; it may use CPUs {allowed}");
@@ -243,6 +265,22 @@ mod tests {
             let error = args(text).expect_err(text);
             assert!(error.contains(word), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn a_time_below_one_period_is_rejected_and_a_missed_share_has_a_note() {
+        let check = |text: &str| {
+            let allowed: CpuSet = "0".parse().expect("a list");
+            let args = args(&format!("--cpus 0 --percent 50 {text}")).expect("valid options");
+            check(&args, &allowed).map_err(|error| error.to_string())
+        };
+        let expected = "--for 1.0 ms is shorter than a period; set it to at least 10.0 ms";
+        assert_eq!(check("--for 1ms"), Err(expected.to_owned()));
+        assert_eq!(check("--for 10ms"), Ok(()));
+        assert_eq!(check("--for 1ms --period 1ms"), Ok(()));
+        assert_eq!(missed(&[0.46, 0.54], 50), None);
+        assert_eq!(missed(&[0.5, 0.75], 50), Some(25.0));
+        assert_eq!(missed(&[0.25, 0.5], 50), Some(25.0));
     }
 
     #[test]

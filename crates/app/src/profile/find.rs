@@ -1,6 +1,7 @@
 //! Resolves the command line of `evenkeel profile` to an executable.
 
 use std::ffi::OsString;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{anyhow, bail};
@@ -46,7 +47,16 @@ pub(super) fn valgrind() -> anyhow::Result<Valgrind> {
 
 /// Finds a program as a shell does. The program may need an interpreter or architecture that this machine lacks.
 pub(super) fn path(program: &Path) -> anyhow::Result<PathBuf> {
-    Ok(host_live::find_program(program, Path::new(""), &search_path())?)
+    host_live::find_program(program, Path::new(""), &search_path()).map_err(|error| {
+        let is_here = !program.as_os_str().as_bytes().contains(&b'/') && program.is_file();
+        match is_here {
+            true => {
+                let here = base::shell::quote(Path::new(".").join(program));
+                anyhow!("{error}; write {here} for the program in this directory")
+            }
+            false => error.into(),
+        }
+    })
 }
 
 fn search_path() -> OsString {

@@ -1,5 +1,8 @@
 //! `evenkeel profile --embed`, `--show`, `--list PATH…` and `--remove`: signatures of programs.
 
+use std::collections::BTreeSet;
+use std::io::IsTerminal;
+use std::os::fd::AsFd;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
@@ -104,7 +107,10 @@ pub(super) fn remove(program: &Path) -> CommandResult {
     let path = find::path(program).or_usage_error()?;
     let changed = signatures::remove(&path)?;
     if changed.is_empty() {
-        return Err(anyhow!("{} has no signature", path.display())).or_usage_error();
+        let damaged = signatures::damage(&path);
+        let error = damaged.map(|damage| damage.context(path.display().to_string()));
+        return Err(error.unwrap_or_else(|| anyhow!("{} has no signature", path.display())))
+            .or_usage_error();
     }
     print(
         &changed
@@ -115,6 +121,9 @@ pub(super) fn remove(program: &Path) -> CommandResult {
 }
 
 fn no_signature(program: &Path) -> anyhow::Error {
+    if let Some(damage) = signatures::damage(program) {
+        return damage.context(program.display().to_string());
+    }
     let quoted = base::shell::quote(program);
     anyhow!(
         "{} has no signature; create one with evenkeel profile --embed {quoted}",
@@ -142,6 +151,10 @@ pub(super) fn list(paths: &[PathBuf], as_json: bool) -> CommandResult {
             all.push(listed(path.clone()));
         }
     }
+    // A directory may contain a program that is an argument, too.
+    let mut seen = BTreeSet::new();
+    let mut is_new = |path: &Path| seen.insert(path.canonicalize().unwrap_or(path.to_owned()));
+    all.retain(|program: &ListedProgram| is_new(&program.path));
     if !as_json && all.is_empty() {
         let dirs = paths.iter().map(|path| text_of(path)).collect::<Vec<_>>().join(", ");
         return print(&format!("no program with a signature in {dirs}\n"));
@@ -155,7 +168,10 @@ pub(super) fn list(paths: &[PathBuf], as_json: bool) -> CommandResult {
             .map(|head| (head, Left)),
     );
     all.iter().for_each(|program| table.row(program.row()));
-    print(&table.to_text(text_charts::WIDTH))
+    // The reason of an invalid signature is complete: in lines of a terminal, or in one line for other programs.
+    let is_terminal = crate::print::stdout_fd().as_fd().is_terminal();
+    let width = if is_terminal { text_charts::WIDTH } else { usize::MAX };
+    print(&table.with_folded_column().to_text(width))
 }
 
 impl ListedProgram {

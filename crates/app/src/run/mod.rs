@@ -17,6 +17,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use base::{Bytes, Nanos, shell};
+use lab::compare::Column;
 use linux::cgroup::{CgroupMode, HierarchyVersion};
 use program::Workload;
 use report::{JobStateName, Report};
@@ -175,6 +176,7 @@ impl From<CgroupsArg> for CgroupMode {
 }
 
 pub fn main(args: &Args) -> CommandResult {
+    Column::check_no_variant(&args.policy).or_usage_error()?;
     if args.host == HostArg::Sim {
         if let Some(option) = args.live_only_option() {
             return Err(CommandError::Usage(anyhow::anyhow!(

@@ -157,7 +157,6 @@ impl ProgressReporter {
                 let from = from.as_ref().map_or("unbound".to_owned(), place);
                 ("move", format!("{from} -> {}{because}", place(to)))
             }
-            JobChange::ThreadPlaced(cpus) => ("move", format!("-> {}{because}", place(cpus))),
             JobChange::Unchanged(cpus) => ("unchanged", format!("already on {}", place(cpus))),
             JobChange::Released { .. } => ("released", "original CPUs restored".to_owned()),
             JobChange::Rejected(action, cause, detail) => {
@@ -191,7 +190,11 @@ impl ProgressReporter {
             Target::Job(id) => {
                 self.names.get(id.index()).cloned().unwrap_or_else(|| id.to_string())
             }
-            Target::Task(task) => format!("thread {}", task.tid),
+            Target::Task(task) => {
+                let job = self.history.job_of(task.into());
+                let job = job.map_or(String::new(), |job| self.name(job.index()).to_owned() + " ");
+                format!("{job}thread {}", task.tid)
+            }
         }
     }
 }

@@ -390,3 +390,17 @@ fn lines_are_complete_and_control_characters_in_names_are_replaced() {
         1.250 s  start      \u001b[31mred\u000a  on core 1  because core 0 was next in round-robin order; cpu 0 had the fewest jobs there
     "#]].assert_eq(&lines);
 }
+
+#[test]
+fn a_line_about_a_thread_has_the_name_of_its_job() {
+    let thread = TaskId { tid: 101, start_time_ticks: 0 };
+    let mut turn = TurnBuilder::at(250);
+    turn.sample.tasks.push(sched::TaskSample::new(thread, JobId(0)));
+    let action = Some(Action::Place(cpus("1")));
+    let result = OutcomeResult::Done { n: 1 };
+    turn.outcomes.push(Outcome { target: Target::Task(thread), action, result });
+    let mut reporter = ProgressReporter::new(&header(names()));
+    let turns = [TurnBuilder::at(0).start(0, "0"), turn];
+    let events = turns.iter().flat_map(|turn| reporter.events(&turn.record())).collect::<Vec<_>>();
+    assert_eq!(events[1].line(), "    0.250 s  move       hog thread 101  core 0 -> core 1");
+}

@@ -46,6 +46,8 @@ pub(super) struct WatchConfig {
 /// One key of the file as options of the command line.
 struct ConfigKey {
     option: String,
+    /// File, line and column of the value, and the key.
+    place: String,
     values: Vec<OsString>,
 }
 
@@ -82,7 +84,10 @@ impl WatchConfig {
         let matches = matches.subcommand_matches("watch").context("the command is not watch")?;
         let is_fixed = |key: &&&ConfigKey| !is_reloadable(&key.option);
         let fixed = used.iter().filter(is_fixed).flat_map(|key| key.values.clone()).collect();
-        Ok(WatchConfig { args: Args::from_arg_matches(matches)?, fixed })
+        let mut args = Args::from_arg_matches(matches)?;
+        let core_kinds = used.iter().find(|key| key.option == "core-kinds");
+        args.core_kinds.set_place(core_kinds.map(|key| key.place.clone()));
+        Ok(WatchConfig { args, fixed })
     }
 }
 
@@ -177,7 +182,8 @@ fn parse(text: &str, path: &Path) -> anyhow::Result<Vec<ConfigKey>> {
                 .map_err(|text| source.error_at(offset, TomlFault::Other(text)))?;
             values.push(value);
         }
-        keys.push(ConfigKey { option, values });
+        let place = source.error_at(value.span().start, key.get_ref()).to_string();
+        keys.push(ConfigKey { option, place, values });
     }
     Ok(keys)
 }

@@ -103,9 +103,9 @@ pub struct Args {
     /// Read options from this file; an option of the command line replaces the same key. SIGHUP reads the file again
     #[arg(long, value_name = "FILE", help_heading = CONFIGURATION)]
     config: Option<PathBuf>,
-    /// Check a configuration file and end [default: /etc/evenkeel/watch.toml]
-    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = config::DEFAULT_FILE, help_heading = CONFIGURATION)]
-    check_config: Option<PathBuf>,
+    /// Check a configuration file and end [default: the file of --config, or /etc/evenkeel/watch.toml]
+    #[arg(long, value_name = "FILE", num_args = 0..=1, help_heading = CONFIGURATION)]
+    check_config: Option<Option<PathBuf>>,
 }
 
 /// Heading of the options that select processes.
@@ -118,6 +118,8 @@ const CONFIGURATION: &str = "Configuration";
 /// Manages processes until a signal or the time limit.
 pub fn main(args: &Args) -> CommandResult {
     if let Some(file) = &args.check_config {
+        let file = file.as_ref().or(args.config.as_ref()).map(PathBuf::as_path);
+        let file = file.unwrap_or(config::DEFAULT_FILE.as_ref());
         WatchConfig::of_file(file).and_then(|config| selected(&config)).or_usage_error()?;
         writeln!(crate::print::stdout(), "{}: the configuration is valid", file.display())?;
         return Ok(());

@@ -28,7 +28,8 @@ impl From<ProgramError> for String {
     }
 }
 
-/// Finds a program as a shell does: a name without a slash in `PATH`, and any other path relative to `dir`.
+/// Finds a program as a shell does: a name without a slash in `PATH`, and any other path relative to `dir`, also `.`
+/// and `..`.
 ///
 /// # Errors
 /// There is no such program, or it may not be executed.
@@ -37,7 +38,8 @@ pub fn find_program(
     dir: &Path,
     search_path: &OsStr,
 ) -> Result<PathBuf, ProgramError> {
-    if program.as_os_str().as_bytes().contains(&b'/') {
+    let is_dots = matches!(program.as_os_str().as_bytes(), b"." | b"..");
+    if is_dots || program.as_os_str().as_bytes().contains(&b'/') {
         let path = dir.join(program);
         return check_program(&path).map(|()| path);
     }
@@ -125,6 +127,8 @@ mod tests {
             find("no-such-program", "/bin").is_err_and(|error| error.to_string().contains("PATH"))
         );
         assert!(find("/etc/passwd", "").is_err_and(|error| error.to_string().contains("executed")));
-        assert!(find("/etc", "").is_err_and(|error| error.to_string().contains("directory")));
+        for dir in ["/etc", ".", ".."] {
+            assert!(find(dir, "/bin").is_err_and(|error| error.to_string().contains("directory")));
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::Fluid;
+use super::{Fluid, TaskState};
 use crate::frame::{
     Grain, HostNotice, InvariantViolation, JobPageMigration, JobStart, SimMachine, SimThread,
     SimulationWork, advance,
@@ -91,6 +91,7 @@ impl<G: FluidGrain> SimMachine for G {
             tid: task.tid,
             started: task.started,
             cpu: task.cpu,
+            is_runnable: task.state == TaskState::Runnable,
             cpu_ns: task.cpu_ns,
             wait_ns: task.wait_ns,
             blocked_ns: self.fluid().blocked_ns(task),

@@ -101,6 +101,8 @@ pub struct SimThread {
     pub started: u64,
     /// The CPU of the thread; for a sleeping thread its last CPU.
     pub cpu: usize,
+    /// Whether the thread runs or waits for a CPU; false if it sleeps, is blocked or has ended.
+    pub is_runnable: bool,
     /// CPU time in nanoseconds.
     pub cpu_ns: f64,
     /// Wait time (runnable and not running) in nanoseconds.

@@ -7,7 +7,7 @@ use super::{SimHost, SimJobState};
 /// Number of observations after which every second one is dropped and the time between two is doubled.
 const N_OBSERVATIONS_MAX: usize = 4096;
 
-/// The core of each thread of the running jobs at one time.
+/// The core of each runnable thread at one time. Sleeping and blocked threads are omitted.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CpuObservation {
     /// The threads, by job.
@@ -21,7 +21,7 @@ pub struct ObservedThread {
     pub job: usize,
     /// TID of the thread.
     pub tid: u32,
-    /// Index of the core on which the thread runs or waits, or ran last.
+    /// Index of the core on which the thread runs or waits for a CPU.
     pub core: usize,
 }
 
@@ -56,7 +56,7 @@ impl Observer {
 }
 
 impl SimHost {
-    /// Removes and returns the observations of the run. Times without running jobs have none.
+    /// Removes and returns the observations of the run. Times without runnable threads have none.
     pub fn take_observations(&mut self) -> Vec<CpuObservation> {
         self.observer
             .as_mut()
@@ -75,6 +75,7 @@ impl SimHost {
         let running = running.filter(|(_, slot)| matches!(slot.state, SimJobState::Running(_)));
         let threads: Vec<ObservedThread> = running
             .flat_map(|(job, _)| machine.threads_of(job).map(move |thread| (job, thread)))
+            .filter(|(_, thread)| thread.is_runnable)
             .map(|(job, thread)| ObservedThread {
                 job,
                 tid: thread.tid,

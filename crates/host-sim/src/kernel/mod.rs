@@ -90,7 +90,7 @@ impl FromStr for KernelVersion {
 
 /// An error for the name of a kernel that has no model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("there is no model of the kernel {0:?}: write {names}; linux- can be omitted", names = names())]
+#[error("there is no model of the kernel {0:?}: write one of {names}; linux- can be omitted", names = names())]
 pub struct UnknownKernel(String);
 
 /// Returns the names of all versions.

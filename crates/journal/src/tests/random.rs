@@ -113,13 +113,21 @@ pub(crate) fn header() -> Header {
 
 /// Returns a turn with random content.
 pub(crate) fn random_turn(number: u64, rng: &mut Rng) -> RecordedTurn {
+    let sample: Sample = Random::random(rng);
+    let mut outcomes: Vec<Outcome> = Random::random(rng);
+    // The random targets of the other outcomes are threads that were never sampled.
+    outcomes.extend(sample.tasks.first().map(|task| Outcome {
+        target: task.task.into(),
+        action: Some(Action::Place(Random::random(rng))),
+        result: OutcomeResult::Done { n: 1 },
+    }));
     RecordedTurn {
         turn: Turn {
             number,
             at: Nanos(number * 250_000_000 + rng.below(1000)),
             causes: vec![Random::random(rng)],
         },
-        sample: Random::random(rng),
+        sample,
         loads: Random::random(rng),
         load_basis: Random::random(rng),
         signals: Random::random(rng),
@@ -131,7 +139,7 @@ pub(crate) fn random_turn(number: u64, rng: &mut Rng) -> RecordedTurn {
             quiescent: false,
         },
         rejected: Random::random(rng),
-        outcomes: Random::random(rng),
+        outcomes,
     }
 }
 

@@ -4,7 +4,7 @@ use base::Nanos;
 use sched::{JobExit, ReasonCode, RejectCause};
 use serde::{Deserialize, Serialize};
 
-use super::fields::{Encoded, Name, is_default, line_types};
+use super::fields::{Encoded, Name, TaskField, is_default, line_types};
 use super::memory::{ActivePageMigrationField, CompletedPageMigrationLine};
 use super::plan::ReasonField;
 use super::sample::{JobExitField, SampleLine, UnmanagedField};
@@ -19,6 +19,9 @@ pub(crate) struct CheckpointLine {
     pub checkpoint: u64,
     pub at_ns: u64,
     pub jobs: Vec<JobProgressField>,
+    /// CPUs of the threads that are bound one by one.
+    #[serde(skip_serializing_if = "is_default", default)]
+    pub threads: Vec<(TaskField, String)>,
     #[serde(skip_serializing_if = "is_default", default)]
     pub notes: Vec<ReasonField>,
     #[serde(skip_serializing_if = "is_default", default)]
@@ -69,6 +72,7 @@ impl From<&Checkpoint> for CheckpointLine {
             checkpoint: checkpoint.turn,
             at_ns: checkpoint.at.0,
             jobs: checkpoint.jobs.jobs().iter().map(Encoded::encode).collect(),
+            threads: checkpoint.jobs.bound_threads().encode(),
             notes: checkpoint.notes.encode(),
             load_basis: checkpoint.load_basis.encode(),
             signal_tiers: checkpoint.signals.encode(),
@@ -88,7 +92,11 @@ impl CheckpointLine {
         checkpoint.notes = Encoded::decode(self.notes, codes)?;
         checkpoint.load_basis = Encoded::decode(self.load_basis, codes)?;
         checkpoint.signals = Encoded::decode(self.signal_tiers, codes)?;
-        checkpoint.observe_sample(&Encoded::decode(self.sample, codes)?);
+        let sample = Encoded::decode(self.sample, codes)?;
+        let threads = Encoded::decode(self.threads, codes);
+        let threads = threads.map_err(|error: LineError| error.of_field("threads"))?;
+        checkpoint.jobs.resume_threads(&sample, threads);
+        checkpoint.observe_sample(&sample);
         Ok(checkpoint)
     }
 }

@@ -57,6 +57,8 @@ pub enum ColumnError {
     Twice(String),
     #[error("policy {0} is given twice: every column of a comparison must differ from the others")]
     Again(String),
+    #[error("{column:?}: only evenkeel compare has variants; write {remedy}")]
+    NoComparison { column: String, remedy: String },
     #[error("the command {0:?} is given twice: write each command once")]
     SameCommand(String),
     #[error("there is no policy to compare: name two or more, as in --policies linux,dfs")]
@@ -105,6 +107,24 @@ impl Column {
         Ok(Column { policy: text.clone(), text, spec, variant, command: None })
     }
 
+    /// Checks that a policy of a command other than `compare`, which has options for the machine, has no variant.
+    ///
+    /// # Errors
+    /// The policy has a variant. The error contains the options. Other errors are those of the command.
+    pub fn check_no_variant(policy: &str) -> Result<(), ColumnError> {
+        match Column::parse(policy) {
+            Ok(Column { text, spec, variant, .. }) if variant != NO_VARIANT => {
+                let options = variant.options();
+                let remedy = match options.is_empty() {
+                    true => format!("{spec}, because first touch is the default"),
+                    false => format!("{spec} and {}", options.join(" ")),
+                };
+                Err(ColumnError::NoComparison { column: text, remedy })
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Returns the command in a comparison of commands.
     pub(super) fn command_text(&self) -> Option<String> {
         self.command.as_ref().map(|(_, text)| text.clone())
@@ -143,6 +163,18 @@ impl MachineVariant {
         let known = VARIANTS.iter().find(|(name, _)| *name == found).map(|(_, variant)| *variant);
         let wrong = || ColumnError::Variant { column: column.into(), found: found.into() };
         known.ok_or_else(wrong)
+    }
+
+    /// Returns the options of a simulated run with these settings.
+    fn options(self) -> Vec<String> {
+        let kernel = self.kernel.map(|kernel| {
+            let name = kernel.name();
+            format!("--kernel {}", name.strip_prefix("linux-").unwrap_or(name))
+        });
+        let interleave = self.interleave.filter(|is_on| *is_on).map(|_| "--interleave".to_owned());
+        let balancing = self.numa_balancing.map(|is_on| if is_on { "on" } else { "off" });
+        let balancing = balancing.map(|word| format!("--numa-balancing {word}"));
+        [kernel, interleave, balancing].into_iter().flatten().collect()
     }
 
     /// Adds the settings of another variant; `None` if both have the same setting.
@@ -252,6 +284,31 @@ mod tests {
     }
 
     #[test]
+    fn other_commands_have_options_instead_of_variants() {
+        let error = |policy| {
+            Column::check_no_variant(policy).err().map_or(String::new(), |e| e.to_string())
+        };
+        for (policy, expected) in [
+            ("linux", ""),
+            ("dfs[cooldown=4]", ""),
+            (
+                "linux@kernel=2.6.27",
+                "\"linux@kernel=2.6.27\": only evenkeel compare has variants; write linux and --kernel 2.6.27",
+            ),
+            (
+                "dfs[cooldown=4]@interleave+no-numa-balancing",
+                "\"dfs[cooldown=4]@interleave+no-numa-balancing\": only evenkeel compare has variants; write dfs[cooldown=4] and --interleave --numa-balancing off",
+            ),
+            (
+                "linux@first-touch",
+                "\"linux@first-touch\": only evenkeel compare has variants; write linux, because first touch is the default",
+            ),
+        ] {
+            assert_eq!(error(policy), expected);
+        }
+    }
+
+    #[test]
     fn a_column_that_repeats_another_is_rejected_in_any_notation() {
         let repeated = |text| {
             format!(
@@ -278,7 +335,7 @@ mod tests {
         );
         check(
             &["linux@kernel=5.10"],
-            "\"linux@kernel=5.10\": there is no model of the kernel \"5.10\": write linux-6.18, linux-4.2, linux-2.6.27; linux- can be omitted",
+            "\"linux@kernel=5.10\": there is no model of the kernel \"5.10\": write one of linux-6.18, linux-4.2, linux-2.6.27; linux- can be omitted",
         );
         check(
             &["linux@kernel=4.2+kernel=6.18"],

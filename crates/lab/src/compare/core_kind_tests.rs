@@ -1,19 +1,29 @@
 //! Policies for core kinds on simulated machines with the shipped workload `core-kinds`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use base::StopFlag;
+use expect_test::expect;
+use program::{Job, Section, Sections, WorkPart};
 
-use super::{Column, RunMetrics, SimBench, SimSetting};
+use super::{
+    Column, ComparePlan, RunMetrics, SimBench, SimSetting, SoloTimes, SummaryContext, columns,
+    simulate, summarize,
+};
 use crate::shipped;
 
 fn bench(machine: &str, workload: &str) -> SimBench {
-    let machine = shipped::machine(machine).expect("a shipped machine");
     let mut jobs = shipped::workload(workload).expect("a shipped workload").jobs;
     for job in &mut jobs {
         let name = job.profile.as_deref().expect("each job names its profile");
         job.found = Some(Arc::new(shipped::profile(name).expect("a shipped profile")));
     }
+    bench_of(machine, jobs)
+}
+
+fn bench_of(machine: &str, jobs: Vec<Job>) -> SimBench {
+    let machine = shipped::machine(machine).expect("a shipped machine");
     let (options, limits, signals) = Default::default();
     let setting = SimSetting { machine, options, limits, signals };
     SimBench::without_solo_runs(setting, vec![jobs]).expect("it can be simulated")
@@ -51,6 +61,41 @@ fn on_a_machine_with_one_core_kind_the_policies_for_core_kinds_change_nothing() 
 }
 
 #[test]
+fn the_summary_has_one_note_for_each_policy_that_has_nothing_to_decide_on_the_machine() {
+    let jobs = shipped::workload("core-kinds").expect("a shipped workload").jobs;
+    let names = ["core-kinds", "again"].map(str::to_owned).to_vec();
+    let columns = columns(["linux,spread,ib,ib@interleave,auto"]).expect("policies");
+    let plan = ComparePlan::new(columns, None, names, vec![1, 2]).expect("a plan");
+    let notes = |machine: &str| {
+        let done = plan.keys().map(|key| {
+            let (column, ..) = plan.indexes(&key);
+            let metrics = run(machine, "core-kinds", &plan.columns[column].text, key.seed);
+            (key, metrics)
+        });
+        let about = SummaryContext {
+            host: "sim",
+            machine: &shipped::machine(machine).expect("a shipped machine"),
+            jobs: &[jobs.clone(), jobs.clone()],
+            alone: &SoloTimes::new(),
+            command: None,
+            options: &BTreeMap::new(),
+            timelines: &BTreeMap::new(),
+            outputs: &BTreeMap::new(),
+        };
+        let notes = summarize(&plan, &done.collect(), &about).notes.into_iter();
+        notes
+            .filter(|note| note.contains("makes no request on this machine"))
+            .collect::<Vec<_>>()
+            .join("\n")
+    };
+    expect![[r#"
+        ib makes no request on this machine: all usable cores are uniform cores, so the policy places no job: it selects between core kinds.
+        ib@interleave makes no request on this machine: all usable cores are uniform cores, so the policy places no job: it selects between core kinds.
+        auto makes no request on this machine: auto uses policy linux and binds no job: the 4 last-level caches are on one node, and in simulations no policy gained more than 0.4 % in trials on such machines."#]].assert_eq(&notes("xeon-x5365-4x2"));
+    expect!["auto makes no request on this machine: auto uses policy linux and binds no job: the usable CPUs have one node and one last-level cache, so there is no second domain to place jobs on."].assert_eq(&notes("opteron-2384-uma"));
+}
+
+#[test]
 fn the_distance_to_the_assignment_model_is_that_of_the_placements_and_changes_no_run() {
     let missed = |column: &str| {
         let bench = bench("opteron-2384-uma", "core-kinds");
@@ -65,6 +110,29 @@ fn the_distance_to_the_assignment_model_is_that_of_the_placements_and_changes_no
     };
     let [kernel, ib] = ["linux@kernel=2.6.27", "ib"].map(missed);
     assert!(0.0 < ib && ib < kernel && kernel < 1.0, "{kernel} of the kernel, {ib} of ib");
+}
+
+/// A fork-join program whose first thread does 99 % of the work, on a fast and on a slow core.
+#[test]
+fn threads_that_wait_for_other_threads_do_not_count_for_the_distance_to_the_assignment_model() {
+    let gap = |cpu: &str| {
+        let part = |work| WorkPart { work, phase: None };
+        let serial = Section::Team { threads: Some(1), part: part(99) };
+        let sections = vec![serial, Section::Team { threads: None, part: part(1) }];
+        let job = Job {
+            threads: 4,
+            sections: Some(Sections { rounds: 1, sections }),
+            cpus: Some(cpu.parse().expect("a CPU")),
+            ..simulate::tests::job(0, "453.povray@0.1")
+        };
+        let column = Column::parse("linux").expect("a policy");
+        let bench = bench_of("opteron-2384-uma", vec![job]);
+        let run = bench.run((&column, 0, 1), &StopFlag::default(), None).expect("it runs");
+        run.expect("it ends").model_gap.expect("two kinds").share
+    };
+    let [fast, slow] = ["0", "3"].map(gap);
+    assert!(fast < 0.05, "the serial thread is on the best core: {fast}");
+    assert!((0.4..0.5).contains(&slow), "1.5 GHz instead of 2.7 GHz: {slow}");
 }
 
 #[test]

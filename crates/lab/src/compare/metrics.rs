@@ -9,7 +9,7 @@ use std::io;
 use base::{JobId, Nanos, NodeId};
 use engine::{Sink, TurnRecord};
 use program::{Ending, Job};
-use sched::{Action, JobEvent, NodeSample, Outcome, OutcomeResult, Target};
+use sched::{Action, JobEvent, NodeSample, Outcome, OutcomeResult, Plan, Target};
 use serde::{Deserialize, Serialize};
 
 use crate::assignment::ModelGap;
@@ -38,6 +38,8 @@ pub struct RunMetrics {
     /// Distance to the assignment model; `None` on machines with one core kind, in runs shorter than a second, and with
     /// too many threads.
     pub model_gap: Option<ModelGap>,
+    /// Note of a policy that requested nothing, if the machine is the reason ([`policy::has_nothing_to_decide`]).
+    pub nothing_to_decide: Option<String>,
 }
 
 impl AsRef<RunMetrics> for RunMetrics {
@@ -139,6 +141,7 @@ pub struct MetricsRecorder {
     endings: Vec<Ending>,
     /// Counter values of each controller in the first sample, and the increase since that sample.
     nodes: BTreeMap<NodeId, ([u64; 2], [u64; 2])>,
+    has_requested: bool,
 }
 
 impl MetricsRecorder {
@@ -148,7 +151,7 @@ impl MetricsRecorder {
         let endings = jobs.iter().map(|job| job.ending).collect();
         let jobs = vec![JobTimes::default(); jobs.len()];
         let metrics = RunMetrics { jobs, ..RunMetrics::default() };
-        MetricsRecorder { metrics, names, endings, nodes: BTreeMap::new() }
+        MetricsRecorder { metrics, names, endings, nodes: BTreeMap::new(), has_requested: false }
     }
 
     /// Returns the metrics. Migrated memory is the memory of completed page migrations that the policy requested.
@@ -156,7 +159,8 @@ impl MetricsRecorder {
         let controllers = self.nodes.into_iter().map(|(node, (_, [read_bytes, written_bytes]))| {
             ControllerTraffic { node: Some(node), read_bytes, written_bytes }
         });
-        RunMetrics { controllers: controllers.collect(), ..self.metrics }
+        let nothing_to_decide = self.metrics.nothing_to_decide.filter(|_| !self.has_requested);
+        RunMetrics { controllers: controllers.collect(), nothing_to_decide, ..self.metrics }
     }
 
     fn record_end(&mut self, at: Nanos, event: &JobEvent) {
@@ -184,6 +188,15 @@ impl MetricsRecorder {
             None => error.to_owned(),
         };
         self.metrics.error.get_or_insert(error);
+    }
+
+    /// Stores the first note that the machine gives the policy nothing to decide.
+    fn record_plan(&mut self, plan: &Plan) {
+        self.has_requested |= !plan.requests.is_empty();
+        let note = plan.notes.iter().find(|note| policy::has_nothing_to_decide(&note.code));
+        if let (None, Some(note)) = (&self.metrics.nothing_to_decide, note) {
+            self.metrics.nothing_to_decide = Some(note.to_string());
+        }
     }
 
     /// Stores the traffic of a controller since the first sample. The values of the first sample were counted before
@@ -215,6 +228,7 @@ fn is_move(outcome: &Outcome, jobs: &[JobTimes], at: Nanos) -> bool {
 impl Sink for MetricsRecorder {
     fn record(&mut self, record: &TurnRecord<'_>) -> io::Result<()> {
         let at = record.turn.at;
+        self.record_plan(record.plan);
         record.sample.jobs.iter().for_each(|event| self.record_end(at, event));
         for outcome in record.outcomes {
             self.metrics.n_moves += u64::from(is_move(outcome, &self.metrics.jobs, at));

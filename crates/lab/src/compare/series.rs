@@ -74,6 +74,24 @@ impl<R: AsRef<RunMetrics>> RunSeries<R> {
         ))
     }
 
+    /// Returns a sentence why the policy had nothing to decide; `None` if it had a decision to make in at least one
+    /// run.
+    pub fn nothing_to_decide(&self, policy: &str) -> Option<String> {
+        let notes = self.all_runs().map(|(_, run)| run.nothing_to_decide.as_deref());
+        let first = *notes.collect::<Option<Vec<&str>>>()?.first()?;
+        Some(format!("{policy} makes no request on this machine: {first}."))
+    }
+
+    /// As [`RunSeries::nothing_to_decide`], for the runs on several workloads; `None` if the policy had a decision to
+    /// make on at least one workload.
+    pub fn nothing_to_decide_in_all(
+        all: impl Iterator<Item = Self>,
+        policy: &str,
+    ) -> Option<String> {
+        let notes = all.map(|series| series.nothing_to_decide(policy));
+        notes.collect::<Option<Vec<String>>>()?.into_iter().next()
+    }
+
     /// Returns the number of jobs of a run.
     pub fn n_jobs(&self) -> usize {
         self.all_runs().next().map_or(0, |(_, run)| run.jobs.len())

@@ -1,7 +1,7 @@
 //! `runs.jsonl`: the finished runs of a comparison.
 //!
 //! ```text
-//!   {"compare":5,"tool":…,"machine":…,"workloads":…,"policies":…,"seeds":…,"options":…}    identity of the comparison
+//!   {"compare":6,"tool":…,"machine":…,"workloads":…,"policies":…,"seeds":…,"options":…}    identity of the comparison
 //!   {"run":0,"column":"linux","workload":"w","seed":1,"last_end_ns":…,"jobs":[[start,end,user,system],…],…}
 //!   {"run":2,…}                                              in the order in which runs finish
 //! ```
@@ -30,7 +30,7 @@ use crate::assignment::ModelGap;
 /// Name of the file in the directory of a comparison.
 pub const RUNS_FILE: &str = "runs.jsonl";
 /// Version of the file format.
-const VERSION: u32 = 5;
+const VERSION: u32 = 6;
 
 /// Description of a file with another version, for the error.
 const OTHER_VERSION: &str = "another version of the file";
@@ -301,6 +301,9 @@ struct RunLine {
     /// [`RunMetrics::model_gap`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     model_gap: Option<ModelGap>,
+    /// [`RunMetrics::nothing_to_decide`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    nothing_to_decide: Option<String>,
 }
 
 const STATUSES: [(Completion, &str); 3] = [
@@ -334,6 +337,7 @@ impl RunLine {
                 .collect(),
             oracle: metrics.oracle.clone(),
             model_gap: metrics.model_gap,
+            nothing_to_decide: metrics.nothing_to_decide.clone(),
         }
     }
 
@@ -358,6 +362,7 @@ impl RunLine {
             controllers: self.controllers.into_iter().map(controller).collect(),
             oracle: self.oracle,
             model_gap: self.model_gap,
+            nothing_to_decide: self.nothing_to_decide,
         }
     }
 }
@@ -402,6 +407,7 @@ mod tests {
                 above_bound: Some(0.25),
                 bound_term: Some("the longest job".to_owned()),
             }),
+            nothing_to_decide: Some("all cores are equal".to_owned()),
             ..RunMetrics::default()
         }
     }

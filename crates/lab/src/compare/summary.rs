@@ -6,8 +6,8 @@
 //!       └─► finished runs ─► mean, interval, slowdown, costs
 //! ```
 //!
-//! With drawn profiles, the runs of one draw are one observation: their mean. They share the values of the draw, so they
-//! are not independent, and the interval contains the uncertainty of the profiles only if draws are resampled.
+//! With drawn profiles, the runs of one draw are one observation: their mean. They share the values of the draw, so
+//! they are not independent, and the interval contains the uncertainty of the profiles only if draws are resampled.
 //!
 //! Over all workloads, only seeds with which the policy and the baseline ran on all workloads are used. Seeds are
 //! resampled and tested as blocks, since the runs of one seed on several workloads are not independent.
@@ -55,6 +55,18 @@ pub struct SummaryContext<'a> {
     pub outputs: &'a BTreeMap<RunKey, String>,
 }
 
+/// Ratios of simulated makespans that differ from 1 by at most this much are equal: approximations of
+/// the simulator usually move the end of a job by less than 0.1 % of its run time (docs/simulator.md).
+const SIM_EQUAL_WITHIN: f64 = 0.001;
+
+impl SummaryContext<'_> {
+    /// Returns the tolerance within which a ratio is 1. Live runs have none: they are measured, without the
+    /// approximations of the simulator.
+    fn equal_within(&self) -> Option<f64> {
+        (self.host == "sim").then_some(SIM_EQUAL_WITHIN)
+    }
+}
+
 /// Returns the report of the finished runs.
 pub fn summarize(
     plan: &ComparePlan,
@@ -63,7 +75,7 @@ pub fn summarize(
 ) -> Comparison {
     let cells = Cells { plan, done };
     let summary = rows::summary(&cells, about);
-    let policies = policies(&cells, &summary);
+    let policies = policies(&cells, &summary, about);
     let setting = setting(plan, done.len(), about);
     Comparison {
         format: FORMAT,
@@ -106,13 +118,18 @@ fn setting(plan: &ComparePlan, n_done: usize, about: &SummaryContext<'_>) -> Set
         n_runs_done: n_done as u64,
         n_profile_draws: plan.n_draws.map(|n_draws| n_draws as u64),
         n_pairs_needed: pairs_needed(plan.columns.len() - 1) as u64,
+        equal_within: about.equal_within(),
         command: about.command.map(str::to_owned),
         options: about.options.iter().map(option).collect(),
     }
 }
 
 /// Returns one row per policy, over all workloads.
-fn policies(cells: &Cells<'_>, summary: &[SummaryRow]) -> Vec<PolicyRow> {
+fn policies(
+    cells: &Cells<'_>,
+    summary: &[SummaryRow],
+    about: &SummaryContext<'_>,
+) -> Vec<PolicyRow> {
     let plan = cells.plan;
     let pairs: Vec<PairedRuns> =
         (0..plan.columns.len()).map(|column| cells.pairs_on_all_workloads(column)).collect();
@@ -135,6 +152,7 @@ fn policies(cells: &Cells<'_>, summary: &[SummaryRow]) -> Vec<PolicyRow> {
             policy: plan.columns[column].policy.clone(),
             command: plan.columns[column].command_text(),
             is_baseline,
+            is_oracle: plan.columns[column].is_oracle(),
             n_seeds: pairs.n_observations() as u64,
             n_tested: pairs.n_tested() as u64,
             n_failed: own().map(|row| row.n_failed).sum(),
@@ -144,15 +162,19 @@ fn policies(cells: &Cells<'_>, summary: &[SummaryRow]) -> Vec<PolicyRow> {
             ratio_absent_because: pairs.ratio_absent_because(),
             ratio_ci95: interval.map(rows::ends),
             p,
-            verdict: p.map(|p| rows::word(pairs.verdict(p))),
+            verdict: p.map(|p| rows::word(pairs.verdict(p, cells.tolerance(pairs, about)))),
             n_better: count(ComparisonVerdict::Better),
             n_worse: count(ComparisonVerdict::Worse),
+            n_equal: count(ComparisonVerdict::Equal),
             n_inconclusive: count(ComparisonVerdict::Inconclusive),
             slowdown: average(|row| row.slowdown),
             unfairness: average(|row| row.unfairness),
             n_migrations: average(|row| row.n_migrations),
             n_moves: average(|row| row.n_moves),
             pages_moved_bytes: average(|row| row.pages_moved_bytes),
+            n_migrations_median: average(|row| row.n_migrations_median),
+            n_moves_median: average(|row| row.n_moves_median),
+            pages_moved_median_bytes: average(|row| row.pages_moved_median_bytes),
         }
     };
     pairs.iter().enumerate().map(row).collect()
@@ -175,6 +197,12 @@ impl<'a> Cells<'a> {
     pub fn series(&self, column: usize, workload: usize) -> RunSeries<&'a RunMetrics> {
         let (column, workload) = (&self.plan.columns[column], &self.plan.workloads[workload]);
         RunSeries::new((&column.text, workload), &self.plan.seeds, |key| self.done.get(key))
+    }
+
+    /// Returns the tolerance of a verdict. Too few pairs permit none, as the bootstrap of few pairs is too narrow.
+    pub fn tolerance(&self, pairs: &PairedRuns, about: &SummaryContext<'_>) -> Option<f64> {
+        let has_enough = pairs_needed(self.plan.columns.len() - 1) <= pairs.n_tested();
+        about.equal_within().filter(|_| has_enough)
     }
 
     /// Returns the pairs of a policy with the baseline on a workload, by seed.
@@ -217,7 +245,26 @@ fn notes(
         no_slowdowns(cells, about),
         oracle_searches(cells, about),
     ];
-    parts.into_iter().flatten().collect()
+    parts.into_iter().flatten().chain(nothing_to_decide(cells)).collect()
+}
+
+/// Returns a note about each policy that had nothing to decide on this machine.
+fn nothing_to_decide(cells: &Cells<'_>) -> Vec<String> {
+    let columns = cells.plan.columns.iter().enumerate();
+    // The note of a run of the oracle is that of its best candidate.
+    let columns = columns.filter(|(_, column)| !column.is_oracle());
+    let of_column = |(idx, column): (usize, &Column)| {
+        let all = (0..cells.plan.workloads.len()).map(|workload| cells.series(idx, workload));
+        RunSeries::nothing_to_decide_in_all(all, &column.policy)
+    };
+    let mut notes: Vec<String> = Vec::new();
+    for note in columns.filter_map(of_column) {
+        // Several commands can have the same policy.
+        if !notes.contains(&note) {
+            notes.push(note);
+        }
+    }
+    notes
 }
 
 fn interrupted(cells: &Cells<'_>) -> Option<String> {

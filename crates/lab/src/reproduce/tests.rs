@@ -58,6 +58,8 @@ fn every_experiment_has_a_unique_name_its_texts_and_known_machines() {
             let result = one.result(Finding::default());
             let texts = [&result.title, &result.source, &result.limit, &result.method];
             assert!(texts.iter().all(|text| 5 < text.len()), "{}: {texts:?}", one.name());
+            // `--seeds` changes the seeds of a run.
+            assert!(!result.method.contains("seeds 1 to 3"), "{}", one.name());
             let line = format!("━━ {} ━━ {}", one.name(), one.title());
             assert!(line.chars().count() <= 80, "{line}");
             for machine in one.machines() {

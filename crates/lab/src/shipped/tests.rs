@@ -442,8 +442,8 @@ const ELEVEN: [&str; 11] = [
     "435.gromacs",
 ];
 
-/// Counts the draws, out of the 200 of `evenkeel reproduce divided`, in which programs that run alone have the published
-/// order.
+/// Counts the draws, out of the 200 of `evenkeel reproduce divided`, in which programs that run alone have the
+/// published order.
 #[test]
 fn published_orderings_hold_in_the_printed_number_of_draws() {
     let hardware = Hardware::new(&machine("xeon-2x4").unwrap());
@@ -509,4 +509,26 @@ fn a_shipped_profile_written_to_a_file_is_read_back_equal() {
         let read = program::profile::parse_profile(&shipped.to_toml(), std::path::Path::new("p"));
         assert_eq!(read.unwrap(), shipped, "{name}");
     }
+}
+
+#[test]
+fn the_documentation_of_workload_files_lists_every_shipped_workload() {
+    let text = include_str!("../../../../docs/workloads.md");
+    let start = text.find("accept the name of a shipped workload").expect("the list");
+    let end = start + text[start..].find("\n\n").expect("its end");
+    // Code is every second part; ` to ` is between the ends of a range.
+    let parts: Vec<&str> = text[start..end].split('`').collect();
+    let all = workloads();
+    let position = |name: &str| all.iter().position(|known| known == name);
+    let mut listed = vec![false; all.len()];
+    for (idx, name) in parts.iter().enumerate().skip(1).step_by(2) {
+        let Some(first) = position(name) else { continue };
+        let next = parts.get(idx + 2).filter(|_| parts[idx + 1].trim() == "to");
+        let last = next.map_or(first, |next| position(next).expect("a shipped workload"));
+        listed[first..=last].fill(true);
+    }
+    let is_missing = |(name, is_listed): &(&String, &bool)| !name.contains("-x") && !**is_listed;
+    let missing: Vec<&String> =
+        all.iter().zip(&listed).filter(is_missing).map(|(name, _)| name).collect();
+    assert!(missing.is_empty(), "{missing:?}");
 }

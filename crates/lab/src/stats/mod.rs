@@ -5,7 +5,7 @@
 //!                     └───► bootstrap: seeds drawn with replacement ─► 95 % confidence interval
 //!   pairs of equal seed ──► ratio of the means, with a bootstrap over pairs
 //!                     └───► Wilcoxon's signed-rank test ─► p-value
-//!                             └───► Holm's correction for the number of policies ─► better · worse · inconclusive
+//!                             └───► Holm's correction for the number of policies ─► better · worse · equal · inconclusive
 //! ```
 //!
 //! Two runs with the same seed have the same random variation, so the difference is computed within each pair. No

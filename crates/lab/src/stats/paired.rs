@@ -17,7 +17,8 @@
 //! The verdicts better and worse require two conditions: the confidence interval of the ratio excludes 1, and the
 //! corrected p-value is below 5 %. The interval alone ignores the number of policies; the test alone ignores the size
 //! of the difference. If a run did not finish, the ratio has no interval, and the verdict requires only the test: the
-//! policy with the larger sum of ranks is slower. Every other comparison is inconclusive, which does not mean that both policies are equal.
+//! policy with the larger sum of ranks is slower. An interval within the tolerance is equal, whatever the test. Every
+//! other comparison is inconclusive, which does not mean that both policies are equal.
 
 use std::cmp::Ordering;
 
@@ -37,6 +38,8 @@ pub enum PairedVerdict {
     Better,
     /// The policy takes more time.
     Worse,
+    /// The ratio is 1 within a tolerance.
+    Equal,
     /// The runs do not show a difference.
     Inconclusive,
 }
@@ -53,9 +56,16 @@ impl PairedVerdict {
         }
     }
 
-    /// Creates the verdict from the interval of the ratio to the baseline and the corrected p-value.
-    pub fn of(ratio: Option<ConfidenceInterval>, p: f64) -> Self {
+    /// Creates the verdict from the interval of the ratio to the baseline and the corrected p-value. With a tolerance,
+    /// an interval within it is equal, also if it excludes 1.
+    pub fn of(ratio: Option<ConfidenceInterval>, p: f64, tolerance: Option<f64>) -> Self {
+        let is_within = |ends: ConfidenceInterval, tolerance: f64| {
+            1.0 - tolerance <= ends.low && ends.high <= 1.0 + tolerance
+        };
         match ratio {
+            Some(ends) if tolerance.is_some_and(|share| is_within(ends, share)) => {
+                PairedVerdict::Equal
+            }
             Some(interval) if p < P_MAX && interval.high < 1.0 => PairedVerdict::Better,
             Some(interval) if p < P_MAX && 1.0 < interval.low => PairedVerdict::Worse,
             _ => PairedVerdict::Inconclusive,
@@ -247,11 +257,21 @@ mod tests {
         let below = Some(ConfidenceInterval { low: 0.8, high: 0.9 });
         let above = Some(ConfidenceInterval { low: 1.1, high: 1.2 });
         let across = Some(ConfidenceInterval { low: 0.9, high: 1.01 });
-        assert_eq!(PairedVerdict::of(below, 0.01), PairedVerdict::Better);
-        assert_eq!(PairedVerdict::of(above, 0.01), PairedVerdict::Worse);
+        assert_eq!(PairedVerdict::of(below, 0.01, None), PairedVerdict::Better);
+        assert_eq!(PairedVerdict::of(above, 0.01, None), PairedVerdict::Worse);
         for (interval, p) in [(below, 0.05), (above, 0.2), (across, 0.001), (None, 0.0)] {
-            assert_eq!(PairedVerdict::of(interval, p), PairedVerdict::Inconclusive);
+            assert_eq!(PairedVerdict::of(interval, p, None), PairedVerdict::Inconclusive);
         }
+    }
+
+    #[test]
+    fn an_interval_within_the_tolerance_is_equal_regardless_of_the_test() {
+        let verdict =
+            |low, high, p| PairedVerdict::of(Some(ConfidenceInterval { low, high }), p, Some(0.01));
+        assert_eq!(verdict(0.991, 0.999, 0.001), PairedVerdict::Equal);
+        assert_eq!(verdict(0.995, 1.005, 0.5), PairedVerdict::Equal);
+        assert_eq!(verdict(0.98, 0.999, 0.001), PairedVerdict::Better);
+        assert_eq!(verdict(0.98, 1.001, 0.5), PairedVerdict::Inconclusive);
     }
 
     #[test]

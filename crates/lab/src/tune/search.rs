@@ -207,6 +207,13 @@ impl Runs<'_> {
         Some(libm::exp(mean(&logs?)))
     }
 
+    /// Returns a note if the base settings requested nothing in any training workload, because of the machine.
+    fn nothing_to_decide(&self) -> Option<String> {
+        let base = &self.plan.space.base;
+        let training = self.plan.training().map(|workload| self.series(base, workload));
+        RunSeries::nothing_to_decide_in_all(training, base)
+    }
+
     /// Returns the first training runs of a policy that did not finish, with the cause.
     fn cause(&self, policy: &str) -> String {
         let failures = self.plan.training().filter_map(|it| self.series(policy, it).failure());
@@ -336,5 +343,48 @@ fn notes(runs: &Runs<'_>, trials: &[Trial], found: &Point) -> Vec<String> {
     };
     let of_dimensions = plan.space.dimensions.iter().enumerate().filter_map(of_dimension);
     let skipped = plan.space.skipped_note();
-    [few, failed, exhausted, skipped, omitted].into_iter().flatten().chain(of_dimensions).collect()
+    let all =
+        [runs.nothing_to_decide(), few, failed, exhausted, skipped, omitted].into_iter().flatten();
+    all.chain(of_dimensions).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use topology::Machine;
+
+    use super::*;
+    use crate::compare::SimSetting;
+
+    #[test]
+    fn the_note_about_a_policy_without_a_request_is_about_all_training_workloads() {
+        let machine = Machine::synthetic("nodes=1 cores=2").expect("a machine");
+        let (options, limits, signals) = Default::default();
+        let setting = SimSetting { machine, options, limits, signals };
+        let bench = SimBench::without_solo_runs(setting, Vec::new()).expect("no workload");
+        let plan = TunePlan {
+            space: SearchSpace::new("ib", &[]).expect("it has parameters"),
+            workloads: ["one", "two", "held-out"].map(str::to_owned).to_vec(),
+            n_training: 2,
+            training_seeds: vec![1],
+            held_out_seeds: vec![2],
+            n_trials: 1,
+            search_seed: 1,
+        };
+        let noted = |workloads: &[&str]| {
+            let run = |workload: &&str| {
+                let policy = plan.space.base.clone();
+                let key = RunKey { policy, workload: (*workload).to_owned(), seed: 1 };
+                let note = workloads.contains(workload).then(|| "all cores are equal".to_owned());
+                (key, RunMetrics { nothing_to_decide: note, ..RunMetrics::default() })
+            };
+            let done = ["one", "two", "held-out"].iter().map(run).collect();
+            let (stop, on_run) = (&StopFlag::default(), &mut |_| {});
+            let runs = Runs { bench: &bench, plan: &plan, done, n_threads: 1, stop, on_run };
+            runs.nothing_to_decide().is_some()
+        };
+        assert_eq!(
+            [noted(&["one"]), noted(&["two"]), noted(&["one", "two"])],
+            [false, false, true]
+        );
+    }
 }

@@ -180,7 +180,32 @@ impl SearchSpace {
                 });
             }
         }
-        Ok(SearchSpace { base, ..space })
+        let space = SearchSpace { base, ..space };
+        let idle = |it: &Dimension| space.always_rejected(it);
+        match space.dimensions.iter().filter(|_| !selected.is_empty()).find_map(idle) {
+            Some(error) => Err(error.into()),
+            None => Ok(space),
+        }
+    }
+
+    /// Returns the error of a parameter whose values are all rejected because of parameters that are not searched.
+    fn always_rejected(&self, dimension: &Dimension) -> Option<PolicyError> {
+        let is_searched = |key: &str| self.dimensions.iter().any(|it| it.param.name == key);
+        let mut errors = dimension.samples().map(|at| {
+            let pair = format!("{}={}", dimension.param.name, dimension.text(at));
+            let error = Params::parse(self.info, &self.with_params(&[pair])).err()?;
+            let others = match &error {
+                PolicyError::NoEffect { conditions, .. } => conditions,
+                PolicyError::MissingParameter { missing, .. } => missing,
+                _ => return None,
+            };
+            let mut keys = others.split(" and ").filter_map(|term| term.split('=').next());
+            // The reading changes the defaults of other parameters.
+            let is_fixed = !is_searched("reading") && !keys.any(is_searched);
+            is_fixed.then_some(error)
+        });
+        let first = errors.next()??;
+        errors.all(|error| error.is_some()).then_some(first)
     }
 
     /// Skips the parameters that have no effect on these jobs, which are those of all workloads.
@@ -370,6 +395,17 @@ impl Dimension {
             }
             _ => self.word.unwrap_or_default().to_owned(),
         }
+    }
+
+    /// Returns the word, and all values of a list or the ends of the bins of a range.
+    fn samples(&self) -> impl Iterator<Item = Coordinate> {
+        let (n_listed, n_ends) = match &self.scale {
+            Scale::List(values) => (values.len(), 0),
+            Scale::Range { .. } => (0, N_BINS + 1),
+        };
+        let end = |bin: usize| Coordinate::At(bin as f64 / N_BINS as f64);
+        let word = self.word.map(|_| Coordinate::Word).into_iter();
+        word.chain((0..n_listed).map(Coordinate::Listed)).chain((0..n_ends).map(end))
     }
 
     /// Returns whether a position is close to an end of the range that the declaration of the parameter lets exceed.
@@ -583,6 +619,26 @@ mod tests {
         let point = all.point(&[Coordinate::At(0.0)]).expect("valid");
         assert_eq!(point.spec, "dfs[cooldown=2,interval=25ms]");
         assert_eq!(all.default_point().spec, "dfs[cooldown=2]");
+    }
+
+    #[test]
+    fn a_selected_parameter_without_effect_is_rejected() {
+        let error = |policy: &str, selected: &[&str]| {
+            space(policy, selected).err().map(|error| error.to_string())
+        };
+        let later =
+            "policy hass-s: gain has no effect with later=none: change one of them or omit gain";
+        assert_eq!(error("hass-s[later=none]", &["gain"]).as_deref(), Some(later));
+        assert_eq!(error("hass-s[later=none]", &["interval", "gain"]).as_deref(), Some(later));
+        assert_eq!(error("hass-s", &["gain", "later"]), None);
+        // The value `off` of another parameter is its default.
+        let slope =
+            "policy dfs: slope has no effect with gain=off: change one of them or omit slope";
+        assert_eq!(error("dfs", &["slope"]).as_deref(), Some(slope));
+        assert_eq!(error("dfs", &["slope", "gain"]), None);
+        assert_eq!(error("dfs[gain=1]", &["slope"]), None);
+        let error = error("divided", &["th_ref=1..100"]).expect("it needs th_sq");
+        assert!(error.ends_with("th_ref also requires th_sq"), "{error}");
     }
 
     #[test]

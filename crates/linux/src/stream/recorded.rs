@@ -279,7 +279,7 @@ impl Source for Recorded {
 impl Lines {
     fn open(path: &Path) -> Result<Self, StreamError> {
         let cannot_read = |source| StreamError::Read { path: path.to_owned(), source };
-        let file = fault::retry("open", || std::fs::File::open(path)).map_err(cannot_read)?;
+        let file = fault::retry("open", || files::open_input(path)).map_err(cannot_read)?;
         if file.metadata().map_err(cannot_read)?.is_dir() {
             return Err(cannot_read(io::ErrorKind::IsADirectory.into()));
         }

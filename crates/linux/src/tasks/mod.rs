@@ -155,6 +155,10 @@ pub struct Thread {
     /// Number of samples since the thread last ran.
     n_samples_idle: u32,
     sampled_at: Option<Nanos>,
+    /// Time of the last sample before the thread began to wait, while it waits.
+    waiting_since: Option<Nanos>,
+    /// The largest reported wait time, in nanoseconds since the start of the thread.
+    waited_ns: u64,
     sample_at: Nanos,
     /// The value is boxed, because most threads sleep and iterating over small entries is faster.
     counters: Option<Box<counters::ThreadCounters>>,
@@ -295,6 +299,8 @@ impl Thread {
             n_samples_ran: 0,
             n_samples_idle: 0,
             sampled_at: None,
+            waiting_since: None,
+            waited_ns: 0,
             sample_at: Nanos::ZERO,
             counters: None,
         }

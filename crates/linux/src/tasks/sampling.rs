@@ -17,6 +17,8 @@ const IDLE_SAMPLES: u32 = 3;
 const MIGRATIONS_PERIOD: u32 = 8;
 /// Interval between verifications of the affinity, in samples in which the thread had run.
 const MASKS_PERIOD: u32 = 4;
+/// Two ticks of a kernel with 100 ticks per second: a running thread has used CPU time in this time.
+const TICKS: Nanos = Nanos::from_millis(20);
 /// After this number of samples, only every second sample searches a process with one thread and no children for new
 /// threads and children; after four times this number, only every fourth sample.
 const SINGLE_THREAD_SAMPLES: u32 = 4;
@@ -77,7 +79,7 @@ impl<S: Source> TaskReader<S> {
     }
 
     /// Samples every thread of every process for a recording, including idle and new threads. `at` must be larger than
-    /// in the previous call.
+    /// in the previous call. Waits that have not ended are not reported.
     pub fn sample_all(&mut self, at: Nanos, sampled: &mut SampledTasks) {
         let time = SampleTime { at, interval: Nanos(1), idle_interval_max: Nanos::ZERO };
         self.sample_due(time, true, sampled);
@@ -187,14 +189,16 @@ impl TrackedProcess {
                 past.add(thread.totals());
                 return false;
             };
-            let previous_sample_at = time.previous(thread.sampled_at);
-            if thread.record(times, time) || with_idle {
+            let sampled_at = thread.sampled_at;
+            let previous_sample_at = time.previous(sampled_at);
+            let ran = thread.record(times, time);
+            if ran || with_idle || thread.waits(pid, (sampled_at, time), files) {
                 // Migrations are needed only for totals, and recordings contain no totals.
-                thread.read_cpu(pid, !with_idle, files);
+                thread.read_cpu(pid, ran && !with_idle, files);
                 sampled.is_occupied |= thread.read_counters(&mut files.source);
                 let sample = thread.sample(job, pid, unseen);
                 sampled.tasks.push(TaskSample { previous_sample_at, ..sample });
-                if thread.n_samples_ran % MASKS_PERIOD == 1 {
+                if ran && thread.n_samples_ran % MASKS_PERIOD == 1 {
                     sampled.masks_to_verify.push((job, thread.id));
                 }
             }
@@ -269,10 +273,46 @@ impl Thread {
         let ran = self.times.is_none_or(|known| known.run_ns != times.run_ns);
         self.n_samples_idle = if ran { 0 } else { self.n_samples_idle.saturating_add(1) };
         self.n_samples_ran = self.n_samples_ran.wrapping_add(u32::from(ran));
+        self.waiting_since = self.waiting_since.filter(|_| !ran);
         self.sampled_at = Some(time.at);
         self.sample_at = time.next(self.n_samples_idle);
         self.times = Some(times);
         ran
+    }
+
+    /// Returns whether a thread that has not run since the last sample waits for a CPU. The kernel adds a wait to
+    /// `schedstat` at its end, so until then the time since the last sample in which the thread ran is reported as wait
+    /// time: a thread that woke up later waited less. The state is read only in the first sample after the thread ran
+    /// or waited, so that a sleeping thread costs one read.
+    ///
+    /// A running thread has the same state. It is not counted as waiting, because its CPU time has increased since the
+    /// last sample, except within one tick, and on a `nohz_full` CPU, on which no policy places a task.
+    fn waits(
+        &mut self,
+        pid: u32,
+        (sampled_at, time): (Option<Nanos>, SampleTime),
+        files: &mut TaskFiles<impl Source>,
+    ) -> bool {
+        let since = self.waiting_since.take().or(sampled_at).unwrap_or(time.at);
+        let waited = time.at.saturating_sub(since);
+        if self.n_samples_idle != 1 || waited < TICKS {
+            return false;
+        }
+        let stat = self.read_stat(pid, 1 < self.n_samples_ran, files);
+        if stat.is_none_or(|stat| stat.state != 'R') {
+            return false;
+        }
+        let ended_ns = self.times.map_or(0, |times| times.wait_ns);
+        self.waited_ns = self.waited_ns.max(ended_ns + waited.0);
+        self.waiting_since = Some(since);
+        self.n_samples_idle = 0;
+        self.sample_at = time.next(0);
+        true
+    }
+
+    /// Returns the reported wait time in nanoseconds.
+    fn wait_ns(&self) -> u64 {
+        self.times.map_or(0, |times| times.wait_ns).max(self.waited_ns)
     }
 
     /// Reads the last CPU of a thread and, in some samples, its migrations. The last CPU of a thread with one allowed
@@ -328,6 +368,7 @@ impl Thread {
         let (n_migrations, migrations_of_ns) = self.migrations.unwrap_or_default();
         TaskTotals {
             used_ns: self.used(),
+            // Without the estimate of a wait that has not ended.
             wait_ns: self.times.map_or(0, |times| times.wait_ns),
             wait_of_ns: self.used(),
             n_migrations,
@@ -347,7 +388,7 @@ impl Thread {
             cpu_time: Nanos(times.run_ns) + unseen,
             unseen_children: unseen,
             previous_sample_at: None,
-            wait: Some(Nanos(times.wait_ns)),
+            wait: Some(Nanos(self.wait_ns())),
             last_cpu: self.last_cpu,
             counters: self.counters.as_ref().map_or(Counters::NONE, |counters| counters.sampled()),
             includes_children: self
@@ -404,6 +445,38 @@ mod tests {
         let both = vec![task(7, 70), task(8, 81)];
         assert_eq!(sample(&mut reader, &[(7, 71), (8, 82)]), (0, both, 0));
         assert_eq!(reader.all_processes().count(), 0);
+    }
+
+    #[test]
+    fn a_task_that_waits_through_an_interval_is_sampled_and_one_that_sleeps_is_not() {
+        let counters = TaskCounters::of_run(Vec::new(), CounterMode::All);
+        let descriptors = DescriptorBudget::for_recording();
+        let mut reader =
+            TaskReader::new(FakeSource::default(), descriptors, counters, String::new());
+        let mut sample = |at: u64, state: char, run_and_wait: &str| {
+            let source = &mut reader.files.source;
+            set_threads(source, &[(7, 70)]);
+            let stat = source.files["proc/7/task/7/stat"].replace(") R ", &format!(") {state} "));
+            source.write("proc/7/task/7/stat", stat);
+            source.write("proc/7/task/7/schedstat", format!("{run_and_wait} 1"));
+            if at == 250 {
+                reader.adopt(JobId(0), 7, &Arc::default());
+            }
+            let mut sampled = SampledTasks::default();
+            reader.sample(at_ms(at), |_| Arc::default(), &mut sampled);
+            sampled.tasks.first().map(|task| task.wait.expect("a time").0 / 1_000_000)
+        };
+        assert_eq!(sample(250, 'R', "1000 5000000"), Some(5));
+        assert_eq!(sample(500, 'R', "1000 5000000"), Some(255), "it waits");
+        assert_eq!(sample(750, 'R', "1000 5000000"), Some(505), "it still waits");
+        assert_eq!(sample(1000, 'R', "2000 600000000"), Some(600), "its wait has ended");
+        assert_eq!(sample(1250, 'S', "2000 600000000"), None, "it sleeps");
+        assert_eq!(sample(1500, 'R', "2000 600000000"), None, "a later state is not read");
+        // A thread that woke up between two samples waited less: the reported time never decreases.
+        assert_eq!(sample(1750, 'R', "3000 600000000"), Some(600));
+        assert_eq!(sample(2000, 'R', "3000 600000000"), Some(850));
+        assert_eq!(sample(2250, 'R', "4000 601000000"), Some(850));
+        assert_eq!(sample(2500, 'R', "4000 601000000"), Some(851), "the excess is not added again");
     }
 
     fn at_ms(at: u64) -> SampleTime {

@@ -73,6 +73,23 @@ fn every_tree_gives_its_machine() {
 }
 
 #[test]
+fn sources_that_separate_more_kinds_than_possible_are_ignored() {
+    let midr = |cpu: u32| {
+        format!("\ncpu{cpu}/regs/identification/midr_el1 = 0x{:x}", 0x410f_0000 + (cpu << 4))
+    };
+    let kinds = |n: u32| {
+        machine_of(
+            &std::iter::once(format!("cpus {n}")).chain((0..n).map(midr)).collect::<String>(),
+        )
+    };
+    assert!(!kinds(64).contains("uniform"), "{}", kinds(64));
+    let lines = kinds(65);
+    assert!(lines.contains("\ncore64 64 uniform 1024"), "{lines}");
+    let warning = "sysfs files separate more than 64 core kinds; all cores are of one kind; --core-kinds sets others";
+    assert!(lines.contains(warning), "{lines}");
+}
+
+#[test]
 fn a_missing_directory_is_an_error() {
     let error = read(Path::new("/nowhere/at/all")).expect_err("no such directory").to_string();
     assert_eq!(

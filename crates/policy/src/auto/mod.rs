@@ -23,10 +23,8 @@ use crate::declaration::BOUND_WITHOUT_SIGNAL;
 use crate::placement::n_nodes_with_memory;
 use crate::trial::{self, ReportedOnly, TrialGoal, Trials};
 use crate::{Params, PolicyInfo, Rules, Signal};
-pub(crate) use declaration::INFO;
-use declaration::{
-    Config, ENDED_EARLY, NO_GAIN_EXPECTED, NO_SIGNAL, ONE_DOMAIN, TRIES, TriedPolicy,
-};
+use declaration::{Config, ENDED_EARLY, NO_SIGNAL, TRIES, TriedPolicy};
+pub(crate) use declaration::{INFO, NO_GAIN_EXPECTED, ONE_DOMAIN};
 use on_domains::OnDomains;
 
 /// The policy for machines with several nodes.

@@ -6,22 +6,29 @@
 //! ```
 //!
 //! A job that is placed on a kind is bound to all usable CPUs of the kind that it may use. The kernel selects the CPU
-//! inside this set. A job counts as one task per thread.
+//! inside this set. A job counts as one task per thread; with `ib`, as its runnable tasks.
 //!
-//! A job with more threads than CPUs of every kind is not placed: if it were bound to one kind, the other kinds would be
-//! idle. On a machine with one kind, or while only one kind is usable, these policies place no job.
+//! A job with more threads than CPUs of every kind is not placed: if it were bound to one kind, the other kinds would
+//! be idle. On a machine with one kind, or while only one kind is usable, these policies place no job.
 
+mod kind_set;
+mod parallel;
 pub(crate) mod quotas;
 pub(crate) mod speed;
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
+use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use base::{CpuSet, Nanos, NodeId};
+use program::Command;
 use sched::{Action, Cause, JobState, JobView, Plan, Reason, Snapshot, Target, TaskView, reasons};
 
 use crate::declaration::{MILLION, Millionths};
 use crate::placement::cpus_label;
+pub(crate) use kind_set::KindSet;
+use parallel::ParallelJobs;
 
 reasons! {
     /// All usable cores are of one kind.
@@ -29,14 +36,21 @@ reasons! {
         "all usable cores are {kind} cores, so the policy places no job: it selects between core kinds";
     /// A program has no signature with a miss curve.
     NO_SIGNATURE = "no-signature":
-        "the program of job {job} has no valid signature (its misses over cache sizes); [then=half: half of its time counts as memory time][then=mean: its global behaviour is the mean of its intervals]. To make one: evenkeel profile --embed PROGRAM -- ARG…";
+        "the program of job {job} has no valid signature (its misses over cache sizes); [then=half: half of its time counts as memory time][then=mean: its global behaviour is the mean of its intervals]. [remedy=embed: To make one: evenkeel profile --embed PROGRAM -- ARG…][remedy=declare: A built-in program cannot have one: declare a profile with the key profile of the job]";
     /// The usable CPUs of a kind changed.
     KIND_CPUS_CHANGED = "kind-cpus-changed":
         "the usable CPUs of the {kind} cores changed: the job gets {cpus}";
+    /// A job has more runnable tasks than CPUs.
+    MORE_TASKS_THAN_CPUS = "more-tasks-than-cpus":
+        "the job had {n_runnable} runnable tasks in the mean of the last {n_intervals} intervals, more than CPUs ({n_cpus}) and declared threads ({n_threads}; key threads): the kernel schedules it";
 }
 
 /// Changes of a ratio are relative to at least this value ([`compare_change`]). Chosen.
 pub(crate) const RATIO_MIN: u64 = MILLION / 100;
+
+/// Intervals in a row with an idle core after which jobs migrate for balance. Chosen: a job that sleeps in one interval
+/// only causes no migration.
+pub(crate) const IDLE_INTERVALS: u64 = 2;
 
 /// Throughput of a core with busy siblings in permille, if the machine does not report it. Guessed.
 const SMT_PERMILLE: u64 = 1250;
@@ -50,44 +64,80 @@ pub(crate) struct CoreKind {
     pub capacity: u32,
     /// The usable CPUs.
     pub cpus: CpuSet,
-    /// Number of cores with a usable CPU.
-    pub n_cores: u64,
+    /// Text of the CPUs in reasons, formatted once: a kind can have many separate CPUs.
+    cpus_label: String,
+    /// The usable CPUs of each core with one.
+    cores: Vec<CpuSet>,
+    has_several_nodes: bool,
+    /// Number of usable CPUs of a core with siblings; 1 if there is none.
+    n_siblings_of_core: u64,
+    /// Number of usable CPUs of all cores with siblings.
+    n_siblings: u64,
     /// Throughput of a core with all siblings busy, in permille of its throughput with one.
     smt_permille: u64,
 }
 
 impl CoreKind {
-    /// Returns the sum over `n_tasks` tasks of the logarithm of the time of each, relative to its time alone on the kind.
-    /// A CPU has a whole number of tasks, which share it, and busy siblings share their core.
+    /// Returns the sum over `n_tasks` tasks of the logarithm of the time of each, relative to its time alone on the
+    /// kind. Busy siblings share their core.
+    ///
+    /// If the kernel never migrates a task inside the kind, each CPU has a whole number of tasks; if it does so all the
+    /// time, the tasks share the CPUs equally. Kernels do so at times: the mean of both (chosen). If the kind has
+    /// several nodes, such a migration leaves memory behind, so that equal shares gain nothing.
     pub fn log_slowdown(&self, n_tasks: u64) -> f64 {
         let n_cpus = self.cpus.len() as u64;
         let (n_each, n_cpus_with_more) = (n_tasks / n_cpus, n_tasks % n_cpus);
         let on_cpu = |n: u64| n as f64 * libm::log(n.max(1) as f64);
-        let on_cpus = n_cpus_with_more as f64 * on_cpu(n_each + 1)
+        let whole = n_cpus_with_more as f64 * on_cpu(n_each + 1)
             + (n_cpus - n_cpus_with_more) as f64 * on_cpu(n_each);
-        // Each task above the number of cores makes a pair of siblings, until no task is alone on its core.
-        let n_beside = n_tasks.min(n_tasks.saturating_sub(self.n_cores) * 2);
-        on_cpus + n_beside as f64 * libm::log(self.smt_slowdown(n_tasks))
+        let equal = n_tasks as f64 * libm::log((n_tasks as f64 / n_cpus as f64).max(1.0));
+        let on_cpus = if self.has_several_nodes { whole } else { (whole + equal) / 2.0 };
+        on_cpus + self.n_beside(n_tasks) * libm::log(self.slowdown_beside())
     }
 
-    /// Returns the factor by which busy siblings slow a task down, if `n_tasks` are on the kind.
+    /// Returns the number of cores with a usable CPU.
+    pub fn n_cores(&self) -> u64 {
+        self.cores.len() as u64
+    }
+
+    /// Returns the number of cores of the kind with a CPU of a set.
+    pub fn n_cores_of(&self, cpus: &CpuSet) -> u64 {
+        self.cores.iter().filter(|core| core.intersects(cpus)).count() as u64
+    }
+
+    /// Returns the mean factor by which busy siblings slow a task down, if `n_tasks` are on the kind.
     pub fn smt_slowdown(&self, n_tasks: u64) -> f64 {
-        let n_siblings = self.cpus.len() as f64 / self.n_cores as f64;
-        match n_tasks <= self.n_cores {
-            true => 1.0,
-            false => (n_siblings * 1000.0 / self.smt_permille as f64).max(1.0),
+        let beside = self.n_beside(n_tasks) / n_tasks.max(1) as f64;
+        1.0 + beside * (self.slowdown_beside() - 1.0)
+    }
+
+    /// Returns the number of tasks beside a busy sibling. Each task above the number of cores makes a pair of siblings,
+    /// until all siblings are busy.
+    fn n_beside(&self, n_tasks: u64) -> f64 {
+        let n_cpus = self.cpus.len() as u64;
+        if n_cpus <= n_tasks {
+            return n_tasks as f64 * self.n_siblings as f64 / n_cpus as f64;
         }
+        self.n_siblings.min(n_tasks.saturating_sub(self.n_cores()) * 2).min(n_tasks) as f64
+    }
+
+    /// Returns the factor by which busy siblings slow a task down.
+    fn slowdown_beside(&self) -> f64 {
+        (self.n_siblings_of_core as f64 * 1000.0 / self.smt_permille as f64).max(1.0)
     }
 }
 
 /// All core kinds with usable CPUs, by decreasing capacity, then by name.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct CoreKinds {
-    kinds: Vec<CoreKind>,
+    kinds: Arc<[CoreKind]>,
     /// The usable CPUs for which `kinds` was computed.
     usable: CpuSet,
     has_noted_one_kind: bool,
     has_noted_signature: bool,
+    /// Whether the policy places the threads of parallel programs one by one.
+    pub places_threads: bool,
+    parallel: ParallelJobs,
 }
 
 /// A job, or one thread of a job, that can be placed on a core kind.
@@ -97,7 +147,7 @@ pub(crate) struct KindJob<'s> {
     /// The job, or its thread.
     pub target: Target,
     /// Indexes of the kinds with enough CPUs that the job may use; at least one.
-    pub possible: Vec<usize>,
+    pub possible: KindSet,
     /// The CPUs that the job or thread was bound to.
     pub placed: Option<Cow<'s, CpuSet>>,
     /// The kind that it is placed on. `None`: it starts, or is not placed on a kind.
@@ -121,27 +171,52 @@ impl KindJob<'_> {
         at.map_or(&[], |at| std::slice::from_ref(&tasks[at]))
     }
 
+    /// Returns the mean number of runnable tasks of the job in the last interval, rounded up if the fraction exceeds
+    /// 1/16 (hosts read the times of a task up to some milliseconds after the interval); the number of all tasks if it
+    /// is unknown. A parallel program can have threads that sleep at a join or queue; these occupy no core. Threads
+    /// that slept long are sampled every two seconds: their next fork counts up to two seconds late.
+    pub fn n_runnable(&self, snapshot: &Snapshot<'_>) -> u64 {
+        let JobView { cpu_time, wait, .. } = *self.view;
+        let interval = snapshot.interval.0;
+        match wait {
+            _ if !self.is_runnable(snapshot) => 0,
+            Some(wait) if interval != 0 && !self.is_younger(snapshot) => {
+                let runnable = cpu_time.0.saturating_add(wait.0).saturating_sub(interval / 16);
+                runnable.div_ceil(interval).clamp(1, self.n_tasks())
+            }
+            _ => self.n_tasks(),
+        }
+    }
+
+    /// Returns whether the job starts, or started after the last interval began.
+    fn is_younger(&self, snapshot: &Snapshot<'_>) -> bool {
+        let age = self.view.started.map(|started| snapshot.turn.at.saturating_sub(started));
+        self.view.state == JobState::Due || age.is_some_and(|age| age < snapshot.interval)
+    }
+
     /// Returns whether a task of the job was runnable in the last interval. A job that started after this interval is
     /// runnable.
     pub fn is_runnable(&self, snapshot: &Snapshot<'_>) -> bool {
-        let JobView { state, started, cpu_time, wait, .. } = *self.view;
-        let age = started.map(|started| snapshot.turn.at.saturating_sub(started));
-        let is_younger = age.is_some_and(|age| age < snapshot.interval);
+        let JobView { cpu_time, wait, .. } = *self.view;
         let has_run = cpu_time != Nanos::ZERO || wait.is_some_and(|wait| wait != Nanos::ZERO);
-        state == JobState::Due || snapshot.interval == Nanos::ZERO || is_younger || has_run
+        self.is_younger(snapshot) || snapshot.interval == Nanos::ZERO || has_run
     }
 }
 
 impl CoreKinds {
-    /// Reads the usable core kinds. Returns whether there are several. If there is only one, the first call adds a note,
-    /// and the policy is quiescent.
+    /// Reads the usable core kinds. Returns whether there are several. If there is only one, the first call adds a
+    /// note, and the policy is quiescent. Releases jobs with more runnable tasks than CPUs.
     pub fn update(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) -> bool {
         if self.usable != *snapshot.usable_cpus {
-            self.kinds = kinds(snapshot);
+            self.kinds = kinds(snapshot).into();
             self.usable = snapshot.usable_cpus.clone();
         }
+        self.parallel.remove_old(snapshot);
         if 1 < self.kinds.len() {
             self.has_noted_one_kind = false;
+            if !self.places_threads {
+                self.parallel.release(snapshot, plan);
+            }
             return true;
         }
         plan.quiescent = true;
@@ -155,8 +230,9 @@ impl CoreKinds {
     /// Adds a note about the first job whose program has no signature, and how the policy places it then.
     pub fn note_no_signature(&mut self, job: &KindJob<'_>, then: &'static str, plan: &mut Plan) {
         if !std::mem::replace(&mut self.has_noted_signature, true) {
-            let name = job.view.job.name.clone();
-            plan.note(Reason::new(NO_SIGNATURE).with("job", name).with("then", then));
+            let note = Reason::new(NO_SIGNATURE).with("job", job.view.job.name.clone());
+            let remedy = signature_remedy(&job.view.job.command);
+            plan.note(note.with("then", then).with("remedy", remedy));
         }
     }
 
@@ -168,13 +244,18 @@ impl CoreKinds {
         self.kinds.iter()
     }
 
+    /// Returns all kinds without a copy.
+    pub fn shared(&self) -> Arc<[CoreKind]> {
+        self.kinds.clone()
+    }
+
     pub fn get(&self, kind: usize) -> &CoreKind {
         &self.kinds[kind]
     }
 
     /// Returns the number of usable cores of all kinds.
     pub fn n_cores(&self) -> u64 {
-        self.iter().map(|kind| kind.n_cores).sum()
+        self.iter().map(|kind| kind.n_cores()).sum()
     }
 
     /// Returns the jobs that can be placed, by id.
@@ -183,11 +264,14 @@ impl CoreKinds {
     }
 
     fn job<'s>(&self, view: &'s JobView<'s>) -> Option<KindJob<'s>> {
-        let n_allowed = |kind: &CoreKind| kind.cpus.and(view.allowed).len();
+        let n_allowed = |kind: &CoreKind| match *view.allowed == self.usable {
+            true => kind.cpus.len(), // The common case.
+            false => kind.cpus.n_common(view.allowed),
+        };
         let has_enough = |kind: &CoreKind| view.job.threads as usize <= n_allowed(kind);
-        let possible: Vec<usize> =
+        let possible: KindSet =
             (0..self.len()).filter(|&kind| has_enough(self.get(kind))).collect();
-        if !view.movable || possible.is_empty() {
+        if !view.movable || possible.is_empty() || self.parallel.contains(view) {
             return None;
         }
         let placed = view.placed.filter(|_| view.state == JobState::Running);
@@ -198,9 +282,13 @@ impl CoreKinds {
 
     /// Returns the kind to which all usable CPUs of a set belong.
     pub fn of_cpus(&self, cpus: &CpuSet) -> Option<usize> {
-        let usable = cpus.and(&self.usable);
-        let holds = |kind: &CoreKind| !usable.is_empty() && usable.is_subset(&kind.cpus);
-        self.kinds.iter().position(holds)
+        let n_usable = || cpus.n_common(&self.usable);
+        let holds = |kind: &CoreKind| {
+            let n_common = kind.cpus.n_common(cpus);
+            n_common != 0 && n_common == n_usable()
+        };
+        let is_whole = |kind: &CoreKind| kind.cpus == *cpus; // The common case.
+        self.kinds.iter().position(is_whole).or_else(|| self.kinds.iter().position(holds))
     }
 
     /// Returns the CPUs of a kind that a job may use.
@@ -208,14 +296,27 @@ impl CoreKinds {
         self.get(kind).cpus.and(job.view.allowed)
     }
 
+    /// Returns the kinds of which a job may use some CPUs only, with these CPUs.
+    pub fn restricted(&self, job: &KindJob<'_>) -> Vec<(usize, CpuSet)> {
+        if *job.view.allowed == self.usable {
+            return Vec::new();
+        }
+        let restricted =
+            job.possible.iter().filter(|kind| !self.get(*kind).cpus.is_subset(job.view.allowed));
+        restricted.map(|kind| (kind, self.cpus_for(kind, job))).collect()
+    }
+
     /// Requests the placement of a job or thread on a kind, with the kinds and CPUs added to the reason.
     pub fn place(&self, kind: usize, job: &KindJob<'_>, reason: Reason, plan: &mut Plan) {
         let cpus = self.cpus_for(kind, job);
         let from = job.kind.map(|from| self.get(from).name.clone());
-        let reason = reason
-            .with("kind", self.get(kind).name.clone())
-            .with_some("from", from)
-            .with("cpus", cpus_label(&cpus));
+        let of_kind = self.get(kind);
+        let label = match cpus == of_kind.cpus {
+            true => of_kind.cpus_label.clone(),
+            false => cpus_label(&cpus),
+        };
+        let reason =
+            reason.with("kind", of_kind.name.clone()).with_some("from", from).with("cpus", label);
         plan.request(job.target, Action::Place(cpus), reason);
     }
 
@@ -239,6 +340,18 @@ impl CoreKinds {
         n_tasks
     }
 
+    /// Returns whether a core is idle that a job on a slower kind, or on a kind whose tasks share cores, may use.
+    pub fn leaves_core_idle(&self, n_tasks: &[u64], jobs: &[KindJob<'_>]) -> bool {
+        jobs.iter().any(|job| {
+            let Some(from) = job.kind else { return false };
+            let shares = self.get(from).n_cores() < n_tasks[from];
+            job.possible.iter().any(|to| {
+                let fits = n_tasks[to] + job.n_tasks() <= self.get(to).n_cores();
+                fits && (to < from || shares && to != from)
+            })
+        })
+    }
+
     /// Returns the text of a number of tasks on each kind: `performance 2, efficiency 1`.
     pub fn counts_label(&self, n_tasks: &[u64]) -> String {
         let each = self.iter().zip(n_tasks).map(|(kind, n)| format!("{} {n}", kind.name));
@@ -246,17 +359,38 @@ impl CoreKinds {
     }
 }
 
+/// Returns how a program gets a signature. One program, evenkeel, runs all built-in programs, so that it has none.
+fn signature_remedy(command: &Command) -> &'static str {
+    if command.is_built_in() { "declare" } else { "embed" }
+}
+
 /// Returns the kinds with usable CPUs.
 fn kinds(snapshot: &Snapshot<'_>) -> Vec<CoreKind> {
     let usable = |kind: topology::CoreKind<'_>| {
         let cpus = kind.cpus().and(snapshot.usable_cpus);
-        let n_cores = kind.cores.iter().filter(|core| core.cpus.intersects(&cpus)).count() as u64;
+        let cores = kind.cores.iter().map(|core| core.cpus.and(&cpus));
+        let cores: Vec<CpuSet> = cores.filter(|core| !core.is_empty()).collect();
+        let with_siblings = || cores.iter().map(|core| core.len() as u64).filter(|n| 1 < *n);
+        let n_siblings_of_core = with_siblings().max().unwrap_or(1);
+        let n_siblings = with_siblings().sum();
         let (name, capacity) = (kind.name.to_owned(), kind.capacity());
-        let smt_permille = match cpus.len() as u64 == n_cores {
-            true => 1000,
-            false => smt_permille(snapshot, kind.name),
+        let smt_permille = match n_siblings_of_core {
+            1 => 1000,
+            _ => smt_permille(snapshot, kind.name),
         };
-        (n_cores != 0).then_some(CoreKind { name, capacity, cpus, n_cores, smt_permille })
+        let nodes = cpus.iter().filter_map(|cpu| snapshot.machine.cpu(cpu)?.node);
+        let has_several_nodes = 1 < nodes.collect::<BTreeSet<NodeId>>().len();
+        (!cores.is_empty()).then(|| CoreKind {
+            name,
+            capacity,
+            cpus_label: cpus_label(&cpus),
+            cpus,
+            cores,
+            has_several_nodes,
+            n_siblings_of_core,
+            n_siblings,
+            smt_permille,
+        })
     };
     snapshot.machine.core_kinds().into_iter().filter_map(usable).collect()
 }
@@ -314,8 +448,8 @@ pub(crate) fn core_of(cores: &[KindCore], cpus: &CpuSet) -> Option<usize> {
     cores.iter().position(|core| !cpus.is_empty() && cpus.is_subset(&core.cpus))
 }
 
-/// Compares the relative change of a value with a limit. Changes are relative to at least `min`, so that a change from 0 is
-/// finite.
+/// Compares the relative change of a value with a limit. Changes are relative to at least `min`, so that a change from
+/// 0 is finite.
 pub(crate) fn compare_change((from, to): (u64, u64), min: u64, limit: Millionths) -> Ordering {
     let change = u128::from(from.abs_diff(to)) * u128::from(MILLION);
     change.cmp(&(u128::from(from.max(min)) * u128::from(limit.0)))
@@ -334,8 +468,24 @@ pub(crate) fn percent_text(millionths: u64) -> String {
 impl CoreKind {
     /// Creates a kind for tests.
     pub fn test(capacity: u32, cpus: &str, n_cores: u64, smt_permille: u64) -> Self {
-        let cpus = cpus.parse().expect("CPUs");
-        CoreKind { name: capacity.to_string(), capacity, cpus, n_cores, smt_permille }
+        let cpus: CpuSet = cpus.parse().expect("CPUs");
+        let (name, n_cpus) = (capacity.to_string(), cpus.len() as u64);
+        let n_siblings_of_core = n_cpus / n_cores;
+        let ids: Vec<base::CpuId> = cpus.iter().collect();
+        let cores = ids.chunks(n_siblings_of_core as usize);
+        let cores = cores.map(|core| core.iter().copied().collect()).collect();
+        let cpus_label = cpus_label(&cpus);
+        CoreKind {
+            name,
+            capacity,
+            cpus,
+            cpus_label,
+            cores,
+            has_several_nodes: false,
+            n_siblings_of_core,
+            n_siblings: if 1 < n_siblings_of_core { n_cpus } else { 0 },
+            smt_permille,
+        }
     }
 }
 
@@ -343,7 +493,7 @@ impl CoreKind {
 impl CoreKinds {
     /// Creates core kinds for tests, fastest first.
     pub fn test(kinds: Vec<CoreKind>) -> Self {
-        CoreKinds { kinds, ..CoreKinds::default() }
+        CoreKinds { kinds: kinds.into(), ..CoreKinds::default() }
     }
 }
 
@@ -352,21 +502,72 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_cpu_has_a_whole_number_of_tasks_and_busy_siblings_share_their_core() {
+    fn a_built_in_program_without_a_signature_needs_a_declared_profile() {
+        let note = |command: Command| {
+            let note = Reason::new(NO_SIGNATURE).with("job", "a").with("then", "half");
+            note.with("remedy", signature_remedy(&command)).to_string()
+        };
+        let program =
+            |program: &str| Command::Program { program: program.into(), args: Vec::new() };
+        assert!(
+            note(program("/bin/gzip")).contains(" time. To make one: evenkeel profile --embed")
+        );
+        for built_in in [Command::Load(vec!["hog".to_owned()]), program("/usr/bin/evenkeel")] {
+            let note = note(built_in);
+            assert!(!note.contains("--embed"), "{note}");
+            assert!(note.ends_with(" declare a profile with the key profile of the job"), "{note}");
+        }
+    }
+
+    #[test]
+    fn tasks_share_the_cpus_of_a_kind_and_busy_siblings_share_their_core() {
         let smt = CoreKind::test(1024, "0-3", 2, 1250);
-        let (beside, two) = (libm::log(1.6), libm::log(2.0));
-        let expected = [0.0, 0.0, 0.0, 2.0 * beside, 4.0 * beside, 5.0 * beside + 2.0 * two];
+        let beside = libm::log(1.6);
+        let two = libm::log(2.0);
+        // The mean of equal shares and of whole tasks per CPU.
+        let shared = |n: f64, whole: f64| n * beside + (n * libm::log(n / 4.0) + whole) / 2.0;
+        let (five, six) = (shared(5.0, 2.0 * two), shared(6.0, 4.0 * two));
+        let expected = [0.0, 0.0, 0.0, 2.0 * beside, 4.0 * beside, five, six];
         for (n_tasks, expected) in expected.iter().enumerate() {
             let sum = smt.log_slowdown(n_tasks as u64);
             assert!((sum - expected).abs() < 1e-12, "{n_tasks} tasks: {sum}, not {expected}");
         }
+        // A task that migrates between nodes leaves its memory.
+        let nodes = CoreKind { has_several_nodes: true, ..CoreKind::test(1024, "0-1", 2, 1000) };
+        assert!((nodes.log_slowdown(3) - 2.0 * two).abs() < 1e-12);
         // Four siblings per core: with four tasks on two cores, no task is alone on its core.
         let many = CoreKind::test(1024, "0-7", 2, 1600);
         let beside_three = libm::log(2.5);
         assert!((many.log_slowdown(3) - 2.0 * beside_three).abs() < 1e-12);
         assert!((many.log_slowdown(7) - 7.0 * beside_three).abs() < 1e-12);
-        // Three tasks on two CPUs: two tasks share one of them.
-        let cores = CoreKind::test(512, "4-5", 2, 1000);
-        assert!((cores.log_slowdown(3) - 2.0 * two).abs() < 1e-12);
+        // Of nine tasks on eight cores, two are beside a sibling.
+        let large = CoreKind::test(1024, "0-15", 8, 1250);
+        assert!((large.smt_slowdown(9) - (7.0 + 2.0 * 1.6) / 9.0).abs() < 1e-12);
+        // Four cores, of which one has a usable sibling.
+        let (n_siblings_of_core, n_siblings) = (2, 2);
+        let four_cores = CoreKind::test(1024, "0-4", 4, 1250);
+        let one_sibling = CoreKind { n_siblings_of_core, n_siblings, ..four_cores };
+        assert!((one_sibling.log_slowdown(5) - 2.0 * beside).abs() < 1e-12);
+    }
+
+    #[test]
+    fn the_kind_of_a_set_is_that_of_its_usable_cpus() {
+        let of_kind = |cpus| CoreKind::test(1024, cpus, 2, 1000);
+        let kinds = CoreKinds {
+            usable: "0-3".parse().expect("CPUs"),
+            ..CoreKinds::test(vec![of_kind("0-1"), of_kind("2-3")])
+        };
+        for (cpus, expected) in [
+            ("0-1", Some(0)),
+            ("3", Some(1)),
+            ("1-2", None),
+            ("0,4-7", Some(0)),
+            ("2-3,8", Some(1)),
+            ("1-2,8", None),
+            ("4-7", None),
+            ("", None),
+        ] {
+            assert_eq!(kinds.of_cpus(&cpus.parse().expect("CPUs")), expected, "{cpus}");
+        }
     }
 }

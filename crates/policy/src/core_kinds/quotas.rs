@@ -21,9 +21,9 @@ names! {
     }
 }
 
-/// Places the jobs with the largest speedups on the fastest kinds. Jobs that are bound to the CPUs of their kind already
-/// keep them. A job with an unknown speedup counts as half memory time. The reason gets the values `speedup` (known or
-/// unknown), `factor`, `place`, `n_jobs` and `quota`.
+/// Places the jobs with the largest speedups on the fastest kinds. Jobs that are bound to the CPUs of their kind
+/// already keep them. A job with an unknown speedup counts as half memory time. The reason gets the values `speedup`
+/// (known or unknown), `factor`, `place`, `n_jobs` and `quota`.
 pub(crate) fn place_by_speedup<'s>(
     kinds: &CoreKinds,
     jobs: Vec<KindJob<'s>>,
@@ -38,7 +38,7 @@ pub(crate) fn place_by_speedup<'s>(
     };
     let keyed: Vec<(KindJob<'_>, u64)> = jobs.into_iter().map(key).collect();
     let quotas = quotas(kinds, keyed.iter().map(|(job, _)| job.n_tasks()).sum(), rule);
-    for ((job, key), kind) in keyed.iter().zip(assign(&keyed, &quotas)) {
+    for ((job, key), kind) in keyed.iter().zip(assign(kinds, &keyed, (rule, &quotas))) {
         if job.view.placed == Some(&kinds.cpus_for(kind, job)) {
             continue;
         }
@@ -63,17 +63,21 @@ fn quotas(kinds: &CoreKinds, n_tasks: u64, rule: QuotaRule) -> Vec<u64> {
     };
     let per_core = n_tasks.div_ceil(n_cores) - whole;
     let quota = |kind: &super::CoreKind| {
-        let more = rest.min(kind.n_cores * per_core);
+        let more = rest.min(kind.n_cores() * per_core);
         rest -= more;
-        kind.n_cores * whole + more
+        kind.n_cores() * whole + more
     };
     kinds.iter().map(quota).collect()
 }
 
-/// Assigns jobs to kinds: the jobs with the largest keys to the fastest kind, up to the quotas. Jobs with equal keys keep
-/// their kinds if possible. Returns the kind of each job. If the quotas of all kinds that a job may use are reached, the
-/// job gets the last of these kinds.
-fn assign(jobs: &[(KindJob<'_>, u64)], quotas: &[u64]) -> Vec<usize> {
+/// Assigns jobs to kinds: the jobs with the largest keys to the fastest kind, up to the quotas. Jobs with equal keys
+/// keep their kinds if possible. Returns the kind of each job. A job that fits no quota, because it has several tasks or
+/// may use few kinds, gets the first kind with an idle core for each task, unless as printed, else the last kind.
+fn assign(
+    all: &CoreKinds,
+    jobs: &[(KindJob<'_>, u64)],
+    (rule, quotas): (QuotaRule, &[u64]),
+) -> Vec<usize> {
     let mut order: Vec<usize> = (0..jobs.len()).collect();
     // Jobs that may use few kinds come first: otherwise other jobs get the places on these kinds.
     order.sort_by_key(|&idx| {
@@ -81,13 +85,18 @@ fn assign(jobs: &[(KindJob<'_>, u64)], quotas: &[u64]) -> Vec<usize> {
         let is_tied = job.possible.len() < quotas.len();
         (!is_tied, std::cmp::Reverse(*key), job.kind.unwrap_or(usize::MAX), job.view.job.id)
     });
-    let mut left = quotas.to_vec();
+    let mut n_tasks = vec![0; quotas.len()];
     let mut kinds = vec![0; jobs.len()];
     for idx in order {
         let job = &jobs[idx].0;
-        let free = job.possible.iter().copied().find(|&kind| job.n_tasks() <= left[kind]);
-        let kind = free.or_else(|| job.possible.last().copied()).unwrap_or(0);
-        left[kind] = left[kind].saturating_sub(job.n_tasks());
+        let first = |limit: &dyn Fn(usize) -> u64| {
+            job.possible.iter().find(|&kind| n_tasks[kind] + job.n_tasks() <= limit(kind))
+        };
+        let kind = first(&|kind| quotas[kind])
+            .or_else(|| first(&|kind| all.get(kind).n_cores()).filter(|_| rule == QuotaRule::Level))
+            .or_else(|| job.possible.last())
+            .unwrap_or(0);
+        n_tasks[kind] += job.n_tasks();
         kinds[idx] = kind;
     }
     kinds
@@ -98,7 +107,7 @@ pub(crate) fn least_loaded(kinds: &CoreKinds, n_tasks: &[u64], job: &KindJob<'_>
     let load = |&kind: &usize| {
         let after = n_tasks[kind] + job.n_tasks();
         // A kind with an idle core for the task has the load of one task per core.
-        (after.max(kinds.get(kind).n_cores) * MILLION / kinds.get(kind).n_cores, kind)
+        (after.max(kinds.get(kind).n_cores()) * MILLION / kinds.get(kind).n_cores(), kind)
     };
-    job.possible.iter().copied().min_by_key(load).unwrap_or(0)
+    job.possible.iter().min_by_key(load).unwrap_or(0)
 }

@@ -7,7 +7,9 @@
 //! The share of memory time comes from the profile of a program (its signature), or from its counters. Speedups are in
 //! millionths, so that their order does not depend on rounding in other places.
 
-use base::{Bytes, Nanos};
+use std::collections::BTreeMap;
+
+use base::{Bytes, Nanos, NodeId};
 use program::Profile;
 use sched::{CounterEvent, NodeView, Snapshot, TaskView};
 use topology::{CAPACITY_MAX, MemoryAccess};
@@ -107,16 +109,17 @@ impl SpeedModel {
     }
 
     /// As [`SpeedModel::memory_share`], for a program with a profile: the CPU time without the core time of the
-    /// instructions on a kind with `n_tasks` tasks. Unlike misses × latency, it contains the wait for a busy memory controller.
+    /// instructions on a kind, which busy siblings slow down. Unlike misses × latency, it contains the wait for a busy memory
+    /// controller.
     pub fn profiled_memory_share(
         &self,
         tasks: &[TaskView],
         profile: &Profile,
-        (kind, n_tasks): (&CoreKind, u64),
+        (kind, smt_slowdown): (&CoreKind, f64),
     ) -> Option<f64> {
         let (counts, cycles) = (counts(tasks)?, core_cycles(profile)?);
         let cycles = counts.instructions? as f64 * cycles;
-        let core_ns = cycles / self.speed(kind) * kind.smt_slowdown(n_tasks);
+        let core_ns = cycles / self.speed(kind) * smt_slowdown;
         Some((1.0 - core_ns / counts.cpu_time.0 as f64).clamp(0.0, 1.0))
     }
 
@@ -131,27 +134,36 @@ fn core_cycles(profile: &Profile) -> Option<f64> {
     profile.average(|phase| Some(phase.core_cycles_per_instruction?.value()))
 }
 
-/// Returns the time of work on each kind relative to its time on the fastest kind, of which `memory_share` is memory time:
-/// the core time is in inverse proportion to the capacity, the memory time is the same on every kind.
+/// Returns the time of work on each kind relative to its time on the fastest kind, of which `memory_share` is memory time.
 pub(crate) fn relative_times(kinds: &CoreKinds, memory_share: f64) -> Vec<f64> {
-    let fastest = f64::from(kinds.get(0).capacity);
-    let core_time = |kind: &CoreKind| fastest / f64::from(kind.capacity.max(1));
-    kinds.iter().map(|kind| memory_share + (1.0 - memory_share) * core_time(kind)).collect()
+    kinds.iter().map(|kind| relative_time(kinds.get(0), kind, memory_share)).collect()
 }
 
-/// Returns the share of memory time of work on the fastest kind, of which the share was `memory_share` on `kind`.
-pub(crate) fn share_on_fastest(kinds: &CoreKinds, memory_share: f64, kind: usize) -> f64 {
+/// Returns the time of work on a kind relative to its time on the fastest kind, of which `memory_share` is memory time: the
+/// core time is in inverse proportion to the capacity, the memory time is the same on every kind.
+pub(crate) fn relative_time(fastest: &CoreKind, kind: &CoreKind, memory_share: f64) -> f64 {
+    let core_time = f64::from(fastest.capacity) / f64::from(kind.capacity.max(1));
+    memory_share + (1.0 - memory_share) * core_time
+}
+
+/// Returns the share of memory time of work alone on the fastest kind, of which the share was `memory_share` on a kind where
+/// busy siblings slow its core time down.
+pub(crate) fn share_on_fastest(
+    kinds: &CoreKinds,
+    memory_share: f64,
+    (kind, smt_slowdown): (usize, f64),
+) -> f64 {
     let core_time = f64::from(kinds.get(kind).capacity) / f64::from(kinds.get(0).capacity.max(1));
-    let time = memory_share + (1.0 - memory_share) * core_time;
+    let time = memory_share + (1.0 - memory_share) * core_time / smt_slowdown;
     if time == 0.0 { 0.0 } else { memory_share / time }
 }
 
-/// Returns the share of the achievable bandwidth that the busiest memory controller had in the last interval; 0 if the
+/// Returns the share of the achievable bandwidth that each node's memory controller had in the last interval; empty if the
 /// controllers are not counted or the machine does not report their bandwidth.
-pub(crate) fn memory_utilization(snapshot: &Snapshot<'_>) -> f64 {
+pub(crate) fn memory_utilization(snapshot: &Snapshot<'_>) -> BTreeMap<NodeId, f64> {
     let accesses = &snapshot.machine.perf_attributes().accesses;
     let of_node = |node| bandwidth_share(accesses, node, snapshot.interval);
-    snapshot.nodes.iter().filter_map(of_node).fold(0.0, f64::max)
+    snapshot.nodes.iter().filter_map(|node| Some((node.node, of_node(node)?))).collect()
 }
 
 /// Returns the share of its achievable bandwidth that the memory controller of a node had in an interval.
@@ -252,11 +264,17 @@ mod tests {
         let profile = Profile { phases: vec![phase], ..Profile::default() };
         let kind = CoreKind::test(1024, "0-3", 2, 1250);
         let share = |n_tasks| {
-            let share = model.profiled_memory_share(&[task(0)], &profile, (&kind, n_tasks));
-            share.expect("all values are known")
+            let smt = kind.smt_slowdown(n_tasks);
+            let share = model.profiled_memory_share(&[task(0)], &profile, (&kind, smt));
+            (share.expect("all values are known"), smt)
         };
-        assert!((share(1) - 0.6).abs() < 1e-12);
-        assert!((share(4) - 0.36).abs() < 1e-12);
+        assert!((share(1).0 - 0.6).abs() < 1e-12);
+        let (beside, smt) = share(4);
+        assert!((beside - 0.36).abs() < 1e-12);
+        // Alone, the share of the same work is that without siblings.
+        let kinds = CoreKinds::test(vec![kind.clone()]);
+        let alone = share_on_fastest(&kinds, beside, (0, smt));
+        assert!((alone - 0.36 / 0.76).abs() < 1e-12);
     }
 
     #[test]
@@ -292,7 +310,7 @@ mod tests {
         assert_eq!(relative_times(&kinds, 0.5), [1.0, 1.5]);
         assert_eq!(speedup(&kinds, 0.5), 1_500_000);
         // Half of the time on the fastest kind is a third of the time on a kind of half the capacity.
-        assert!((share_on_fastest(&kinds, 1.0 / 3.0, 1) - 0.5).abs() < 1e-12);
-        assert_eq!(share_on_fastest(&kinds, 0.3, 0), 0.3);
+        assert!((share_on_fastest(&kinds, 1.0 / 3.0, (1, 1.0)) - 0.5).abs() < 1e-12);
+        assert_eq!(share_on_fastest(&kinds, 0.3, (0, 1.0)), 0.3);
     }
 }

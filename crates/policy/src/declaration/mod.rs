@@ -10,6 +10,8 @@
 //!
 //! `docs/extending.md` contains a complete policy as an example; a test compiles and runs it.
 
+use std::fmt;
+
 use base::Nanos;
 use sched::{
     Action, Cause, JobState, LoadSource, Plan, Policy, Reason, ReasonCode, Request, Snapshot, Wake,
@@ -40,7 +42,7 @@ pub struct PolicyInfo {
     pub summary: &'static str,
     /// Publication with section, or another origin of the policy.
     pub source: &'static str,
-    /// The signals that decisions are based on.
+    /// The signals that decisions are based on with every value of the parameters; see [`Param::signal`].
     pub signals: &'static [RequiredSignal],
     /// Parameters in the order of the documentation. They are in groups, because several policies share a group.
     pub params: &'static [&'static [Param]],
@@ -94,6 +96,7 @@ struct BuiltPolicy {
     interval: Option<Nanos>,
     domains: DomainChoice,
     rules: Box<dyn Rules>,
+    signals: Vec<RequiredSignal>,
     /// Whether the note about placements without a signal was added.
     has_noted_risk: bool,
 }
@@ -108,7 +111,7 @@ impl BuiltPolicy {
     /// Adds a note when a job is bound and no signal of the policy has a value. Signals have values after an interval.
     fn add_risk(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
         let is_interval = snapshot.turn.causes.contains(&Cause::Interval);
-        let has_signals = !self.info.signals.is_empty();
+        let has_signals = !self.signals.is_empty();
         let has_no_risk = self.info.work_conserving || !self.rules.binds_without_signals();
         if self.has_noted_risk || has_no_risk || has_signals && !is_interval {
             return;
@@ -120,7 +123,7 @@ impl BuiltPolicy {
                 && job.placed.is_some()
                 && job.n_tasks != 0
         }) || !has_signals && plan.requests.iter().any(places);
-        let signals = self.info.signals.iter().map(|required| required.signal);
+        let signals = self.signals.iter().map(|required| required.signal);
         if is_bound && !signals.clone().any(|signal| signal.has_value(snapshot)) {
             self.has_noted_risk = true;
             let reason = Reason::new(BOUND_WITHOUT_SIGNAL).with("policy", self.info.name);
@@ -172,6 +175,16 @@ impl PolicyInfo {
         self.params().find(|param| param.name == name)
     }
 
+    /// Returns the required signals, each with the parameter and its value that require the signal; `None`: the signal
+    /// is always required.
+    pub fn required_signals(&self) -> impl Iterator<Item = (Option<ParamSetting>, RequiredSignal)> {
+        let of_value = self.params().filter_map(|param| {
+            let (value, signal) = param.signal?;
+            Some((Some(ParamSetting { param: param.name, value }), signal))
+        });
+        self.signals.iter().map(|signal| (None, *signal)).chain(of_value)
+    }
+
     /// Builds the policy from a text such as `dfs[cooldown=4]`. The interval and the level of the domains are the
     /// parameters `interval` and `domains`, if the policy declares these parameters.
     ///
@@ -196,7 +209,24 @@ impl PolicyInfo {
         let interval = self.param("interval").map(|_| params.get("interval"));
         let domains = self.param("domains").map(|_| params.get("domains"));
         let domains = domains.unwrap_or_else(|| rules.domains());
-        Ok(Box::new(BuiltPolicy { info: self, interval, domains, rules, has_noted_risk: false }))
+        let signals = required_signals::required(self, &params);
+        let has_noted_risk = false;
+        Ok(Box::new(BuiltPolicy { info: self, interval, domains, rules, signals, has_noted_risk }))
+    }
+}
+
+/// A parameter with a value, printed as `metric=miss-ratio`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ParamSetting {
+    /// The name of the parameter.
+    pub param: &'static str,
+    /// The value.
+    pub value: &'static str,
+}
+
+impl fmt::Display for ParamSetting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={}", self.param, self.value)
     }
 }
 
@@ -228,6 +258,8 @@ pub struct Param {
     pub unavailable: Option<(&'static str, &'static str)>,
     /// Whether the parameter has an effect only on jobs with several threads.
     pub for_several_threads: bool,
+    /// A value with which the policy requires a further signal, and the signal.
+    pub signal: Option<(&'static str, RequiredSignal)>,
 }
 
 /// Parameters that another parameter requires.
@@ -279,6 +311,7 @@ impl Param {
             requires: None,
             unavailable: None,
             for_several_threads: false,
+            signal: None,
         }
     }
 
@@ -319,6 +352,11 @@ impl Param {
     /// Marks a parameter that has an effect only on jobs with several threads.
     pub(crate) const fn for_several_threads(self) -> Self {
         Param { for_several_threads: true, ..self }
+    }
+
+    /// Sets a signal that the policy requires with a value.
+    pub(crate) const fn requires_signal(self, value: &'static str, signal: RequiredSignal) -> Self {
+        Param { signal: Some((value, signal)), ..self }
     }
 
     /// Replaces the help text.

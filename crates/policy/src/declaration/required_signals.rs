@@ -11,7 +11,8 @@
 use program::{Job, Profile};
 use sched::{CounterEvent, SignalTier, Snapshot};
 
-use super::parameters::{PolicyError, split};
+use super::parameters::{Params, PolicyError, split};
+use super::{ParamSetting, PolicyInfo};
 use crate::find;
 
 /// A signal that a policy requires.
@@ -148,14 +149,24 @@ impl IfMissing {
     }
 }
 
+/// Returns the signals that a policy requires with these parameters.
+pub(super) fn required(info: &PolicyInfo, params: &Params<'_>) -> Vec<RequiredSignal> {
+    let applies = |only_with: Option<ParamSetting>| {
+        only_with.is_none_or(|setting| params.text(setting.param) == setting.value)
+    };
+    let required = info.required_signals().filter(|(only_with, _)| applies(*only_with));
+    required.map(|(_, signal)| signal).collect()
+}
+
 /// Returns the first signal that a policy requires and a job does not declare. Signals that end the run are checked
 /// first. `None`: declared values suffice.
 ///
 /// # Errors
-/// The text names no policy.
+/// The text names no policy, or has parameters that the policy does not accept.
 pub fn missing(spec: &str, job: &Job) -> Result<Option<MissingSignal>, PolicyError> {
     let info = find(split(spec)?.0)?;
-    let undeclared = || info.signals.iter().filter(|required| !required.signal.is_declared(job));
+    let signals = required(info, &Params::parse(info, spec)?);
+    let undeclared = || signals.iter().filter(|required| !required.signal.is_declared(job));
     let ends = undeclared().find(|required| required.if_missing == IfMissing::EndsRun);
     let Some(required) = ends.or_else(|| undeclared().next()) else { return Ok(None) };
     let (program, has) = match (&job.found, &job.profile) {

@@ -21,6 +21,7 @@
 
 mod damping;
 mod declaration;
+mod pages;
 
 use std::cmp::Reverse;
 
@@ -32,7 +33,7 @@ use sched::{
 use crate::memory_intensity::cache_slots::{CacheSlots, SlotsByJob};
 use crate::memory_intensity::parameters::Common;
 use crate::memory_intensity::rates::{Rate, misses_of};
-use crate::memory_intensity::{Utilization, page_migrations, release, utilizations, with_slots};
+use crate::memory_intensity::{Utilization, release, utilizations, with_slots};
 use crate::notes::{MachineNotes, RateFailures};
 use crate::placement;
 use crate::{Params, Rules};
@@ -41,6 +42,7 @@ use declaration::{
     ASSIGNED_BY_MISSES, Config, FEWEST_THREADS, KeepCpu, NO_MISS_CURVE, Oversubscribed,
 };
 pub(crate) use declaration::{DI, DI_MIGRATE, DIO};
+use pages::WaitingPages;
 
 /// State of the policies.
 #[derive(Debug)]
@@ -52,6 +54,7 @@ struct Di {
     /// Counter of intervals without rates; `None` for DI, which uses no counters.
     failures: Option<RateFailures>,
     rates: PerJob<DampedRate>,
+    pages: WaitingPages,
     /// Whether the note about jobs without a miss-ratio curve was added.
     noted_no_curve: bool,
 }
@@ -80,6 +83,7 @@ impl Rules for Di {
     fn decide(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
         self.notes.add_for_caches(snapshot, plan);
         placement::remove_old_state(&mut self.rates, snapshot);
+        self.pages.remove_old(snapshot);
         if !placement::can_place(snapshot) {
             return;
         }
@@ -98,15 +102,16 @@ impl Rules for Di {
         } else {
             self.assign_new(snapshot, empty, &of_jobs, plan);
         }
+        self.pages.request_waiting(snapshot, plan);
     }
 }
 
 impl Di {
     fn new(params: &Params<'_>, variant: DiVariant) -> Self {
-        let (notes, rates) = Default::default();
+        let (notes, rates, pages) = Default::default();
         let (config, common) = (Config::new(params), Common::new(params));
         let failures = (variant != DiVariant::Offline).then(|| RateFailures::new(params));
-        Di { variant, config, common, notes, failures, rates, noted_no_curve: false }
+        Di { variant, config, common, notes, failures, rates, pages, noted_no_curve: false }
     }
 
     /// Adds the rate of an interval. A job whose misses were not counted in this interval keeps its rate.
@@ -144,7 +149,7 @@ impl Di {
 
     /// Assigns slots to all jobs, at the end of an interval.
     fn assign_all<'s>(
-        &self,
+        &mut self,
         snapshot: &Snapshot<'_>,
         mut slots: CacheSlots,
         of_jobs: &[(&'s JobView<'s>, Utilization)],
@@ -179,7 +184,7 @@ impl Di {
 
     /// Assigns slots to jobs without slots, between two intervals. All other jobs keep their slots.
     fn assign_new<'s>(
-        &self,
+        &mut self,
         snapshot: &Snapshot<'_>,
         mut slots: CacheSlots,
         of_jobs: &[(&'s JobView<'s>, Utilization)],
@@ -198,7 +203,7 @@ impl Di {
 
     /// Requests the placement of every job whose slots changed.
     fn request(
-        &self,
+        &mut self,
         snapshot: &Snapshot<'_>,
         (ranked, slots_of): (&[Ranked<'_>], &SlotsByJob),
         code: &ReasonCode,
@@ -222,7 +227,7 @@ impl Di {
             let reason = reason.with_some("tier", tier);
             plan.request(job.job.id, Action::Place(cpus.clone()), reason);
             if self.variant == DiVariant::Migrate {
-                move_pages(snapshot, job, cpus, plan);
+                self.pages.follow(snapshot, job, cpus, plan);
             }
         }
     }
@@ -250,14 +255,6 @@ impl Di {
             let reason = Reason::new(NO_MISS_CURVE).with("jobs", names);
             plan.note(reason.with("devil", self.config.devil.to_string()));
         }
-    }
-}
-
-/// Requests the migration of the pages of a job that changes its node.
-fn move_pages(snapshot: &Snapshot<'_>, job: &JobView<'_>, cpus: &base::CpuSet, plan: &mut Plan) {
-    let Some(change) = page_migrations::node_change(snapshot, job, cpus) else { return };
-    if let Some(action) = page_migrations::action(snapshot, job, change) {
-        plan.request(job.job.id, action, page_migrations::reason(change, job));
     }
 }
 

@@ -12,9 +12,9 @@
 //! jobs count on their cores. An idle core gets a task of a slower core, also the only task of that core.
 
 use std::cmp::Reverse;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
-use base::{Bytes, CpuSet, JobId, Nanos};
+use base::{Bytes, CpuId, CpuSet, JobId, Nanos};
 use sched::{Action, PerJob, Plan, Reason, Snapshot, reasons};
 use topology::CAPACITY_MAX;
 
@@ -78,6 +78,8 @@ struct FasterFirst {
 /// Cores with their tasks.
 struct Loads {
     cores: Vec<KindCore>,
+    /// Index of the core of each CPU.
+    core_of: BTreeMap<CpuId, usize>,
     capacities: Vec<u64>,
     /// Tasks by core, in thousandths: a job on more CPUs than threads counts in parts.
     tasks: Vec<u64>,
@@ -121,7 +123,10 @@ impl Rules for FasterFirst {
 impl Loads {
     fn new(snapshot: &Snapshot<'_>, kinds: &CoreKinds, jobs: &[KindJob<'_>]) -> Self {
         let cores = kinds.cores(snapshot);
+        let of_cpus = cores.iter().enumerate();
+        let core_of = of_cpus.flat_map(|(at, core)| core.cpus.iter().map(move |cpu| (cpu, at)));
         let mut loads = Loads {
+            core_of: core_of.collect(),
             capacities: cores.iter().map(|core| u64::from(core.capacity)).collect(),
             tasks: vec![0; cores.len()],
             movable: vec![Vec::new(); cores.len()],
@@ -155,9 +160,12 @@ impl Loads {
 
     /// Returns the cores to which a running job is bound.
     fn cores_of(&self, job: &KindJob<'_>) -> Vec<usize> {
-        let placed = job.view.placed;
-        let is_of = |&idx: &usize| placed.is_some_and(|p| p.intersects(&self.cores[idx].cpus));
-        (0..self.cores.len()).filter(is_of).collect()
+        let placed = job.view.placed.into_iter().flat_map(CpuSet::iter);
+        let mut cores: Vec<usize> =
+            placed.filter_map(|cpu| self.core_of.get(&cpu).copied()).collect();
+        cores.sort_unstable();
+        cores.dedup();
+        cores
     }
 
     /// Returns the load of a core with `more` tasks, in thousandths of a task on the fastest core.

@@ -5,6 +5,9 @@
 //!                     └─► sort all jobs by speedup: the first on the fast cores, up to their number of tasks
 //! ```
 //!
+//! As printed, jobs are sorted for a change only, and the cores of ended jobs stay idle beside jobs on slower cores. The
+//! default sorts them also if a core was idle in two intervals in a row.
+//!
 //! There is no filter for short phases, so that alternating phases cause many migrations. The formula of the speedup is
 //! evenkeel's choice: the article uses a fitted estimate.
 
@@ -14,7 +17,8 @@ use sched::{PerJob, Plan, Reason, Snapshot, reasons};
 use crate::core_kinds::quotas::{self, QuotaRule};
 use crate::core_kinds::speed::{self, Counts, SpeedModel};
 use crate::core_kinds::{
-    self, CoreKinds, KindJob, RATIO_MIN, compare_change, is_interval, is_new, percent_text,
+    self, CoreKinds, IDLE_INTERVALS, KindJob, RATIO_MIN, compare_change, is_interval, is_new,
+    percent_text,
 };
 use crate::declaration::{INTERVAL_TIMES, MILLION, Millionths, READING, params};
 use crate::placement::remove_old_state;
@@ -51,8 +55,9 @@ params! {
     struct Config from PARAMS {
         change: Millionths = "12%", "relative change of the miss ratio since the last decision that causes a new decision"
             .published();
-        quota: QuotaRule = "level", "tasks per kind: level, one per core, then further tasks from the fastest kind on; \
-            ceiling, as printed, the tasks per core rounded up, so that slow cores can be idle".paper("ceiling");
+        quota: QuotaRule = "level", "tasks per kind: level, one per core, then further tasks from the fastest kind on, and a \
+            new decision if a core was idle in two intervals; ceiling, as printed, the tasks per core rounded up, so that \
+            slow cores can be idle".paper("ceiling");
         interval: Nanos [INTERVAL_TIMES] = "200ms", "time between two samples".published();
     }
 }
@@ -63,7 +68,7 @@ reasons! {
         "the speedup of the job is not known yet, and the {kind} cores have the fewest tasks per core ({tasks}): it gets {cpus}";
     /// A job changes its kind.
     HASS_D_SORTED = "hass-d-sorted":
-        "the miss ratios of jobs ({n_changed}) changed by more than {limit} %: sorted by speedup ([speedup=unknown: not counted, assumed to be ]{factor}) the job is number {place} of {n_jobs}, and the {kind} cores get the tasks {quota} (tasks by kind): it migrates from the {from} cores to {cpus}";
+        "[why=changed: the miss ratios of jobs ({n_changed}) changed by more than {limit} %][why=idle: a core was idle in {n_intervals} intervals]: sorted by speedup ([speedup=unknown: not counted, assumed to be ]{factor}) the job is number {place} of {n_jobs}, and the {kind} cores get the tasks {quota} (tasks by kind): it migrates from the {from} cores to {cpus}";
 }
 
 /// State of the policy.
@@ -72,6 +77,8 @@ struct Dynamic {
     config: Config,
     kinds: CoreKinds,
     jobs: PerJob<JobSpeed>,
+    /// Intervals in a row in which a core was idle that a job may use.
+    n_idle: u64,
 }
 
 /// State of a job.
@@ -122,7 +129,11 @@ impl Rules for Dynamic {
         }
         jobs.retain(|job| job.kind.is_some() && job.is_runnable(snapshot));
         let n_changed = self.sample(snapshot, &jobs);
-        if n_changed != 0 {
+        let is_idle =
+            self.config.quota == QuotaRule::Level && self.kinds.leaves_core_idle(&n_tasks, &jobs);
+        self.n_idle = if is_idle { self.n_idle + 1 } else { 0 };
+        if n_changed != 0 || IDLE_INTERVALS <= self.n_idle {
+            self.n_idle = 0;
             self.sort(jobs, n_changed, plan);
         }
     }
@@ -131,7 +142,7 @@ impl Rules for Dynamic {
 impl Dynamic {
     fn new(config: Config) -> Self {
         let (kinds, jobs) = Default::default();
-        Dynamic { config, kinds, jobs }
+        Dynamic { config, kinds, jobs, n_idle: 0 }
     }
 
     /// Updates the miss ratios and speedups. Returns the number of jobs whose miss ratio changed.
@@ -159,6 +170,8 @@ impl Dynamic {
         }
         let speedup = |job: &KindJob<'_>| self.jobs.get(job.view.job.id)?.speedup;
         let reason = Reason::new(HASS_D_SORTED)
+            .with("why", if n_changed == 0 { "idle" } else { "changed" })
+            .with("n_intervals", IDLE_INTERVALS)
             .with("n_changed", n_changed)
             .with("limit", percent_text(self.config.change.0));
         let how = (self.config.quota, &reason);

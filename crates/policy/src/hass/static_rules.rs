@@ -4,8 +4,8 @@
 //!   time(kind) = time per instruction(kind) × tasks per core(kind), with the job
 //! ```
 //!
-//! The name of three kinds of assignment (regular, refresh, optimistic) is from recollection of the article; their formulas
-//! are evenkeel's choice. With `reading=paper` only the regular assignment at the start is used.
+//! The name of three kinds of assignment (regular, refresh, optimistic) is from recollection of the article; their
+//! formulas are evenkeel's choice. With `reading=paper` only the regular assignment at the start is used.
 
 use base::{Nanos, Rng};
 use sched::{Cause, JobState, Plan, Reason, Snapshot, reasons};
@@ -144,7 +144,8 @@ impl Static {
         }
     }
 
-    /// Returns relative times of a program without a profile: from 1 on the fastest kind to the mean speedup on the slowest.
+    /// Returns relative times of a program without a profile: from 1 on the fastest kind to the mean speedup on the
+    /// slowest.
     fn unknown_times(&self) -> Vec<u64> {
         let gain = unknown_speedup(&self.kinds) - 1_000_000;
         let fastest = u64::from(self.kinds.get(0).capacity);
@@ -160,7 +161,7 @@ impl Static {
 
     /// Returns the time of a job on a kind if the kind has `n_tasks` tasks with the job.
     fn time(&self, kind: usize, time: u64, n_tasks: u64) -> u128 {
-        let n_cores = self.kinds.get(kind).n_cores;
+        let n_cores = self.kinds.get(kind).n_cores();
         let n_tasks = match self.config.idle {
             Idle::First => n_tasks.max(n_cores),
             Idle::Load => n_tasks,
@@ -170,7 +171,7 @@ impl Static {
 
     /// Returns whether tasks of the kind share a core if it has `n_tasks` tasks, and kinds with idle cores come first.
     fn shares(&self, kind: usize, n_tasks: u64) -> bool {
-        self.config.idle == Idle::First && self.kinds.get(kind).n_cores < n_tasks
+        self.config.idle == Idle::First && self.kinds.get(kind).n_cores() < n_tasks
     }
 
     fn best(&self, job: &KindJob<'_>, times: &[u64], n_tasks: &[u64]) -> usize {
@@ -178,7 +179,7 @@ impl Static {
             let n_tasks = n_tasks[kind] + job.n_tasks();
             (self.shares(kind, n_tasks), self.time(kind, times[kind], n_tasks), kind)
         };
-        job.possible.iter().copied().min_by_key(key).unwrap_or(0)
+        job.possible.iter().min_by_key(key).unwrap_or(0)
     }
 
     /// Returns among which kinds [`Static::best`] selects: those with idle cores if others have none, or all.
@@ -221,8 +222,8 @@ impl Static {
         }
     }
 
-    /// Swaps one random pair of jobs on different kinds if that lowers the sum of their times relative to the fastest kind. The
-    /// loads do not change.
+    /// Swaps one random pair of jobs on different kinds if that lowers the sum of their times relative to the fastest
+    /// kind. The loads do not change.
     fn swap(
         &mut self,
         jobs: &[KindJob<'_>],
@@ -236,7 +237,7 @@ impl Static {
         let can_swap = |a: &KindJob<'_>, b: &KindJob<'_>| {
             a.kind != b.kind
                 && a.n_tasks() == b.n_tasks()
-                && b.kind.is_some_and(|kind| a.possible.contains(&kind))
+                && b.kind.is_some_and(|kind| a.possible.contains(kind))
         };
         let pairs = |other: &usize| {
             can_swap(&jobs[one], &jobs[*other]) && can_swap(&jobs[*other], &jobs[one])

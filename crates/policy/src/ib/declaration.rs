@@ -34,11 +34,17 @@ pub(crate) const INFO: PolicyInfo = PolicyInfo {
 /// Beta is below 1: with 1, every imbalance would be permitted.
 const BETAS: Values = Values::Decimal { unit: "", min: 0, max: 999_999 };
 
+/// Signal of `metric=miss-ratio`.
+const ACCESSES: RequiredSignal = RequiredSignal {
+    signal: Signal::LlcReferences,
+    if_missing: IfMissing::Degrades("a job keeps the integrated behaviour of its profile"),
+};
+
 params! {
     /// Configuration of the policy.
     pub(super) struct Config from PARAMS {
         metric: Metric = "mpki", "behaviour of an interval: mpki, LLC misses per 1000 instructions divided by 30, at most \
-            1; miss-ratio, LLC misses per access, which ranks programs with few accesses too high".paper("miss-ratio");
+            1; miss-ratio, LLC misses per access, which ranks programs with few accesses too high".paper("miss-ratio").requires_signal("miss-ratio", ACCESSES);
         alpha: Millionths [Values::decimal("", 1)] = "0.3", "weight of the global behaviour (whole run) in the integrated \
             behaviour; the rest is the local behaviour (last intervals). Published: 0.3 with one node, 0.8 and 0.6 with \
             four. The more a migration costs, the nearer to 1".published();

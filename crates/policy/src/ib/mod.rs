@@ -18,30 +18,26 @@ mod threads;
 
 use std::collections::BTreeMap;
 
-use sched::{Cause, JobState, Plan, Reason, ReasonValue, Snapshot};
+use base::NodeId;
+use sched::{Cause, JobState, JobView, Plan, Reason, ReasonValue, Snapshot};
 
 use crate::Rules;
-use crate::core_kinds::speed::{
-    SpeedModel, UNKNOWN_SHARE, memory_utilization, relative_times, share_on_fastest,
-};
-use crate::core_kinds::{CoreKinds, KindJob, is_interval, is_new};
+use crate::core_kinds::speed::{SpeedModel, UNKNOWN_SHARE, memory_utilization, share_on_fastest};
+use crate::core_kinds::{CoreKinds, IDLE_INTERVALS, KindJob, is_interval, is_new};
 use crate::declaration::MILLION;
 use behaviour::integrated;
 pub(crate) use declaration::INFO;
 use declaration::{Balance, Config};
 use monitor::{Monitor, Phase};
-use queues::{Balanced, Member, Queues, Rule, Unit};
+use queues::{Balanced, Between, Gain, Member, Queues, Rule, Unit, Units};
 use reasons::{
-    IB_BALANCED, IB_CHANGE, IB_FILTERED, IB_IDLE, IB_PHASE, IB_PHASE_QUEUED, IB_STARTED,
+    IB_BALANCED, IB_CHANGE, IB_COSCHEDULED, IB_FILTERED, IB_IDLE, IB_PHASE, IB_PHASE_QUEUED,
+    IB_SHORTER, IB_STARTED,
 };
 use threads::Threads;
 
-/// Intervals in a row with an idle core after which jobs migrate for balance. Chosen: a job that sleeps in one interval only
-/// causes no migration.
-const IDLE_INTERVALS: u64 = 2;
-
-/// Shares of the achievable bandwidth: below the first the memory controller limits no task, above the second it limits all
-/// tasks. Chosen: its latency rises with its use, and its use varies between intervals.
+/// Shares of the achievable bandwidth: below the first the memory controller limits no task, above the second it limits
+/// all tasks. Chosen: its latency rises with its use, and its use varies between intervals.
 const SATURATED: (f64, f64) = (0.7, 0.9);
 
 /// State of the policy.
@@ -50,13 +46,13 @@ struct IntegratedBehaviour {
     config: Config,
     kinds: CoreKinds,
     /// The jobs that are placed as a whole, and the threads that are placed one by one.
-    behaviours: BTreeMap<Unit, UnitBehaviour>,
+    behaviours: Units<UnitBehaviour>,
     threads: Threads,
     n_arrivals: u64,
     /// Intervals in a row in which a core was idle.
     n_idle: u64,
-    /// How far the memory controller limits the tasks in the last interval, 0 to 1.
-    saturation: f64,
+    /// How far the memory controller of each node limited the tasks in the last interval, 0 to 1.
+    saturation: BTreeMap<NodeId, f64>,
 }
 
 /// State of a job or thread.
@@ -104,16 +100,20 @@ impl Rules for IntegratedBehaviour {
         }
         if is_interval(snapshot) {
             let (from, to) = SATURATED;
-            self.saturation = ((memory_utilization(snapshot) - from) / (to - from)).clamp(0.0, 1.0);
+            self.saturation = memory_utilization(snapshot);
+            let limits = |used: f64| ((used - from) / (to - from)).clamp(0.0, 1.0);
+            self.saturation.values_mut().for_each(|share| *share = limits(*share));
         }
         let units = self.units(snapshot);
         let mut queues = self.queues(snapshot, &units);
+        // Samples are of the interval before the decisions of this turn.
+        let n_sampled = queues.n_tasks();
         let mut decisions: Vec<Decision> = Vec::new();
         for unit in units.iter().filter(|unit| is_interval(snapshot) || is_new(snapshot, unit)) {
-            // A running unit without a kind whose placement was not carried out, for example in a watch without --act, keeps
-            // its monitor.
-            if self.behaviours.contains_key(&Unit::from(unit)) {
-                let phase = self.phase(snapshot, unit, &queues, plan);
+            // A running unit without a kind whose placement was not carried out, for example in a watch without --act,
+            // keeps its monitor.
+            if self.behaviours.get(Unit::from(unit)).is_some() {
+                let phase = self.phase(snapshot, unit, &n_sampled, plan);
                 self.sampled((snapshot, unit), phase, &mut queues, &mut decisions);
             } else {
                 self.start((snapshot, unit), &mut queues, &mut decisions, plan);
@@ -127,7 +127,7 @@ impl Rules for IntegratedBehaviour {
             self.balanced(moves, &mut decisions);
         }
         if self.config.cosched && is_interval(snapshot) {
-            self.coschedule(snapshot, &units, &mut queues, &mut decisions);
+            self.coschedule(snapshot, (&units, &n_sampled), &mut queues, &mut decisions);
         }
         self.request(snapshot, &units, &decisions, plan);
     }
@@ -135,25 +135,19 @@ impl Rules for IntegratedBehaviour {
 
 impl IntegratedBehaviour {
     fn new(config: Config) -> Self {
-        let (kinds, behaviours, threads) = Default::default();
-        IntegratedBehaviour {
-            config,
-            kinds,
-            behaviours,
-            threads,
-            n_arrivals: 0,
-            n_idle: 0,
-            saturation: 0.0,
-        }
+        let (mut kinds, behaviours, threads, saturation): (CoreKinds, _, _, _) = Default::default();
+        kinds.places_threads = config.uses_threads();
+        let (n_arrivals, n_idle) = (0, 0);
+        IntegratedBehaviour { config, kinds, behaviours, threads, n_arrivals, n_idle, saturation }
     }
 
     /// Discards the state of ended jobs and threads, and of earlier runs of jobs that start.
     fn remove_old_state(&mut self, snapshot: &Snapshot<'_>) {
         let starts = snapshot.jobs.iter().any(|job| job.state == JobState::Due);
         if starts || snapshot.turn.causes.contains(&Cause::Ended) || !self.threads.is_empty() {
-            self.behaviours.retain(|unit, _| match unit.thread {
+            self.behaviours.retain(|unit| match unit.thread {
                 None => snapshot.job(unit.job).is_some_and(|job| job.state == JobState::Running),
-                Some(_) => self.threads.contains(*unit),
+                Some(_) => self.threads.contains(unit),
             });
         }
     }
@@ -175,9 +169,10 @@ impl IntegratedBehaviour {
             self.n_idle = if queues.leaves_core_idle() { self.n_idle + 1 } else { 0 };
         }
         let has_changed = |cause| snapshot.turn.causes.contains(&cause);
+        let has_forked = self.threads.take_forked();
         let rebalances = has_changed(Cause::Ended)
             || has_changed(Cause::CpusChanged)
-            || self.threads.take_forked()
+            || has_forked
             || IDLE_INTERVALS <= self.n_idle;
         if rebalances {
             self.n_idle = 0;
@@ -186,40 +181,47 @@ impl IntegratedBehaviour {
     }
 
     fn queues(&self, snapshot: &Snapshot<'_>, units: &[KindJob<'_>]) -> Queues {
-        let mut queues = Queues::new(self.kinds.iter().cloned().collect(), self.config);
-        for unit in units {
-            if let Some(kind) = unit.kind {
-                queues.insert(kind, self.member(snapshot, unit));
-            }
-        }
-        queues
+        let placed = units.iter().filter_map(|unit| Some((unit.kind?, unit)));
+        let members = placed.map(|(kind, unit)| (kind, self.member(snapshot, unit)));
+        Queues::new(self.kinds.shared(), self.config, members)
     }
 
     /// Returns the entry of a job or thread. The thread of a serial phase counts as computing.
     fn member(&self, snapshot: &Snapshot<'_>, job: &KindJob<'_>) -> Member {
         let unit = Unit::from(job);
-        let state = self.behaviours.get(&unit);
+        let state = self.behaviours.get(unit);
         let (ib, arrived) = state.map_or((0, 0), |state| (state.ib, state.arrived));
         let memory_share = state.map_or(UNKNOWN_SHARE, |state| state.memory_share);
-        let is_runnable = match unit.thread {
-            Some(_) => self.threads.is_runnable(unit),
-            None => job.is_runnable(snapshot),
+        let n_tasks = match unit.thread {
+            _ if self.config.balance == Balance::Always => job.n_tasks(),
+            Some(_) => u64::from(self.threads.is_runnable(unit)),
+            None => job.n_runnable(snapshot),
         };
-        let counts = self.config.balance == Balance::Always || is_runnable;
-        let (ib, n_kinds) = match self.threads.is_serial(unit) {
-            true => (0, 1),
-            false => (ib, job.possible.len()),
+        let (ib, possible) = match self.threads.is_serial(unit) {
+            true => (0, job.possible.iter().take(1).collect()),
+            false => (ib, job.possible),
         };
         Member {
             unit,
             ib,
             arrived,
-            n_tasks: if counts { job.n_tasks() } else { 0 },
-            possible: job.possible[..n_kinds].to_vec(),
-            times: relative_times(&self.kinds, memory_share),
-            weight: 1.0 - self.saturation * memory_share,
+            n_tasks,
+            possible,
+            restricted: self.kinds.restricted(job),
+            memory_share,
+            weight: 1.0 - self.saturation_of(job.view) * memory_share,
             remaining: self.config.lrt.then(|| self.threads.remaining(unit)).flatten(),
+            is_fixed: self.threads.is_cooling_down(unit.job),
         }
+    }
+
+    /// Returns how far memory controllers limit a job: the mean over its memory, or the largest if the nodes of its
+    /// memory are unknown.
+    fn saturation_of(&self, job: &JobView<'_>) -> f64 {
+        let of_node = |node: NodeId| self.saturation.get(&node).copied().unwrap_or(0.0);
+        let largest = self.saturation.values().copied().fold(0.0, f64::max);
+        let memory = job.memory.filter(|_| 0.0 < largest);
+        memory.and_then(|memory| memory.mean(of_node)).unwrap_or(largest)
     }
 
     /// Places a job or thread that starts, by its global behaviour.
@@ -249,22 +251,22 @@ impl IntegratedBehaviour {
         self.reschedule(snapshot, job, reason, queues, decisions);
     }
 
-    /// Adds the behaviour of an interval. Returns the reason of a reschedule if a new phase is stable. The other results of
-    /// the monitor are observations.
+    /// Adds the behaviour of an interval. Returns the reason of a reschedule if a new phase is stable. The other
+    /// results of the monitor are observations.
     fn phase(
         &mut self,
         snapshot: &Snapshot<'_>,
         job: &KindJob<'_>,
-        queues: &Queues,
+        n_tasks: &[u64],
         plan: &mut Plan,
     ) -> Option<Reason> {
         let value = self.behaviour(snapshot, job).filter(|_| is_interval(snapshot))?;
         let config = self.config;
         let unit = Unit::from(job);
-        let result = self.behaviours.get_mut(&unit)?.monitor.record(value, &config);
+        let result = self.behaviours.get_mut(unit)?.monitor.record(value, &config);
         let is_phase = matches!(result, Phase::Stable(_) | Phase::Unstable(_));
-        let memory_share = is_phase.then(|| self.memory_share(snapshot, job, queues)).flatten();
-        let state = self.behaviours.get_mut(&unit)?;
+        let memory_share = is_phase.then(|| self.memory_share(snapshot, job, n_tasks)).flatten();
+        let state = self.behaviours.get_mut(unit)?;
         let (interval, began) = state.monitor.intervals();
         let of_phase = |code, local| {
             let reason = Reason::new(code).with("interval", interval).with("began", began);
@@ -284,6 +286,7 @@ impl IntegratedBehaviour {
                 state.ib = integrated(config.alpha.0, global, local);
                 state.memory_share = memory_share.unwrap_or(state.memory_share);
                 let reason = of_phase(IB_PHASE, local)
+                    .with("unit", unit.noun())
                     .with("phase", if is_stable { "stable" } else { "unstable" })
                     .with("n_intervals", monitor::UNSTABLE_AFTER)
                     .with("global", global.map_or("unknown".into(), share))
@@ -295,22 +298,25 @@ impl IntegratedBehaviour {
         None
     }
 
-    /// Returns the share of memory time in the last interval, on the fastest kind.
+    /// Returns the share of memory time in the last interval, alone on the fastest kind.
     fn memory_share(
         &self,
         snapshot: &Snapshot<'_>,
         job: &KindJob<'_>,
-        queues: &Queues,
+        n_tasks: &[u64],
     ) -> Option<f64> {
         let (on, tasks) = (job.kind?, job.tasks(snapshot));
         let model = SpeedModel::new(snapshot, &self.kinds);
-        let kind = (self.kinds.get(on), queues.n_in(on));
+        let smt_slowdown = self.kinds.get(on).smt_slowdown(n_tasks[on]);
         let profile = job.view.job.found.as_deref();
-        let share = profile.and_then(|of| model.profiled_memory_share(tasks, of, kind));
-        Some(share_on_fastest(&self.kinds, share.or_else(|| model.memory_share(tasks))?, on))
+        let of_kind = (self.kinds.get(on), smt_slowdown);
+        let share = profile.and_then(|of| model.profiled_memory_share(tasks, of, of_kind));
+        let share = share.or_else(|| model.memory_share(tasks))?;
+        Some(share_on_fastest(&self.kinds, share, (on, smt_slowdown)))
     }
 
-    /// Reschedules a job or thread with a new phase, and one that is on no kind yet. A serial phase decides about its thread.
+    /// Reschedules a job or thread with a new phase, and one that is on no kind yet. A serial phase decides about its
+    /// thread.
     fn sampled(
         &mut self,
         (snapshot, job): (&Snapshot<'_>, &KindJob<'_>),
@@ -321,7 +327,7 @@ impl IntegratedBehaviour {
         let unit = Unit::from(job);
         let is_unplaced = job.kind.is_none();
         let start =
-            || Some(self.behaviours.get(&unit).filter(|_| is_unplaced)?.reason_of_start(unit));
+            || Some(self.behaviours.get(unit).filter(|_| is_unplaced)?.reason_of_start(unit));
         let Some(reason) = phase.or_else(start) else { return };
         match queues.kind_of(unit).filter(|_| self.threads.is_serial(unit)) {
             Some(to) => {
@@ -354,16 +360,20 @@ impl IntegratedBehaviour {
     /// Adds the rule that selected a kind, and the numbers of tasks before and after.
     fn with_rule(&self, reason: Reason, rule: Rule, n_tasks: (&[u64], &[u64])) -> Reason {
         let (rule, bound) = match rule {
-            Rule::Below { bound, beside } => ("below", Some((bound, beside))),
-            Rule::Above { bound, beside } => ("above", Some((bound, beside))),
-            Rule::Between { .. } => ("between", None),
-            Rule::IdleCore { .. } => ("idle", None),
+            Rule::Below(bound) if bound.is_of_similar => ("below-similar", Some(bound)),
+            Rule::Below(bound) => ("below", Some(bound)),
+            Rule::Above(bound) if bound.is_of_similar => ("above-similar", Some(bound)),
+            Rule::Above(bound) => ("above", Some(bound)),
             Rule::OnlyKind => ("only", None),
+            Rule::Between { by: Between::LowerLoad, .. } => ("between", None),
+            Rule::Between { by: Between::Stays, .. } => ("stays", None),
+            Rule::Between { by: Between::IdleFast, .. } => ("idle", None),
+            Rule::Between { by: Between::IdleSlow, .. } => ("idle-slower", None),
         };
         let reason = reason
             .with("rule", rule)
-            .with_some("bound", bound.map(|(bound, _)| share(bound)))
-            .with_some("beside", bound.map(|(_, kind)| self.kinds.get(kind).name.clone()));
+            .with_some("bound", bound.map(|bound| share(bound.ib)))
+            .with_some("beside", bound.map(|bound| self.kinds.get(bound.kind).name.clone()));
         self.with_counts(reason, n_tasks)
     }
 
@@ -375,26 +385,27 @@ impl IntegratedBehaviour {
 
     fn balanced(&self, moves: Vec<Balanced>, decisions: &mut Vec<Decision>) {
         for moved in moves {
-            let end = if moved.is_down { "highest" } else { "lowest" };
-            let reason = match moved.to_idle_core {
-                true => Reason::new(IB_IDLE),
-                false => Reason::new(IB_BALANCED)
-                    .with("beta", share(self.config.beta.0))
-                    .with("end", end),
+            let end = if moved.step.is_down() { "highest" } else { "lowest" };
+            let reason = match moved.gain {
+                Gain::IdleCores => Reason::new(IB_IDLE),
+                Gain::Load => Reason::new(IB_BALANCED).with("beta", share(self.config.beta.0)),
+                Gain::Times(gain) => Reason::new(IB_SHORTER).with("gain", share(gain)),
             };
             let reason = reason
                 .with("unit", moved.unit.noun())
+                .with("end", end)
                 .with_some("similar", moved.remaining.map(|_| end))
                 .with_some("remaining", moved.remaining)
+                .with_some("work", moved.remaining.map(|_| self.threads.work_unit(moved.unit)))
                 .with("ib", share(moved.ib))
                 .with("before", self.kinds.counts_label(&moved.before))
                 .with("after", self.kinds.counts_label(&moved.after));
-            decisions.push(Decision { unit: moved.unit, to: moved.to, reason });
+            decisions.push(Decision { unit: moved.unit, to: moved.step.to, reason });
         }
     }
 
-    /// Requests the last decision about each job and thread, if it changes its kind. A reschedule that is not the reason of the
-    /// request is an observation.
+    /// Requests the last decision about each job and thread, if it changes its kind. A reschedule that is not the
+    /// reason of the request is an observation.
     fn request(
         &mut self,
         snapshot: &Snapshot<'_>,
@@ -425,13 +436,18 @@ impl IntegratedBehaviour {
             let requested = match last.zip(reason) {
                 Some((Decision { to, .. }, Decision { reason, .. })) if job.kind != Some(*to) => {
                     let arrived = self.next_arrival();
-                    if let Some(state) = self.behaviours.get_mut(&unit) {
+                    if let Some(state) = self.behaviours.get_mut(unit) {
                         state.arrived = arrived;
                         if job.kind.is_some() {
                             state.monitor.skip_next();
                         }
                     }
-                    self.kinds.place(*to, job, reason.clone().with_some("left", left), plan);
+                    let mut reason = reason.clone().with_some("left", left);
+                    let before = first.and_then(|first| first.reason.value("before")).cloned();
+                    if let Some(before) = before.filter(|_| reason.code != IB_COSCHEDULED) {
+                        reason.replace("before", before);
+                    }
+                    self.kinds.place(*to, job, reason, plan);
                     Some(*to)
                 }
                 _ => job.kind.filter(|_| self.kinds.rebind(snapshot, job, plan)),

@@ -7,11 +7,27 @@ macro_rules! rule {
     () => {
         concat!(
             "[rule=below: below {bound}, the highest on the {beside} cores]",
+            "[rule=below-similar: below {bound}, the behaviour of the thread with the least remaining work among those similar to the highest on the {beside} cores]",
             "[rule=above: above {bound}, the lowest on the {beside} cores]",
+            "[rule=above-similar: above {bound}, the behaviour of the thread with the most remaining work among those similar to the lowest on the {beside} cores]",
             "[rule=between: between those on the other cores, so the kind with the lower load]",
-            "[rule=idle: without it, one of the faster cores is idle]",
+            "[rule=stays: between those on the other cores, and the gain on the other kind is too small]",
+            "[rule=idle: between those on the other cores, and a faster core would be idle without this {unit}]",
+            "[rule=idle-slower: between those on the other cores, and only a slower core would be idle without this {unit}]",
             "[rule=only: the only kind with enough CPUs for the job]",
             "[rule=serial: in a serial phase the only runnable thread of its program gets the fastest cores]",
+        )
+    };
+}
+
+/// The job or thread that changes its kind for balance, as text of a reason.
+macro_rules! end {
+    () => {
+        concat!(
+            "integrated behaviour {ib} was the [end=highest: highest][end=lowest: lowest] of those on the {from} cores that can migrate",
+            "[similar=highest: , or less than 0.05 below it: of these threads it has the least remaining work ({remaining} {work})]",
+            "[similar=lowest: , or less than 0.05 above it: of these threads it has the most remaining work ({remaining} {work})]",
+            ": the {unit} migrates from the {from} to the {kind} cores ({cpus}), tasks {after}",
         )
     };
 }
@@ -45,12 +61,15 @@ reasons! {
     /// A phase is filtered.
     IB_FILTERED = "ib-phase-filtered":
         "the phase since interval {began} is filtered: [why=too-short: it was too short, in interval {interval} the local behaviour {local} is as before it][why=unchecked: it was not stable in interval {interval} (local behaviour {local}), and is checked only once]";
-    /// A job or thread changes its kind for balance.
+    /// A job or thread changes its kind for balance of the tasks per core.
     IB_BALANCED = "ib-balanced":
-        "the load of the {from} cores was higher than beta {beta} permits (tasks {before}), and integrated behaviour {ib} was the [end=highest: highest][end=lowest: lowest] there[similar=highest: , of similar threads the one with the least remaining work ({remaining})][similar=lowest: , of similar threads the one with the most remaining work ({remaining})]: the {unit} migrates to the {kind} cores ({cpus}), tasks {after}";
-    /// A job or thread migrates to an idle core of a faster kind.
+        concat!("the load of the {from} cores was higher than beta {beta} permits (tasks {before}), and ", end!());
+    /// A job or thread changes its kind for balance of the predicted times.
+    IB_SHORTER = "ib-shorter-times":
+        concat!("the predicted times of all tasks shorten, in total by {gain} of the time of one task (tasks {before}), and ", end!());
+    /// A job or thread migrates to an idle core of another kind.
     IB_IDLE = "ib-idle-core":
-        "a {kind} core was idle (tasks {before}), and integrated behaviour {ib} was the lowest on the {from} cores[similar=lowest: , of similar threads the one with the most remaining work ({remaining})]: the {unit} migrates to the {kind} cores ({cpus}), tasks {after}";
+        concat!("a {kind} core was idle (tasks {before}), and ", end!());
     /// The only runnable thread of a program gets the fastest cores.
     IB_SERIAL = "ib-serial-phase":
         "a serial phase: only this thread of its program was runnable in the last {n_intervals} intervals, so its integrated behaviour {ib} counts as 0; tasks {before} before and {after} after: it migrates from the {from} to the {kind} cores ({cpus})";

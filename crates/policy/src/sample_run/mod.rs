@@ -6,9 +6,9 @@
 //!   100 ms    100 ms    100 ms     2 s
 //! ```
 //!
-//! In a round each job is bound to one core. No core gets more tasks than the tasks per core of the machine, rounded up, so
-//! that a sample of a slow core includes the wait for it. Rounds continue until each job has a valid sample of each kind, up
-//! to a limit. The sampling costs migrations and time on the wrong cores.
+//! In a round each job is bound to one core. No core gets more tasks than the tasks per core of the machine, rounded
+//! up, so that a sample of a slow core includes the wait for it. Rounds continue until each job has a valid sample of
+//! each kind, up to a limit. The sampling costs migrations and time on the wrong cores.
 
 use base::{CpuSet, Nanos};
 use sched::{Action, CounterEvent, PerJob, Plan, Reason, Snapshot, reasons};
@@ -111,8 +111,8 @@ impl Samples {
     /// Returns the speed on the fastest over that on the slowest possible kind, in millionths.
     fn ratio(&self, job: &KindJob<'_>) -> Option<u64> {
         let (fast, slow) = (job.possible.first()?, job.possible.last()?);
-        let ratio = u128::from(self.get(*fast)?) * u128::from(MILLION);
-        u64::try_from(ratio.checked_div(u128::from(self.get(*slow)?))?).ok()
+        let ratio = u128::from(self.get(fast)?) * u128::from(MILLION);
+        u64::try_from(ratio.checked_div(u128::from(self.get(slow)?))?).ok()
     }
 }
 
@@ -180,7 +180,7 @@ impl SampleRun {
             .collect();
         let lacks = |job: &KindJob<'_>| {
             let samples = self.samples.get(job.view.job.id);
-            job.possible.iter().any(|&kind| samples.is_none_or(|s| s.get(kind).is_none()))
+            job.possible.iter().any(|kind| samples.is_none_or(|s| s.get(kind).is_none()))
         };
         if running.is_empty() {
             return;
@@ -214,7 +214,8 @@ impl SampleRun {
         }
     }
 
-    /// Binds each job to a core: jobs with one possible kind first, then jobs that lack samples, on a kind that they lack.
+    /// Binds each job to a core: jobs with one possible kind first, then jobs that lack samples, on a kind that they
+    /// lack.
     fn start_round(
         &mut self,
         snapshot: &Snapshot<'_>,
@@ -228,7 +229,7 @@ impl SampleRun {
         let mut slots = CoreSlots::new(&cores, n_tasks);
         let n_lacking = |job: &KindJob<'_>| {
             let samples = self.samples.get(job.view.job.id);
-            let lacks = |kind: &&usize| samples.is_none_or(|s| s.get(**kind).is_none());
+            let lacks = |kind: &usize| samples.is_none_or(|s| s.get(*kind).is_none());
             job.possible.iter().filter(lacks).count()
         };
         let mut order: Vec<&KindJob<'_>> = jobs.iter().collect();
@@ -298,8 +299,8 @@ impl<'c> CoreSlots<'c> {
         let order = |&kind: &usize| {
             (!lacks(kind), Some(kind) != job.kind, std::cmp::Reverse(n_free(kind)), kind)
         };
-        let kind = job.possible.iter().copied().filter(fits).min_by_key(order);
-        let kind = kind.or(job.kind).or_else(|| job.possible.first().copied())?;
+        let kind = job.possible.iter().filter(fits).min_by_key(order);
+        let kind = kind.or(job.kind).or_else(|| job.possible.first())?;
         let now = job.view.placed.and_then(|placed| core_of(self.cores, placed));
         let mut cpus = CpuSet::new();
         for _ in 0..job.n_tasks() {

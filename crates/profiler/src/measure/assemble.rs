@@ -124,7 +124,8 @@ fn add_times(phase: &mut Phase, whole: &WholeRun, machine: &MachineParameters) {
 
 fn cpi(whole: &WholeRun, machine: &MachineParameters) -> Option<f64> {
     let all = whole.n_instructions.filter(|all| *all != 0)?;
-    Some(whole.cpu_time?.as_secs_f64() * machine.frequency? / all as f64)
+    let cpu_time = whole.cpu_time.filter(|time| *time != Nanos::ZERO)?;
+    Some(cpu_time.as_secs_f64() * machine.frequency? / all as f64)
 }
 
 /// Returns the average number of CPUs in use.

@@ -180,7 +180,7 @@ fn profile_value(key: &'static str, value: &Value<'_>) -> Result<ProfileValue, W
         return Err(wrong_type(key, EXPECTED, value));
     };
     let profile_value = declared(key, number.get_ref())?;
-    let error = table.get("error").map(|error| number_of(key, error.get_ref())).transpose()?;
+    let error = table.get("error").map(|error| number_of("error", error.get_ref())).transpose()?;
     let source = table.get("source").map(|word| source("source", word.get_ref())).transpose()?;
     Ok(ProfileValue { source: source.unwrap_or_default(), ..profile_value }.with_error(error))
 }
@@ -204,11 +204,24 @@ fn number_of(key: &'static str, value: &Value<'_>) -> Result<f64, WorkloadFault>
         Value::Integer(number) => decimal(number),
         other => return Err(wrong_type(key, EXPECTED, other)),
     };
-    let number: Option<f64> = text.parse().ok();
-    let number = number.filter(|number| number.is_finite() && 0.0 <= *number);
-    number
-        .ok_or_else(|| TomlFault::OutOfRange { key, found: text, range: "a number from 0" }.into())
+    // Core cycles are 0 if all counted cycles are stalls.
+    let is_positive = key == "cycles_per_instruction";
+    let is_rate = key.ends_with("cycles_per_instruction")
+        || key.ends_with("_per_1000") && key != "error_per_1000";
+    let (max, range) = match is_rate {
+        true if is_positive => (RATE_MAX, "more than 0, up to 100000"),
+        true => (RATE_MAX, "0 to 100000"),
+        false => (f64::MAX, "a number from 0"),
+    };
+    let is_valid = |number: &f64| (0.0..=max).contains(number) && !(is_positive && *number == 0.0);
+    let number = text.parse().ok().filter(is_valid);
+    number.ok_or_else(|| TomlFault::OutOfRange { key, found: text, range }.into())
 }
+
+/// Largest number of events per 1000 instructions, and of cycles per instruction. Guessed: an instruction that loads
+/// several cache lines causes about ten accesses (10,000 per 1000 instructions), and a program that waits for memory at
+/// each instruction needs about 1000 cycles per instruction.
+const RATE_MAX: f64 = 1e5;
 
 fn numbers(key: &'static str, value: &Value<'_>) -> Result<Vec<f64>, WorkloadFault> {
     let Value::Array(array) = value else {

@@ -144,7 +144,7 @@ proptest! {
         let phase = Phase {
             share: ProfileValue::new(1.0, ValueSource::Traced).unwrap(),
             instructions: values[0],
-            cycles_per_instruction: values[1],
+            cycles_per_instruction: values[1].filter(|value| 0.0 < value.value() && value.value() <= 1e5),
             overlap: values[2],
             footprint_bytes: values[3],
             working_set_bytes: values[4],

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use base::{CpuSet, JobId, Nanos};
+use base::{CpuSet, JobId, Nanos, TaskId};
 use sched::{Action, Reason, RejectCause, Target};
 
 use super::job_track::PlacementRequest;
@@ -25,16 +25,18 @@ pub(crate) struct ActionLists {
     pub n_rejections: u64,
 }
 
-/// A placement change of a running job, or in a replay a request for one.
+/// A placement change of a running job or thread, or in a replay a request for one.
 #[derive(Debug)]
 pub(crate) struct ListedMove {
     pub at: Nanos,
     pub last_at: Nanos,
     pub n: u64,
     pub job: JobId,
+    /// The moved thread; `None`: the whole job.
+    pub thread: Option<TaskId>,
     pub kind: MoveKind,
     pub from: Option<CpuSet>,
-    /// New CPUs; `None`: the job was released.
+    /// New CPUs; `None`: it was released.
     pub to: Option<CpuSet>,
     pub n_tasks: u32,
     pub request: Option<PlacementRequest>,
@@ -73,8 +75,8 @@ impl ActionLists {
     pub fn add_would_move(&mut self, moved: ListedMove) {
         self.n_would_move += 1;
         let repeated = self.moves.iter_mut().rev().take(N_SEARCHED).find(|known| {
-            (known.job, known.kind, &known.from, &known.to)
-                == (moved.job, moved.kind, &moved.from, &moved.to)
+            (known.job, known.thread, known.kind, &known.from, &known.to)
+                == (moved.job, moved.thread, moved.kind, &moved.from, &moved.to)
         });
         match repeated {
             Some(known) => (known.last_at, known.n) = (moved.at, known.n + 1),

@@ -8,13 +8,13 @@ mod action_lists;
 mod job_track;
 mod load_history;
 mod rows;
+mod sampled_cpus;
 mod timeline;
-mod unbound_jobs;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
-use base::{CpuSet, JobId, Nanos};
+use base::{CpuSet, JobId, Nanos, TaskId};
 use engine::{LoadBasis, Sink, TurnRecord};
 use journal::{
     Checkpoint, Header, JobChange, JobHistory, JobPhase, JobRecord, JournalError, Recording,
@@ -29,8 +29,8 @@ use crate::model::{MoveKind, NoteKind, RejectedBy, Report};
 use action_lists::{ActionLists, ListedMove, RejectedAction};
 use job_track::{JobTrack, PlacementRequest};
 use load_history::LoadHistory;
+use sampled_cpus::SampledCpus;
 use timeline::CpuSets;
-use unbound_jobs::UnboundJobs;
 
 /// Maximum number of segments of all timelines together, 24 bytes each.
 const N_SEGMENTS_MAX: usize = 64 * 1024;
@@ -46,7 +46,7 @@ pub struct ReportBuilder {
     cpu_sets: CpuSets,
     loads: LoadHistory,
     lists: ActionLists,
-    unbound: UnboundJobs,
+    sampled_cpus: SampledCpus,
     epochs: Epochs,
     load_basis: Option<LoadBasis>,
     /// All signal tiers that each event had during the run.
@@ -96,7 +96,7 @@ impl ReportBuilder {
             cpu_sets: CpuSets::default(),
             loads: LoadHistory::default(),
             lists: ActionLists::default(),
-            unbound: UnboundJobs::default(),
+            sampled_cpus: SampledCpus::default(),
             epochs: Epochs::new(&header.machine),
             load_basis: None,
             event_tiers: BTreeMap::new(),
@@ -138,9 +138,9 @@ impl ReportBuilder {
         }
         if job.phase == JobPhase::Running {
             let from = job.started.unwrap_or(self.at);
-            let is_foreign = matches!(job.unmanaged, Some(UnmanagedCause::AffinityChanged(_)));
-            let is_bound = job.placed.is_some() && !is_foreign;
-            track.timeline.set_cpus(&mut self.cpu_sets, from, job.placed.as_ref(), is_bound);
+            let bound = self.jobs.bound_cpus(JobId(idx as u32));
+            let foreign = job.placed.as_ref().filter(|_| bound.is_none());
+            track.timeline.set_cpus(&mut self.cpu_sets, from, foreign, bound.as_ref());
             let request = job.placed.clone().map(Action::Place).zip(job.reason.clone());
             track.start_cpus = job.placed.clone();
             track.start_request =
@@ -181,17 +181,17 @@ impl ReportBuilder {
             self.observe_job(&job);
         }
         self.observe_sample(record.sample);
+        if record.turn.causes.contains(&Cause::Interval) {
+            self.observe_sampled_cpus();
+        }
         if let Some(loads) = record.loads {
             self.loads.add(self.at, loads, self.epochs.current());
         }
         self.observe_plan(record);
-        for job in self.jobs.apply_outcomes(record) {
-            self.observe_job(&job);
-        }
+        let records = self.jobs.apply_outcomes(record);
+        records.iter().for_each(|record| self.observe_job(record));
+        self.observe_bindings(&records);
         self.counts.running_max = self.counts.running_max.max(self.jobs.n_running());
-        if record.turn.causes.contains(&Cause::Interval) {
-            self.observe_unbound();
-        }
     }
 
     fn observe_tiers(&mut self, tiers: Option<&Tiers>) {
@@ -202,10 +202,8 @@ impl ReportBuilder {
 
     fn observe_sample(&mut self, sample: &sched::Sample) {
         for task in &sample.tasks {
-            let is_single = |cpus: &CpuSet| cpus.only().is_some();
-            let job = self.jobs.job(task.job).filter(|job| job.phase == JobPhase::Running);
-            if job.is_some_and(|job| !job.placed.as_ref().is_some_and(is_single)) {
-                self.unbound.observe(task.job, task.task, task.last_cpu);
+            if self.jobs.job(task.job).is_some_and(|job| job.phase == JobPhase::Running) {
+                self.sampled_cpus.observe(task.job, task.task, task.last_cpu);
             }
         }
         for memory in &sample.memory {
@@ -215,7 +213,7 @@ impl ReportBuilder {
         }
         for &task in &sample.exited {
             self.tracks.iter_mut().for_each(|track| track.process_exited(task));
-            self.unbound.exited(task);
+            self.sampled_cpus.exited(task);
         }
         for text in &sample.degraded {
             self.lists.add_text(self.at, NoteKind::Degraded, text.clone());
@@ -227,11 +225,13 @@ impl ReportBuilder {
         for event in &sample.jobs {
             let JobEvent::Ended(id, _) = event else { continue };
             let Some(track) = self.tracks.get_mut(id.index()) else { continue };
-            if track.timeline.is_open() && track.timeline.all.is_empty() {
+            if track.timeline.lacks_sample() {
+                let bound = self.jobs.bound_cpus(*id);
                 let tasks = sample.tasks.iter().filter(|task| task.job == *id);
                 let cpus: CpuSet = tasks.filter_map(|task| task.last_cpu).collect();
                 let cpus = Some(cpus).filter(|cpus| !cpus.is_empty());
-                track.timeline.set_cpus(&mut self.cpu_sets, self.at, cpus.as_ref(), false);
+                let sets = &mut self.cpu_sets;
+                track.timeline.set_cpus(sets, self.at, cpus.as_ref(), bound.as_ref());
             }
         }
     }
@@ -258,19 +258,17 @@ impl ReportBuilder {
             let rejected = (RejectedBy::Kernel, cause, detail);
             return self.reject(record.target, Some(action), rejected);
         }
-        if let JobChange::ThreadPlaced(_) = record.change {
-            self.counts.moves += 1;
-        }
-        let Target::Job(id) = record.target else { return };
+        let Some(id) = self.jobs.job_of(record.target) else { return };
+        let subject = (id, record.target.task());
         match &record.change {
             JobChange::Ended(exit) => {
-                self.unbound.remove(id);
+                self.sampled_cpus.remove(id);
                 self.tracks[id.index()].end(at, exit);
             }
             JobChange::Unmanaged(cause) => self.unmanaged(id, cause),
             JobChange::Attached(_) => self.start_attached(id),
             JobChange::Detached { counters, .. } => {
-                self.unbound.remove(id);
+                self.sampled_cpus.remove(id);
                 self.tracks[id.index()].detach(at, counters);
             }
             JobChange::Started(cpus) => self.started(id, *cpus, request),
@@ -279,20 +277,14 @@ impl ReportBuilder {
             }
             JobChange::Moved { from, to, n_tasks } => {
                 self.counts.moves += 1;
-                self.set_cpus(id, Some(to));
-                self.add_move(id, (from.as_ref(), Some(to)), *n_tasks, request);
+                self.add_move(subject, (from.as_ref(), Some(to)), *n_tasks, request);
             }
             JobChange::Released { from, n_tasks } => {
-                self.set_cpus(id, None);
-                self.add_move(id, (from.as_ref(), None), *n_tasks, request);
+                self.add_move(subject, (from.as_ref(), None), *n_tasks, request);
             }
-            JobChange::Unchanged(cpus) => {
-                self.set_cpus(id, Some(cpus));
-                self.would_move(id, Some(cpus), request);
-            }
-            JobChange::NotCarriedOut(from) => self.would_move(id, from.as_ref(), request),
+            JobChange::Unchanged(cpus) => self.would_move(subject, Some(cpus), request),
+            JobChange::NotCarriedOut(from) => self.would_move(subject, from.as_ref(), request),
             JobChange::MemoryPolicySet(_)
-            | JobChange::ThreadPlaced(_)
             | JobChange::PageMigrationStarted(_)
             | JobChange::PageMigrationEnded(_)
             | JobChange::Rejected(..) => {}
@@ -303,73 +295,84 @@ impl ReportBuilder {
     fn start_attached(&mut self, id: JobId) {
         let mut track = JobTrack::new(N_SEGMENTS_ATTACHED);
         track.started = Some(self.at);
-        track.timeline.set_cpus(&mut self.cpu_sets, self.at, None, false);
+        track.timeline.set_cpus(&mut self.cpu_sets, self.at, None, None);
         match self.tracks.get_mut(id.index()) {
             Some(slot) => *slot = track,
             None => self.tracks.push(track),
         }
-        self.unbound.remove(id);
+        self.sampled_cpus.remove(id);
     }
 
     fn unmanaged(&mut self, id: JobId, cause: &UnmanagedCause) {
         let track = &mut self.tracks[id.index()];
         track.unmanaged = Some(cause.clone());
         if let UnmanagedCause::AffinityChanged(cpus) = cause {
-            track.timeline.set_cpus(&mut self.cpu_sets, self.at, Some(cpus), false);
-            self.unbound.mark_changed(id);
+            track.timeline.set_cpus(&mut self.cpu_sets, self.at, Some(cpus), None);
+            self.sampled_cpus.mark_changed(id);
         }
     }
 
     fn started(&mut self, id: JobId, cpus: Option<&CpuSet>, request: Option<&Request>) {
         let track = &mut self.tracks[id.index()];
         track.started.get_or_insert(self.at);
-        track.timeline.set_cpus(&mut self.cpu_sets, self.at, cpus, cpus.is_some());
+        track.timeline.set_cpus(&mut self.cpu_sets, self.at, None, cpus);
         track.start_cpus = cpus.cloned();
         track.start_request = request.map(PlacementRequest::from);
     }
 
-    /// Records the CPUs that the job is bound to; `None`: the job was released.
-    fn set_cpus(&mut self, id: JobId, cpus: Option<&CpuSet>) {
-        let track = &mut self.tracks[id.index()];
-        if track.timeline.is_open() {
-            track.timeline.set_cpus(&mut self.cpu_sets, self.at, cpus, cpus.is_some());
-        }
-        match cpus {
-            Some(cpus) if cpus.only().is_some() => self.unbound.remove(id),
-            _ => self.unbound.mark_changed(id),
+    /// Records the CPUs of the jobs and threads that were bound or released.
+    fn observe_bindings(&mut self, records: &[JobRecord<'_>]) {
+        let is_binding = |record: &&JobRecord<'_>| {
+            use JobChange::{Moved, Released, Unchanged};
+            matches!(record.change, Moved { .. } | Released { .. } | Unchanged(_))
+        };
+        let bindings = records.iter().filter(is_binding);
+        let jobs: BTreeSet<JobId> =
+            bindings.filter_map(|record| self.jobs.job_of(record.target)).collect();
+        for id in jobs {
+            let (track, bound) = (&mut self.tracks[id.index()], self.jobs.bound_cpus(id));
+            if track.timeline.is_open() {
+                track.timeline.set_cpus(&mut self.cpu_sets, self.at, None, bound.as_ref());
+            }
+            self.sampled_cpus.mark_changed(id);
         }
     }
 
     /// Records a move. In a replay, the list contains the requests of the policy instead of the recorded moves.
     fn add_move(
         &mut self,
-        id: JobId,
+        subject: (JobId, Option<TaskId>),
         (from, to): (Option<&CpuSet>, Option<&CpuSet>),
         n_tasks: u32,
         request: Option<&Request>,
     ) {
         if self.jobs.is_replay() {
-            return self.would_move(id, from, request);
+            return self.would_move(subject, from, request);
         }
         let kind = if to.is_some() { MoveKind::Move } else { MoveKind::Release };
-        let moved = ListedMove { n_tasks, ..self.new_move(id, kind, (from, to), request) };
+        let moved = ListedMove { n_tasks, ..self.new_move(subject, kind, (from, to), request) };
         self.lists.add_move(moved);
     }
 
-    fn would_move(&mut self, id: JobId, from: Option<&CpuSet>, request: Option<&Request>) {
+    fn would_move(
+        &mut self,
+        subject: (JobId, Option<TaskId>),
+        from: Option<&CpuSet>,
+        request: Option<&Request>,
+    ) {
         let Some(request) = request.filter(|_| self.jobs.is_replay()) else { return };
         let (kind, to) = match &request.action {
             Action::Place(cpus) => (MoveKind::WouldMove, Some(cpus)),
             Action::Release => (MoveKind::WouldRelease, None),
             Action::MemoryPolicy(_) | Action::MovePages { .. } => return,
         };
-        let moved = self.new_move(id, kind, (from, to), Some(request));
+        let moved = self.new_move(subject, kind, (from, to), Some(request));
         self.lists.add_would_move(moved);
     }
 
     fn new_move(
         &self,
-        job: JobId,
+        (job, thread): (JobId, Option<TaskId>),
         kind: MoveKind,
         (from, to): (Option<&CpuSet>, Option<&CpuSet>),
         request: Option<&Request>,
@@ -377,7 +380,19 @@ impl ReportBuilder {
         let (at, epoch, request) =
             (self.at, self.epochs.current(), request.map(PlacementRequest::from));
         let (from, to) = (from.cloned(), to.cloned());
-        ListedMove { at, last_at: at, n: 1, job, kind, from, to, n_tasks: 0, request, epoch }
+        ListedMove {
+            at,
+            last_at: at,
+            n: 1,
+            job,
+            thread,
+            kind,
+            from,
+            to,
+            n_tasks: 0,
+            request,
+            epoch,
+        }
     }
 
     fn reject(
@@ -399,12 +414,14 @@ impl ReportBuilder {
         });
     }
 
-    /// Adds the sampled CPUs of jobs that are not bound to a single CPU.
-    fn observe_unbound(&mut self) {
-        for (id, cpus) in self.unbound.take_changes() {
+    /// Adds the sampled CPUs of jobs that changed their CPUs.
+    fn observe_sampled_cpus(&mut self) {
+        let jobs = &self.jobs;
+        for (id, cpus) in self.sampled_cpus.take_changes(|id, task| jobs.cpus_of_thread(id, task)) {
             let Some(track) = self.tracks.get_mut(id.index()) else { continue };
             if track.timeline.is_open() {
-                track.timeline.set_cpus(&mut self.cpu_sets, self.at, Some(&cpus), false);
+                let (sets, bound) = (&mut self.cpu_sets, jobs.bound_cpus(id));
+                track.timeline.set_cpus(sets, self.at, Some(&cpus), bound.as_ref());
             }
         }
     }

@@ -17,7 +17,7 @@ impl Comparison {
     }
 
     fn verdicts(&self) -> String {
-        let rows = self.by_ratio();
+        let rows = self.answer_rows();
         let baseline = &self.setting.baseline;
         if self.runs.iter().all(|run| run.status != RunCompletion::Finished) {
             return "No run finished, so there is no time to compare.".to_owned();
@@ -45,9 +45,19 @@ impl Comparison {
 
     /// Returns the verdict that the answer has: better if any policy is better.
     pub fn answer_verdict(&self) -> Option<ComparisonVerdict> {
-        let has = |word| self.policies.iter().any(|row| row.verdict == Some(word));
-        let words = [ComparisonVerdict::Better, ComparisonVerdict::Inconclusive];
+        let has = |word| self.answer_rows().iter().any(|row| row.verdict == Some(word));
+        let words =
+            [ComparisonVerdict::Better, ComparisonVerdict::Inconclusive, ComparisonVerdict::Equal];
         words.into_iter().chain([ComparisonVerdict::Worse]).find(|word| has(*word))
+    }
+
+    /// Returns the policies of the answer: without the oracle, which no host can run, unless there is no other policy.
+    fn answer_rows(&self) -> Vec<&PolicyRow> {
+        let mut rows = self.by_ratio();
+        if rows.iter().any(|row| !row.is_oracle) {
+            rows.retain(|row| !row.is_oracle);
+        }
+        rows
     }
 
     /// Returns all policies except the baseline, the fastest first.
@@ -70,9 +80,11 @@ impl Comparison {
 
     /// Returns the policies with each verdict, without the best policy.
     fn others(&self, rows: &[&PolicyRow], best: Option<&str>) -> String {
-        const GROUPS: [&str; 7] = [
+        let equal = format!("Equal {}", self.setting.equal_within().unwrap_or_default());
+        let heads = [
             "Also better",
             "Worse",
+            &equal,
             "No significant difference",
             "Too few pairs for a verdict",
             "Same as the baseline in every run",
@@ -82,11 +94,12 @@ impl Comparison {
         let group_of = |row: &PolicyRow| match row.verdict {
             Some(ComparisonVerdict::Better) => 0,
             Some(ComparisonVerdict::Worse) => 1,
-            Some(ComparisonVerdict::Inconclusive) if self.has_enough_pairs(row) => 2,
-            Some(ComparisonVerdict::Inconclusive) => 3,
-            None if row.is_same_as_baseline => 4,
-            None if row.is_identical => 5,
-            None => 6,
+            Some(ComparisonVerdict::Equal) => 2,
+            Some(ComparisonVerdict::Inconclusive) if self.has_enough_pairs(row) => 3,
+            Some(ComparisonVerdict::Inconclusive) => 4,
+            None if row.is_same_as_baseline => 5,
+            None if row.is_identical => 6,
+            None => 7,
         };
         let sentence = |(group, head): (usize, &str)| {
             let of_group =
@@ -94,7 +107,7 @@ impl Comparison {
             let names = names(rows.iter().filter(of_group));
             (!names.is_empty()).then(|| format!("{head}: {}.", names.join(", ")))
         };
-        GROUPS.into_iter().enumerate().filter_map(sentence).collect::<Vec<_>>().join(" ")
+        heads.into_iter().enumerate().filter_map(sentence).collect::<Vec<_>>().join(" ")
     }
 
     /// Returns the answer if the seeds do not vary any run: the runs are one observation.
@@ -132,7 +145,7 @@ impl Comparison {
     /// Returns a sentence if the finished pairs permit no verdict on any policy.
     pub(super) fn too_few_pairs(&self) -> Option<String> {
         let is_tested = |row: &&PolicyRow| !row.is_same_as_baseline && !row.is_identical;
-        let rows: Vec<&PolicyRow> = self.by_ratio().into_iter().filter(is_tested).collect();
+        let rows: Vec<&PolicyRow> = self.answer_rows().into_iter().filter(is_tested).collect();
         let has_verdict =
             |row: &&PolicyRow| Ratio::of_all(row).is_significant() || self.has_enough_pairs(row);
         let n = rows.iter().map(|row| row.n_tested).max()?;
@@ -197,9 +210,12 @@ impl Comparison {
             );
         }
         let ratio = Ratio::of_all(row);
-        let text = match ratio.is_significant() {
-            true => difference,
-            false => self.inconclusive(row),
+        let text = match (row.verdict, self.setting.equal_within()) {
+            (Some(ComparisonVerdict::Equal), Some(within)) => {
+                format!("takes as long as {baseline}, {within}")
+            }
+            _ if ratio.is_significant() => difference,
+            _ => self.inconclusive(row),
         };
         text + &ratio.interval("–").map_or(String::new(), |ends| {
             format!(" (ratio {}, 95 % confidence interval {ends})", ratio.text())

@@ -95,9 +95,9 @@ pub(super) fn heat_map(all: &Comparison) -> String {
             workloads.map(|row| Ratio::of_workload(all, row)).chain(total.map(Ratio::of_all));
         ratios.map(|ratio| ratio.to_cell()).collect()
     };
-    let legend = legend(
-        ["✓ better", "✕ worse", "~ inconclusive: no significant difference"].map(str::to_owned),
-    );
+    let equal = setting.equal_within().map(|within| format!("= equal {within}"));
+    let others = ["✓ better", "✕ worse", "~ inconclusive: no significant difference"];
+    let legend = legend(others.map(str::to_owned).into_iter().chain(equal));
     let heads = std::iter::once(setting.compared.head()).chain(heads);
     let rows = setting.columns.iter().map(|policy| (policy.as_str(), row(policy)));
     legend + &heat_table("heat", "Verdicts", heads, rows)
@@ -198,22 +198,22 @@ const BARS: [BarColumn; 4] = [
     },
     BarColumn {
         caption: "Migrations",
-        title: "CPU migrations of tasks (mean per run)",
-        value: |row| row.n_migrations,
+        title: "CPU migrations of tasks (median per run)",
+        value: |row| row.n_migrations_median,
         format: |n| fixed(n, 1),
         is_verdict: false,
     },
     BarColumn {
         caption: "Moves by the policy",
-        title: "moves of running jobs (mean per run)",
-        value: |row| row.n_moves,
+        title: "moves of running jobs (median per run)",
+        value: |row| row.n_moves_median,
         format: |n| fixed(n, 1),
         is_verdict: false,
     },
     BarColumn {
         caption: "Memory migrated",
-        title: "memory (MiB, mean per run)",
-        value: |row| row.pages_moved_bytes.map(|bytes| bytes / f64::from(1 << 20)),
+        title: "memory (MiB, median per run)",
+        value: |row| row.pages_moved_median_bytes.map(|bytes| bytes / f64::from(1 << 20)),
         format: |mib| bytes((mib * f64::from(1 << 20)) as u64),
         is_verdict: false,
     },
@@ -413,5 +413,6 @@ mod tests {
         };
         assert!(cell(Some(ComparisonVerdict::Better)).contains("var(--good)"));
         assert!(!cell(Some(ComparisonVerdict::Inconclusive)).contains("style"));
+        assert!(!cell(Some(ComparisonVerdict::Equal)).contains("style"));
     }
 }

@@ -68,8 +68,9 @@ const VERDICTS_LEAD: &str = "The ratio to the baseline and its 95 % confidence i
                              the verdict. Only a significant ratio has a colour.";
 const RATIOS_LEAD: &str = "Mean makespan divided by that of the baseline in the paired runs, with its 95 % confidence \
                            interval. A filled mark is significant, an open one is not.";
-const COST_LEAD: &str = "Makespan relative to the baseline over all workloads. The costs are means per run: CPU \
-                         migrations of tasks, moves of running jobs by the policy, and memory migrated to another node.";
+const COST_LEAD: &str = "Makespan relative to the baseline over all workloads. The costs are medians per run, \
+                         averaged over the workloads: CPU migrations of tasks, moves of running jobs by the policy, and \
+                         memory migrated to another node.";
 const SLOWDOWNS_LEAD: &str = "Slowdown of each job of each run: its run time divided by its run time alone. Unfairness \
                               of each run: the largest slowdown divided by the smallest. A box extends from the first to the third \
                               quartile, the line in it is the median, and the whiskers extend to the minimum and the maximum.";
@@ -131,8 +132,8 @@ fn findings(all: &Comparison) -> String {
         let counts = match all.setting.workloads.len() {
             1 => String::new(),
             _ => format!(
-                "; better on {}, worse on {}, inconclusive on {}",
-                row.n_better, row.n_worse, row.n_inconclusive
+                "; better on {}, worse on {}, equal on {}, inconclusive on {}",
+                row.n_better, row.n_worse, row.n_equal, row.n_inconclusive
             ),
         };
         format!(
@@ -161,12 +162,20 @@ fn method(all: &Comparison) -> String {
             "The commands alternate, and the first runs of all commands are paired, then the second runs, and so on."
         }
     };
+    let equal = setting.equal_within.map_or(String::new(), |share| {
+        format!(
+            "A verdict is equal if the whole interval is within {} of 1, the accuracy of the simulator. ",
+            percent(share)
+        )
+    });
     format!(
         "{pairs} The ratio is the ratio of the mean makespans of the pairs; its confidence interval is a bootstrap over the \
-         pairs. A verdict is better or worse if the interval excludes 1 and the signed-rank test of the pairs, with Holm's \
+         pairs. {}{} verdict is better or worse if the interval excludes 1 and the signed-rank test of the pairs, with Holm's \
          correction for the number of {}, gives p below 0.05. A run that did not finish is the slowest in the test and \
-         removes the ratio; the verdict is then that of the test. Every other verdict is inconclusive, which does not \
-         mean equal. With {} in addition to the baseline, fewer than {} {}s are always inconclusive.",
+         removes the ratio; the verdict is then that of the test. Every other verdict is inconclusive, which does \
+         not mean equal. With {} in addition to the baseline, fewer than {} {}s are always inconclusive.",
+        equal,
+        if equal.is_empty() { "A" } else { "Otherwise the" },
         base::noun(false, noun),
         counted(setting.columns.len() - 1, noun),
         setting.n_pairs_needed,
@@ -262,10 +271,10 @@ fn summary_table(all: &Comparison) -> String {
         ("model_gap", Right, |(row, _)| TableCell::number(row.model_gap, percent)),
         ("slowdown", Right, |(row, _)| TableCell::number(row.slowdown, format::ratio)),
         ("unfairness", Right, |(row, _)| TableCell::number(row.unfairness, format::ratio)),
-        ("n_migrations", Right, |(row, _)| number(row.n_migrations, 1)),
-        ("n_moves", Right, |(row, _)| number(row.n_moves, 1)),
-        ("pages_moved_bytes", Right, |(row, _)| {
-            TableCell::number(row.pages_moved_bytes, |n| bytes(n as u64))
+        ("n_migrations_median", Right, |(row, _)| number(row.n_migrations_median, 1)),
+        ("n_moves_median", Right, |(row, _)| number(row.n_moves_median, 1)),
+        ("pages_moved_median_bytes", Right, |(row, _)| {
+            TableCell::number(row.pages_moved_median_bytes, |n| bytes(n as u64))
         }),
         ("controllers", Right, |(row, _)| controllers_cell(row)),
     ];

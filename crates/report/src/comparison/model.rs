@@ -31,6 +31,7 @@ record! {
         n_runs_done: u64, "Runs done", Count, "Number of completed runs. If it is smaller than the number of runs, the comparison was interrupted, and the same command continues it.";
         n_profile_draws: Option<u64>, "Profile draws", Count, "Number of draws of the profiles from their ranges, over which the seeds are spread; absent if the profiles are not drawn. A draw is one observation of intervals and tests, the mean of its seeds.";
         n_pairs_needed: u64, "Pairs needed", Count, "Minimum number of seeds (of draws, with drawn profiles) for a verdict other than inconclusive: with fewer pairs the signed-rank test cannot reach significance.";
+        equal_within: Option<f64>, "Equal within", Share, "Largest difference of a ratio from 1 that has the verdict equal: the accuracy of the simulator. Absent in live comparisons, which have no such verdict.";
         command: Option<String>, "Repeat with", Plain, "The command that repeats the comparison, quoted for a shell, without options of the output.";
         options: Vec<OptionRow>, "Options", Plain, "Other options of all runs.";
     }
@@ -59,8 +60,9 @@ record! {
         policy: String, "Policy", Plain, "The policy with its parameters, as on the command line.";
         command: Option<String>, "Command", Plain, "The command; absent in a comparison of policies, whose workloads contain the commands.";
         is_baseline: bool, "Baseline", Plain, "Whether this policy is the baseline.";
+        is_oracle: bool, "Oracle", Plain, "Whether the policy is the oracle, which uses future information and which no host can run: the answer omits it if there are other policies.";
         n_seeds: u64, "Seeds", Count, "Seeds (draws, with drawn profiles) with which this policy and the baseline ran on every workload. The values over all workloads use these seeds.";
-        n_tested: u64, "Tested", Count, "Number of these seeds or draws with a finished run. If it is smaller than `n_pairs_needed`, no verdict better or worse is possible.";
+        n_tested: u64, "Tested", Count, "Number of these seeds or draws with a finished run. If it is smaller than `n_pairs_needed`, no verdict better, worse or equal is possible.";
         n_failed: u64, "Failed", Count, "Number of runs that did not finish: a job failed, the time limit was reached, or the policy aborted.";
         is_identical: bool, "Identical", Plain, "Whether the pairs of all seeds are identical on every workload; false for the baseline. Identical pairs are one observation, without interval, test and verdict.";
         is_same_as_baseline: bool, "Same as baseline", Plain, "Whether each run of the policy equals the run of the baseline with the same workload and seed; false for the baseline. Equal runs have no interval, test and verdict.";
@@ -71,12 +73,16 @@ record! {
         verdict: Option<ComparisonVerdict>, "Verdict", Plain, "Verdict over all workloads; absent for the baseline, and if all pairs are identical or equal those of the baseline.";
         n_better: u64, "Better", Count, "Number of workloads with the verdict better.";
         n_worse: u64, "Worse", Count, "Number of workloads with the verdict worse.";
+        n_equal: u64, "Equal", Count, "Number of workloads with the verdict equal.";
         n_inconclusive: u64, "Inconclusive", Count, "Number of workloads with the verdict inconclusive.";
         slowdown: Option<f64>, "Slowdown", Plain, "Mean slowdown of all jobs of all runs.";
         unfairness: Option<f64>, "Unfairness", Plain, "Mean unfairness of the runs.";
         n_migrations: Option<f64>, "Migrations", Count, "CPU migrations of tasks, mean per run; absent without a finished run.";
         n_moves: Option<f64>, "Moves", Count, "Number of moves by the policy, mean per run; absent without a finished run.";
         pages_moved_bytes: Option<f64>, "Memory migrated", Bytes, "Memory migrated to another node by the policy or the kernel, mean per run; absent without a finished run.";
+        n_migrations_median: Option<f64>, "Migrations", Count, "Mean over the workloads of the median number of migrations per run; absent without a finished run.";
+        n_moves_median: Option<f64>, "Moves", Count, "Mean over the workloads of the median number of moves per run, as `n_migrations_median`.";
+        pages_moved_median_bytes: Option<f64>, "Memory migrated", Bytes, "Mean over the workloads of the median migrated memory per run, as `n_migrations_median`.";
     }
 }
 
@@ -113,6 +119,9 @@ record! {
         n_migrations: Option<f64>, "Migrations", Count, "CPU migrations of tasks, mean per run; absent without a finished run.";
         n_moves: Option<f64>, "Moves", Count, "Number of moves by the policy, mean per run; absent without a finished run.";
         pages_moved_bytes: Option<f64>, "Memory migrated", Bytes, "Memory migrated to another node by the policy or the kernel, mean per run; absent without a finished run.";
+        n_migrations_median: Option<f64>, "Migrations", Count, "Median of the migrations per run; absent without a finished run.";
+        n_moves_median: Option<f64>, "Moves", Count, "Median of the moves per run; absent without a finished run.";
+        pages_moved_median_bytes: Option<f64>, "Memory migrated", Bytes, "Median of the migrated memory per run; absent without a finished run.";
         controllers: Vec<ControllerRow>, "Controllers", Plain, "Traffic of the memory controllers of each node, mean per run; empty if it is not counted.";
         jobs: Vec<JobSummaryRow>, "Jobs", Plain, "Each job over all seeds.";
         median_seed: Option<u64>, "Median seed", Plain, "Seed of the run with the median makespan; if the number of runs is even, of the faster of the two middle runs.";
@@ -123,8 +132,9 @@ record! {
 names! {
     /// Verdict on a policy against the baseline.
     ComparisonVerdict {
-        Better "better" "Faster: the corrected p-value is below 0.05, and the confidence interval of the ratio is below 1 or, without a ratio, the baseline has the larger ranks.";
-        Worse "worse" "Slower: the corrected p-value is below 0.05, and the confidence interval of the ratio is above 1 or, without a ratio, the policy has the larger ranks.";
+        Better "better" "Faster, and not equal: the corrected p-value is below 0.05, and the confidence interval of the ratio is below 1 or, without a ratio, the baseline has the larger ranks.";
+        Worse "worse" "Slower, and not equal: the corrected p-value is below 0.05, and the confidence interval of the ratio is above 1 or, without a ratio, the policy has the larger ranks.";
+        Equal "equal" "Simulated runs only: the whole confidence interval of the ratio is from 0.999 to 1.001, and the pairs are enough for a verdict.";
         Inconclusive "inconclusive" "These runs show no significant difference, which does not mean that both policies are equal.";
     }
 }
@@ -170,7 +180,7 @@ record! {
         controllers: Vec<ControllerRow>, "Controllers", Plain, "Traffic of the memory controllers of each node; empty if it is not counted.";
         profile_draw: Option<u64>, "Profile draw", Plain, "Number of the draw of the profiles, from 1; absent if the profiles are not drawn.";
         oracle: Option<OracleRow>, "Oracle", Plain, "The search of the policy oracle; absent for other policies.";
-        model_gap: Option<f64>, "Below the assignment model", Share, "1 minus the work of the actual assignments of threads to core kinds divided by that of the best assignments, in the model of R. Chen et al. The model ignores contention. Absent on machines with one core kind, in runs shorter than a second, and with more than 128 threads.";
+        model_gap: Option<f64>, "Below the assignment model", Share, "1 minus the work of the actual assignments of threads to core kinds divided by that of the best assignments, in the model of R. Chen et al. Only runnable threads count, and the model ignores contention. Absent on machines with one core kind, in runs shorter than a second, and with more than 128 threads.";
         model_gap_basis: Option<ModelGapBasis>, "Model", Plain, "The work that `model_gap` is relative to.";
         jobs: Vec<RunJobRow>, "Jobs", Plain, "All jobs of the workload.";
         report: Option<String>, "Report", Plain, "Path of the report of this run, relative to this file; absent if no report was written.";
@@ -252,6 +262,11 @@ impl Setting {
             Some(_) => "profile draw",
             None => self.compared.repetition(),
         }
+    }
+
+    /// Returns the tolerance of the verdict equal: `within 0.10 %`.
+    pub(super) fn equal_within(&self) -> Option<String> {
+        self.equal_within.map(|share| format!("within {}", crate::format::percent(share)))
     }
 
     /// Returns the size of the comparison: `2 workloads, 10 seeds`, `10 runs of each`.

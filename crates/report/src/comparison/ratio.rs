@@ -78,9 +78,12 @@ impl<'a> Ratio<'a> {
     }
 
     /// Returns the number of digits after the point: three, or as many as distinguish the ends of the interval from 1;
-    /// without an interval, the ratio.
+    /// without an interval, the ratio. Equal ratios are not distinguished from 1.
     fn digits(&self) -> usize {
         const DIGITS_MAX: usize = 6;
+        if self.verdict == Some(ComparisonVerdict::Equal) {
+            return 4;
+        }
         let values = || self.ci95.unwrap_or(self.ratio.as_slice()).iter();
         let is_distinct = |digits: &usize| {
             let is_one = |value: &f64| fixed(*value, *digits) == fixed(1.0, *digits);
@@ -112,7 +115,7 @@ impl<'a> Ratio<'a> {
 
     /// Returns whether the ratio differs significantly from 1.
     pub fn is_significant(&self) -> bool {
-        self.verdict.is_some_and(|word| word != ComparisonVerdict::Inconclusive)
+        matches!(self.verdict, Some(ComparisonVerdict::Better | ComparisonVerdict::Worse))
     }
 }
 
@@ -120,6 +123,7 @@ pub(super) fn sign(verdict: Option<ComparisonVerdict>) -> &'static str {
     match verdict {
         Some(ComparisonVerdict::Better) => "✓",
         Some(ComparisonVerdict::Worse) => "✕",
+        Some(ComparisonVerdict::Equal) => "=",
         Some(ComparisonVerdict::Inconclusive) => "~",
         None => "",
     }

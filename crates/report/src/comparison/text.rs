@@ -99,20 +99,26 @@ fn makespans(comparison: &Comparison, workload: &str, width: usize) -> String {
 
 /// Returns the table over all workloads.
 fn overall(comparison: &Comparison, width: usize) -> String {
-    let mut table = ReportTable::new([
+    // Most comparisons have no equal policy, and the table should fit 80 columns.
+    let has_equal = comparison.policies.iter().any(|row| row.n_equal != 0);
+    let mut head = vec![
         (comparison.setting.compared.noun(), Align::Left),
         ("ratio", Align::Right),
         ("95 % CI", Align::Left),
         ("verdict", Align::Left),
         ("better", Align::Right),
         ("worse", Align::Right),
-        ("inconclusive", Align::Right),
-    ]);
+    ];
+    head.extend(has_equal.then_some(("equal", Align::Right)));
+    head.push(("inconclusive", Align::Right));
+    let mut table = ReportTable::new(head);
     for row in &comparison.policies {
         let count = |n: u64| if row.is_baseline { String::new() } else { n.to_string() };
         let mut cells = vec![row.column.clone()];
         cells.extend(ratio_cells(&Ratio::of_all(row)));
-        cells.extend([row.n_better, row.n_worse, row.n_inconclusive].map(count));
+        cells.extend([row.n_better, row.n_worse].map(count));
+        cells.extend(has_equal.then(|| count(row.n_equal)));
+        cells.push(count(row.n_inconclusive));
         table.row(cells);
     }
     "all workloads; number of workloads with each verdict\n".to_owned()
@@ -134,12 +140,17 @@ fn costs(comparison: &Comparison, width: usize) -> String {
             row.column.clone(),
             or_absent(row.slowdown, format::ratio),
             or_absent(row.unfairness, format::ratio),
-            or_absent(row.n_migrations, |n| fixed(n, 1)),
-            or_absent(row.n_moves, |n| fixed(n, 1)),
-            or_absent(row.pages_moved_bytes, |n| bytes(n as u64)),
+            or_absent(row.n_migrations_median, |n| fixed(n, 1)),
+            or_absent(row.n_moves_median, |n| fixed(n, 1)),
+            or_absent(row.pages_moved_median_bytes, |n| bytes(n as u64)),
         ]);
     }
     let table = table.without_absent_columns().with_folded_names();
-    let has_values = 1 < table.n_columns();
-    if has_values { "mean per run\n".to_owned() + &table.to_text(width) } else { String::new() }
+    if table.n_columns() < 2 {
+        return String::new();
+    }
+    let has_slowdowns = comparison.policies.iter().any(|row| row.slowdown.is_some());
+    let means = if has_slowdowns { "; slowdown and unfairness: mean" } else { "" };
+    let over = if 1 < comparison.setting.workloads.len() { ", mean of the workloads" } else { "" };
+    format!("median per run{over}{means}\n") + &table.to_text(width)
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use base::{CpuSet, JobId, Nanos, TaskId};
+use base::{CpuSet, JobId, Nanos};
 use engine::TurnRecord;
 use journal::{Checkpoint, Header, JobChange, JobHistory, JobProgress, JobRecord};
 use program::Job;
@@ -12,24 +12,30 @@ use sched::{
 };
 
 use super::sentence::{DoneAction, ExplainedEvent, Sentence, checkpoint_text};
-use super::{EventRow, Explanation, FORMAT, JobEventKind, JobEvents, ReasonNumber};
+use super::{
+    EventRow, Explanation, FORMAT, JobEventKind, JobEvents, PHASE_CHANGED, PHASE_FILTERED,
+    PHASE_RESCHEDULED, ReasonNumber,
+};
 use crate::domain_names::{EpochNames, Epochs};
 use crate::phrases::{
     command_line, completed_page_migration_phrase, detached_phrase, exit_phrase,
     parts_missing_phrase, unmanaged_phrase, usage_phrase,
 };
 
+/// A job, and the TID of the thread of it that an event is about; `None`: the whole job.
+type Subject = (JobId, Option<u32>);
+
 pub(super) struct Explainer {
     header: Header,
     only: Option<JobId>,
     jobs: JobHistory,
-    /// The sampled threads that have not exited.
-    job_of_thread: BTreeMap<TaskId, JobId>,
     epochs: Epochs,
     at: Nanos,
     n_parts_missing: u32,
     notes: Vec<EventRow>,
     events: BTreeMap<JobId, Vec<ExplainedEvent>>,
+    /// Index of the last event of each job or thread in `events`.
+    last: BTreeMap<Subject, usize>,
     /// Detached jobs whose number has been reused.
     detached: Vec<(Job, Vec<ExplainedEvent>)>,
 }
@@ -40,12 +46,12 @@ impl Explainer {
             header: header.clone(),
             only,
             jobs: JobHistory::new(header),
-            job_of_thread: BTreeMap::new(),
             epochs: Epochs::new(&header.machine),
             at: Nanos::ZERO,
             n_parts_missing: 0,
             notes: Vec::new(),
             events: BTreeMap::new(),
+            last: BTreeMap::new(),
             detached: Vec::new(),
         }
     }
@@ -71,17 +77,13 @@ impl Explainer {
         if let Some(text) = checkpoint_text(job) {
             let placed = job.placed.clone().filter(|_| job.reason.is_some());
             let sentence = Sentence::Checkpoint(text, placed);
-            self.add(id, JobEventKind::Checkpoint, sentence, job.reason.as_ref());
+            self.add((id, None), JobEventKind::Checkpoint, sentence, job.reason.as_ref());
         }
     }
 
     pub fn observe(&mut self, record: &TurnRecord<'_>) {
         self.at = record.turn.at;
         self.epochs.observe(record);
-        for task in &record.sample.exited {
-            self.job_of_thread.remove(task);
-        }
-        self.job_of_thread.extend(record.sample.tasks.iter().map(|task| (task.task, task.job)));
         self.observe_attached(record.sample);
         for job in self.jobs.apply_events(record) {
             self.observe_job(&job);
@@ -90,12 +92,8 @@ impl Explainer {
         record.plan.notes.iter().for_each(|note| self.add_note(note.to_string(), Some(note)));
         for observation in &record.plan.observations {
             let Observation { target, reason } = observation;
-            let (job, tid) = match *target {
-                Target::Job(id) => (Some(id), None),
-                Target::Task(task) => (self.job_of_thread.get(&task).copied(), Some(task.tid)),
-            };
-            if let Some(id) = job {
-                self.add(id, JobEventKind::Observed, Sentence::Observed(tid), Some(reason));
+            if let Some(subject) = self.subject(*target) {
+                self.add(subject, JobEventKind::Observed, Sentence::Observed, Some(reason));
             }
         }
         if let Some(reason) = &record.plan.abort {
@@ -113,52 +111,51 @@ impl Explainer {
             let JobEvent::Attached(job) = event else { continue };
             if let Some(before) = self.header.jobs.get(job.id.index()) {
                 let events = self.events.remove(&job.id).unwrap_or_default();
+                self.last.retain(|(id, _), _| *id != job.id);
                 self.detached.push((before.clone(), events));
             }
         }
         self.header.add_attached_jobs(sample);
     }
 
+    /// Returns the job of a target with the TID of its thread; `None`: the thread has exited.
+    fn subject(&self, target: Target) -> Option<Subject> {
+        Some((self.jobs.job_of(target)?, target.task().map(|task| task.tid)))
+    }
+
     fn observe_job(&mut self, record: &JobRecord<'_>) {
         let request = record.request;
-        let id = match record.target {
-            Target::Job(id) => id,
-            Target::Task(task) => {
-                if let (JobChange::ThreadPlaced(cpus), Some(&id)) =
-                    (&record.change, self.job_of_thread.get(&task))
-                {
-                    let done = DoneAction::Thread(task.tid, (*cpus).clone());
-                    self.add_done(id, JobEventKind::Move, done, request);
-                }
-                return;
-            }
-        };
+        let Some(subject) = self.subject(record.target) else { return };
         match &record.change {
             JobChange::Unmanaged(cause) => {
                 let text = format!("no longer managed: {}", unmanaged_phrase(cause));
-                self.add_text(id, JobEventKind::Unmanaged, text);
+                self.add_text(subject, JobEventKind::Unmanaged, text);
             }
             JobChange::Attached(_) => {
                 self.add_text(
-                    id,
+                    subject,
                     JobEventKind::Attached,
                     "attached: it was running already".into(),
                 );
             }
             JobChange::Detached { cause, was_placed, .. } => {
-                self.add_text(id, JobEventKind::Detached, detached_phrase(*cause, *was_placed));
+                self.add_text(
+                    subject,
+                    JobEventKind::Detached,
+                    detached_phrase(*cause, *was_placed),
+                );
             }
             JobChange::Rejected(_, RejectCause::DryRun, _) => {
-                let from = self.jobs.job(id).and_then(|job| job.placed.clone());
-                self.not_carried_out(id, from, request);
+                let from = self.jobs.cpus_of(record.target).cloned();
+                self.not_carried_out(subject, from, request);
             }
             JobChange::Ended(exit) => {
                 let text = format!("{}: {}", exit_phrase(exit), usage_phrase(exit));
-                self.add_text(id, JobEventKind::End, text);
+                self.add_text(subject, JobEventKind::End, text);
             }
             JobChange::StartFailed(_, detail) => {
                 self.add_text(
-                    id,
+                    subject,
                     JobEventKind::NotStarted,
                     format!("could not be started: {detail}"),
                 );
@@ -166,19 +163,19 @@ impl Explainer {
             JobChange::Rejected(action, cause, detail) => {
                 let reason = request.filter(|_| !self.jobs.is_replay());
                 let reason = reason.map(|request| &*request.reason);
-                self.rejected(id, (action, "the kernel"), (*cause, detail), reason);
+                self.rejected(subject, (action, "the kernel"), (*cause, detail), reason);
             }
             JobChange::PageMigrationEnded(moved) => {
                 self.add_text(
-                    id,
+                    subject,
                     JobEventKind::PageMigrationEnded,
                     completed_page_migration_phrase(moved),
                 );
             }
-            JobChange::NotCarriedOut(from) => self.not_carried_out(id, from.clone(), request),
+            JobChange::NotCarriedOut(from) => self.not_carried_out(subject, from.clone(), request),
             change => {
                 if let Some((kind, done)) = done_action(change) {
-                    self.add_done(id, kind, done, request);
+                    self.add_done(subject, kind, done, request);
                 }
             }
         }
@@ -187,7 +184,7 @@ impl Explainer {
     /// Adds an action that was carried out; in a replay, by the recorded run.
     fn add_done(
         &mut self,
-        id: JobId,
+        subject: Subject,
         kind: JobEventKind,
         done: DoneAction,
         request: Option<&Request>,
@@ -197,49 +194,64 @@ impl Explainer {
             true => Sentence::Replayed { done, requested },
             false => Sentence::Done { done, requested },
         };
-        self.add(id, kind, sentence, request.map(|request| &*request.reason));
+        self.add(subject, kind, sentence, request.map(|request| &*request.reason));
     }
 
-    /// Adds a request that was not carried out. The policy repeats such a request in every turn. Consecutive
-    /// repetitions are one event.
-    fn not_carried_out(&mut self, id: JobId, from: Option<CpuSet>, request: Option<&Request>) {
+    /// Adds a request that was not carried out. The policy repeats such a request in every turn. Repetitions without
+    /// another event of the job or thread in between are one event.
+    fn not_carried_out(
+        &mut self,
+        subject: Subject,
+        from: Option<CpuSet>,
+        request: Option<&Request>,
+    ) {
         let Some(request) = request else { return };
         let sentence = Sentence::NotCarriedOut { action: request.action.clone(), from };
-        let last = self.events.get_mut(&id).and_then(|events| events.last_mut());
+        let events = self.events.get_mut(&subject.0);
+        let last = self.last.get(&subject).and_then(|last| events?.get_mut(*last));
         match last.filter(|event| event.sentence == sentence) {
             Some(event) => (event.last_at, event.n) = (self.at, event.n + 1),
-            None => self.add(id, JobEventKind::NotCarriedOut, sentence, Some(&request.reason)),
+            None => self.add(subject, JobEventKind::NotCarriedOut, sentence, Some(&request.reason)),
         }
     }
 
     fn rejected_by_guard(&mut self, rejection: &Rejection) {
         let Rejection { request, cause, detail } = rejection;
-        let Target::Job(id) = request.target else { return };
+        let Some(subject) = self.subject(request.target) else { return };
         let rejected_action = (&request.action, "evenkeel's guard");
-        self.rejected(id, rejected_action, (*cause, detail), Some(&request.reason));
+        self.rejected(subject, rejected_action, (*cause, detail), Some(&request.reason));
     }
 
     fn rejected(
         &mut self,
-        id: JobId,
+        subject: Subject,
         (action, by): (&Action, &'static str),
         (cause, detail): (RejectCause, &str),
         reason: Option<&Reason>,
     ) {
         let detail = if detail.is_empty() { cause.name() } else { detail }.to_owned();
         let sentence = Sentence::Rejected { action: action.clone(), by, detail };
-        self.add(id, JobEventKind::Rejected, sentence, reason);
+        self.add(subject, JobEventKind::Rejected, sentence, reason);
     }
 
-    fn add_text(&mut self, id: JobId, kind: JobEventKind, text: String) {
-        self.add(id, kind, Sentence::Text(text), None);
+    fn add_text(&mut self, subject: Subject, kind: JobEventKind, text: String) {
+        self.add(subject, kind, Sentence::Text(text), None);
     }
 
-    fn add(&mut self, id: JobId, kind: JobEventKind, sentence: Sentence, reason: Option<&Reason>) {
+    fn add(
+        &mut self,
+        (id, tid): Subject,
+        kind: JobEventKind,
+        sentence: Sentence,
+        reason: Option<&Reason>,
+    ) {
         if self.only.is_none_or(|only| only == id) {
             let (at, epoch, reason) = (self.at, self.epochs.current(), reason.cloned());
-            let event = ExplainedEvent { at, last_at: at, n: 1, kind, sentence, reason, epoch };
-            self.events.entry(id).or_default().push(event);
+            let event =
+                ExplainedEvent { at, last_at: at, n: 1, kind, tid, sentence, reason, epoch };
+            let events = self.events.entry(id).or_default();
+            self.last.insert((id, tid), events.len());
+            events.push(event);
         }
     }
 
@@ -308,11 +320,22 @@ fn done_action(change: &JobChange<'_>) -> Option<(JobEventKind, DoneAction)> {
 }
 
 fn job_events(job: &Job, events: Vec<ExplainedEvent>, domain_names: &EpochNames) -> JobEvents {
+    let count = |has: &dyn Fn(&ExplainedEvent) -> bool| {
+        events.iter().filter(|event| has(event)).count() as u64
+    };
+    let n_with_code = |codes: &[&str]| {
+        let is_one = |reason: &Reason| codes.contains(&reason.code.name());
+        count(&|event| event.reason.as_ref().is_some_and(is_one))
+    };
     JobEvents {
         id: job.id.0,
         name: job.name.clone(),
         command: command_line(&job.command),
         class: job.class.map(|class| u32::from(class.number())),
+        n_phases: n_with_code(&[PHASE_CHANGED]),
+        n_phases_filtered: n_with_code(&[PHASE_FILTERED]),
+        n_reschedules: n_with_code(&PHASE_RESCHEDULED),
+        n_moves: count(&|event| event.kind == JobEventKind::Move),
         events: events.into_iter().map(|event| event_row(event, domain_names)).collect(),
     }
 }
@@ -326,7 +349,7 @@ fn event_row(event: ExplainedEvent, domain_names: &EpochNames) -> EventRow {
         n: event.n,
         kind: event.kind,
         text,
-        tid: event.sentence.tid(),
+        tid: event.tid,
         code,
         values,
     }

@@ -15,6 +15,13 @@ use history::Explainer;
 /// Version of the format of `evenkeel explain --json`.
 pub const FORMAT: u32 = 2;
 
+/// Code of a policy that detects phases: a phase may begin.
+pub const PHASE_CHANGED: &str = "ib-change";
+/// Code: the phase is filtered.
+pub const PHASE_FILTERED: &str = "ib-phase-filtered";
+/// Codes: the phase causes a reschedule, with or without a request.
+pub const PHASE_RESCHEDULED: [&str; 2] = ["ib-phase", "ib-phase-queued"];
+
 record! {
     /// The events of a run and their reasons.
     Explanation {
@@ -36,6 +43,10 @@ record! {
         name: String, "Job", Plain, "Name of the job.";
         command: String, "Command", Plain, "The command line.";
         class: Option<u32>, "Class", Plain, "Declared memory class; absent counts as 0.";
+        n_phases: u64, "Phases", Count, "Number of detected phases, including those that were filtered, of the job and of its threads that are placed separately; 0 if the policy detects no phases.";
+        n_phases_filtered: u64, "Filtered", Count, "Number of these phases that were filtered.";
+        n_reschedules: u64, "Reschedules", Count, "Number of reschedules because of a phase.";
+        n_moves: u64, "Moves", Count, "Number of events of the kind `move`.";
         events: Vec<EventRow>, "Events", Plain, "The events in order.";
     }
 }
@@ -70,8 +81,8 @@ names! {
         Observed "observed" "The policy observed something about the job or a thread, such as a phase, and requested nothing.";
         Start "start" "The job was started.";
         NotStarted "not-started" "The job could not be started.";
-        Move "move" "The job was bound to other CPUs.";
-        Unchanged "unchanged" "The job was bound to the requested CPUs already.";
+        Move "move" "The job or the thread was bound to other CPUs.";
+        Unchanged "unchanged" "The job or the thread was bound to the requested CPUs already.";
         MemoryPolicy "memory-policy" "The memory policy of the job was set.";
         Release "release" "The affinity from before evenkeel's placement was restored.";
         PageMigrationStarted "page-migration-started" "A page migration was started.";
@@ -166,10 +177,24 @@ fn paragraph(job: &JobEvents, width: usize) -> String {
     if job.events.is_empty() {
         text.push_str("  no events: the job was not yet due\n");
     }
+    text.push_str(&counts(job));
     for event in &job.events {
         text.push_str(&line(event, width));
     }
     text
+}
+
+/// Returns the numbers of phases and moves of a job as a line; empty without a phase and a move.
+fn counts(job: &JobEvents) -> String {
+    let phases = format!(
+        "phases: {}, filtered: {}, reschedules: {}, ",
+        job.n_phases, job.n_phases_filtered, job.n_reschedules
+    );
+    match (job.n_phases, job.n_moves) {
+        (0, 0) => String::new(),
+        (0, n_moves) => format!("  moves: {n_moves}\n"),
+        (_, n_moves) => format!("  {phases}moves: {n_moves}\n"),
+    }
 }
 
 fn line(event: &EventRow, width: usize) -> String {

@@ -21,6 +21,8 @@ pub(super) struct ExplainedEvent {
     pub last_at: Nanos,
     pub n: u64,
     pub kind: JobEventKind,
+    /// TID of the thread that the event is about; `None`: the whole job.
+    pub tid: Option<u32>,
     pub sentence: Sentence,
     pub reason: Option<Reason>,
     pub epoch: Epoch,
@@ -30,8 +32,8 @@ pub(super) struct ExplainedEvent {
 pub(super) enum Sentence {
     /// A complete sentence.
     Text(String),
-    /// The reason is the whole sentence; of a thread, with its TID.
-    Observed(Option<u32>),
+    /// The reason is the whole sentence.
+    Observed,
     /// State at a checkpoint; with the CPUs that the job was placed on, if the reason is known.
     Checkpoint(String, Option<CpuSet>),
     /// An action that was carried out, and the request.
@@ -55,7 +57,7 @@ pub(super) enum Sentence {
     },
 }
 
-/// A completed action on a job.
+/// A completed action on a job or thread.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum DoneAction {
     Start(Option<CpuSet>),
@@ -63,8 +65,6 @@ pub(super) enum DoneAction {
         from: Option<CpuSet>,
         to: CpuSet,
     },
-    /// The placement of a thread, by its TID.
-    Thread(u32, CpuSet),
     Unchanged(CpuSet),
     MemoryPolicy(MemoryPolicy),
     Release,
@@ -76,7 +76,7 @@ impl ExplainedEvent {
     /// Returns the whole sentence.
     pub fn text(&self, domain_names: &DomainNames) -> String {
         let reason = self.reason.as_ref().map_or(String::new(), |reason| match self.sentence {
-            Sentence::Observed(_) => reason.to_string(),
+            Sentence::Observed => reason.to_string(),
             Sentence::Rejected { .. } => format!(". It was requested because {reason}"),
             _ => format!(" because {reason}"),
         });
@@ -85,27 +85,17 @@ impl ExplainedEvent {
             1 => String::new(),
             n => format!("; requested {n} times, the last time at {} s", seconds(self.last_at.0)),
         };
-        format!("{before}{reason}{after}{repeated}")
+        let thread = self.tid.map_or(String::new(), |tid| format!("thread {tid}: "));
+        format!("{thread}{before}{reason}{after}{repeated}")
     }
 }
 
 impl Sentence {
-    /// Returns the TID of the thread that the event is about.
-    pub fn tid(&self) -> Option<u32> {
-        match self {
-            Sentence::Observed(tid) => *tid,
-            Sentence::Done { done: DoneAction::Thread(tid, _), .. }
-            | Sentence::Replayed { done: DoneAction::Thread(tid, _), .. } => Some(*tid),
-            _ => None,
-        }
-    }
-
     /// Returns the parts before and after the reason.
     fn parts(&self, domain_names: &DomainNames) -> (String, String) {
         let only = |text: String| (text, String::new());
         match self {
-            Sentence::Observed(None) => only(String::new()),
-            Sentence::Observed(Some(tid)) => only(format!("thread {tid}: ")),
+            Sentence::Observed => only(String::new()),
             Sentence::Text(text) | Sentence::Checkpoint(text, None) => only(text.clone()),
             Sentence::Checkpoint(text, Some(cpus)) => {
                 only(format!("{text}, placed on {}", domain_names.label(cpus)))
@@ -147,7 +137,6 @@ impl DoneAction {
             DoneAction::Move { from: Some(from), to } => {
                 format!("moved from {} to {}", place(from), place(to))
             }
-            DoneAction::Thread(tid, cpus) => format!("thread {tid} bound to {}", place(cpus)),
             DoneAction::Unchanged(cpus) => {
                 format!("unchanged: already bound to {}, which was requested", place(cpus))
             }
@@ -171,7 +160,6 @@ impl DoneAction {
             DoneAction::Move { from: Some(from), to } => {
                 format!("moved it from {} to {}", place(from), place(to))
             }
-            DoneAction::Thread(tid, cpus) => format!("bound thread {tid} to {}", place(cpus)),
             DoneAction::Unchanged(cpus) => format!("kept it on {}", place(cpus)),
             DoneAction::MemoryPolicy(policy) => {
                 format!("set its memory policy: {}", memory_policy_phrase(policy))
@@ -192,7 +180,6 @@ impl DoneAction {
             DoneAction::Move { from, .. } => from.as_ref(),
             DoneAction::Unchanged(cpus) => Some(cpus),
             DoneAction::Start(_)
-            | DoneAction::Thread(..)
             | DoneAction::MemoryPolicy(_)
             | DoneAction::Release
             | DoneAction::PageMigration(..) => None,
@@ -204,7 +191,7 @@ impl DoneAction {
         match self {
             DoneAction::Start(cpus) => cpus.as_ref(),
             DoneAction::Move { to, .. } => Some(to),
-            DoneAction::Thread(_, cpus) | DoneAction::Unchanged(cpus) => Some(cpus),
+            DoneAction::Unchanged(cpus) => Some(cpus),
             DoneAction::MemoryPolicy(_) | DoneAction::Release | DoneAction::PageMigration(..) => {
                 None
             }

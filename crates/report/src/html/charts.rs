@@ -17,8 +17,15 @@ pub(super) fn timeline(report: &Report, data: &ChartData) -> String {
     } else {
         format!("<li>coloured and labelled by domain: {} of them</li>", domains.len())
     };
-    let free =
-        "<li><i class=\"swatch free\" style=\"--c:var(--muted)\"></i>not bound by evenkeel</li>";
+    let binding = |class: &str, text: &str| {
+        format!("<li><i class=\"swatch{class}\" style=\"--c:var(--muted)\"></i>{text}</li>")
+    };
+    let bindings = [
+        binding("", "bound to exactly the drawn CPUs"),
+        binding(" among", "bound to a set of CPUs that contains the drawn ones"),
+        binding(" free", "not bound by evenkeel"),
+    ]
+    .concat();
     let moved = if report.run.replay_of.is_some() { "requested move" } else { "moved by evenkeel" };
     let glyphs = format!(
         "<li><svg class=\"glyph\" viewBox=\"0 0 14 14\"><path class=\"mark-move\" d=\"M7 .500l6 6.500l-6 6.500l-6-6.500z\"/></svg>{moved}</li>\
@@ -39,8 +46,8 @@ pub(super) fn timeline(report: &Report, data: &ChartData) -> String {
         count_badge(&n_jobs)
     );
     let content = format!(
-        "<ul class=\"legend\" id=\"legend-jobs\">{by_domain}{free}{glyphs}</ul>\
-         <ul class=\"legend hidden\" id=\"legend-cpus\"><li>one bar per job; colours distinguish adjacent jobs</li>{free}</ul>\n\
+        "<ul class=\"legend\" id=\"legend-jobs\">{by_domain}{bindings}{glyphs}</ul>\
+         <ul class=\"legend hidden\" id=\"legend-cpus\"><li>one bar per job; colours distinguish adjacent jobs</li>{bindings}</ul>\n\
          <noscript><p class=\"empty\">The timeline and the curves need JavaScript. The tables below are complete without it.</p></noscript>\
          <div class=\"axis\" id=\"axis\"></div>\
          <div class=\"rows\" id=\"rows\" tabindex=\"0\" role=\"application\" aria-label=\"Timeline. Up and down select a row, left and right an entry of it.\"><div class=\"space\" id=\"space\"></div></div>\n\

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::facts;
 use crate::model::{JobRow, JobStateName, LoadPoint, LoadSeries, MoveRow, Report};
-use crate::text::reason_of_move;
+use crate::text::{moved_name, reason_of_move};
 
 #[derive(Serialize)]
 pub(crate) struct ChartData {
@@ -53,8 +53,8 @@ struct ChartJob {
     ending: String,
     start_reason: Option<String>,
     would_start: Option<String>,
-    /// Segments: start, end, index of the CPU set, and whether evenkeel bound the job.
-    segments: Vec<(u64, u64, Option<usize>, bool)>,
+    /// Segments: start, end, and the indexes of the CPU set and of the set to which evenkeel bound the job.
+    segments: Vec<(u64, u64, Option<usize>, Option<usize>)>,
     moves: Vec<usize>,
     facts: Vec<(&'static str, String)>,
 }
@@ -176,8 +176,9 @@ impl CpuSetTable {
 
 fn job_of(job: &JobRow, moves: Vec<usize>, sets: &mut CpuSetTable) -> ChartJob {
     let segments = job.timeline.iter().map(|segment| {
-        let set = segment.cpus.as_deref().map(|cpus| sets.idx(cpus));
-        (us(segment.from_ns), us(segment.to_ns), set, segment.bound)
+        let mut idx = |cpus: &Option<String>| cpus.as_deref().map(|cpus| sets.idx(cpus));
+        let (set, bound) = (idx(&segment.cpus), idx(&segment.bound_cpus));
+        (us(segment.from_ns), us(segment.to_ns), set, bound)
     });
     ChartJob {
         name: job.name.clone(),
@@ -216,7 +217,7 @@ fn would_start(job: &JobRow) -> Option<String> {
 fn move_of(moved: &MoveRow) -> ChartMove {
     ChartMove {
         at: us(moved.at_ns),
-        name: moved.name.clone(),
+        name: moved_name(moved),
         from: moved.from.clone(),
         to: moved.to.clone(),
         reason: reason_of_move(moved),

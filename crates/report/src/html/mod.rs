@@ -17,7 +17,7 @@ mod tables;
 
 use crate::chart;
 use crate::format::{bytes, count};
-use crate::model::Report;
+use crate::model::{CoreKindRow, Report};
 use crate::page::{self, Document, card, card_with_header, count_badge, empty, escape, links};
 use charts::{loads, timeline};
 use data::ChartData;
@@ -118,11 +118,18 @@ fn notes(report: &Report) -> String {
     card("notes", "Notes", "", &list)
 }
 
+/// Returns `4 fast: cpus 0-3; 4 slow: cpus 4-7`.
+fn core_kinds(kinds: &[CoreKindRow]) -> String {
+    let kind = |kind: &CoreKindRow| format!("{} {}: cpus {}", kind.n_cores, kind.name, kind.cpus);
+    kinds.iter().map(kind).collect::<Vec<_>>().join("; ")
+}
+
 /// Returns the remaining fields of the run and the machine.
 fn about(report: &Report) -> String {
     let (run, machine) = (&report.run, &report.machine);
     let mut facts = vec![
         ("Machine", machine.name.clone()),
+        ("Core kinds", core_kinds(&machine.core_kinds)),
         ("Memory", machine.memory_bytes.map_or("unknown".to_owned(), bytes)),
         ("CPUs allowed", format!("{} of {}", machine.n_cpus_allowed, machine.n_cpus)),
         ("Domain level", run.domain_level.clone().unwrap_or_else(|| "none".to_owned())),

@@ -5,7 +5,7 @@ use crate::model::{JobRow, JobStateName, MoveRow, NoteKind, NoteRow, RejectionRo
 use crate::page::escape;
 use crate::table::Align::{Left, Right};
 use crate::table::{RecordColumn, ReportTable, TableCell};
-use crate::text::{reason_of_move, repetitions, state};
+use crate::text::{bound_kinds, moved_name, reason_of_move, repetitions, state};
 
 pub(super) fn jobs(report: &Report) -> String {
     let columns: [RecordColumn<(usize, &JobRow)>; 12] = [
@@ -47,17 +47,18 @@ fn state_cell(job: &JobRow) -> TableCell {
 
 fn cpus_cell(job: &JobRow) -> TableCell {
     let text = job.cpus_used.as_deref().unwrap_or("–");
-    let unmanaged =
-        if job.unmanaged.is_some() { " <span class=\"muted\">(unmanaged)</span>" } else { "" };
+    let unmanaged = job.unmanaged.as_ref().map(|_| "unmanaged".to_owned());
+    let notes = bound_kinds(job).into_iter().chain(unmanaged);
+    let note = |text: String| format!(" <span class=\"muted\">({})</span>", escape(&text));
     let key = job.cpus_used.as_deref().unwrap_or_default();
-    TableCell::html(key, escape(text) + unmanaged).class("cpus")
+    TableCell::html(key, escape(text) + &notes.map(note).collect::<String>()).class("cpus")
 }
 
 /// Returns the table of all listed moves. Cells of the class `short` share a line on narrow screens.
 pub(super) fn moves(report: &Report) -> String {
     const COLUMNS: [RecordColumn<MoveRow>; 4] = [
         ("at_ns", Right, |moved| time_cell(moved.at_ns)),
-        ("name", Left, |moved| TableCell::from(&*moved.name).class("short")),
+        ("name", Left, |moved| TableCell::from(moved_name(moved)).class("short")),
         ("kind", Left, from_to_cell),
         ("reason", Left, reason_cell),
     ];

@@ -34,6 +34,13 @@
   /** The indexes of the jobs that match the search. */
   const found = () => data.jobs.map((job, idx) => idx).filter((idx) => isFound(data.jobs[idx], search));
 
+  /** A bar's class: bound to the drawn CPUs, bound to other CPUs, which include them, or not bound. */
+  const barClass = (bar) => (bar.bound === null ? "segment free" : bar.bound === bar.set ? "segment" : "segment among");
+  const bindingOf = (bar) => {
+    if (bar.bound === null) return " (not bound by evenkeel)";
+    return bar.bound === bar.set ? "" : ` (bound to cpus ${data.sets[bar.bound].text})`;
+  };
+
   const barsOf = (idx) => data.jobs[idx].segments.map(([from, to, set, bound]) => ({ from, to, set, bound, job: idx }));
   const domainColour = (set) => (set === null ? "var(--faint)" : colour(setDomains[set]));
 
@@ -157,7 +164,7 @@
       const w = Math.max(1.5, x1 - x0 - 1);
       lastRight[bar.y] = x0 + w;
       const shape = svg("rect", {
-        class: bar.bound ? "segment" : "segment free",
+        class: barClass(bar),
         x: x0 + 0.5, y: bar.y, width: w, height: bar.h, rx: Math.min(4, w / 2, bar.h / 3), style: `--c:${bar.colour}`,
       });
       shape.addEventListener("pointermove", (event) => showTip(event.clientX, event.clientY, aboutBar(bar)));
@@ -200,13 +207,14 @@
     const job = data.jobs[bar.job];
     const parts = [
       el("h3", {}, job.name),
-      el("div", {}, `${domainName(bar.set)}${bar.bound ? "" : " (not bound by evenkeel)"}`),
+      el("div", {}, `${domainName(bar.set)}${bindingOf(bar)}`),
       el("div", {}, `${seconds(bar.from, span())} to ${seconds(bar.to, span())}`),
     ];
-    const move = job.moves.map((idx) => data.moves[idx]).find((one) => Math.abs(one.at - bar.from) < 2);
+    // The move of one thread is not the reason of a bar of its job.
+    const move = job.moves.map((idx) => data.moves[idx]).find((one) => one.name === job.name && Math.abs(one.at - bar.from) < 2);
     const begins = job.segments[0]?.[0] === bar.from;
     // In a replay the bars are those of the recorded run and the reasons those of another policy.
-    const reason = data.is_replay ? null : move ? move.reason : bar.bound && begins ? job.start_reason : null;
+    const reason = data.is_replay ? null : move ? move.reason : bar.bound !== null && begins ? job.start_reason : null;
     if (reason) parts.push(el("p", {}, `Reason: ${reason}.`));
     if (begins && job.would_start) parts.push(el("p", {}, `In this replay it ${job.would_start}.`));
     return parts;

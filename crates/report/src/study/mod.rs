@@ -43,7 +43,15 @@ const STUDY_CSS: &str = include_str!("page.css");
 impl StudyTable {
     /// Returns the cells as text, indented by two columns; see [`ReportTable::to_blocks`].
     pub fn to_text(&self, width: usize) -> String {
-        self.table(Right).indented(2).to_blocks(width)
+        self.table(Right).indented(2).to_blocks(width, self.n_labels())
+    }
+
+    /// Returns the number of columns that name a row: the first, and those after it that have words only. If no column
+    /// has a value, only the first names the row.
+    fn n_labels(&self) -> usize {
+        let is_label = |idx: usize| self.rows.iter().all(|row| row[idx].values.is_empty());
+        let n = (1..self.columns.len()).take_while(|idx| is_label(*idx)).count() + 1;
+        if n < self.columns.len() { n } else { 1 }
     }
 
     /// Returns the table, with its first column left-aligned.

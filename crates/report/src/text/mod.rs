@@ -11,13 +11,11 @@ use sched::signal_name;
 use crate::format::{ABSENT, bytes, count, counted, duration, percent, seconds, started};
 use crate::model::{JobRow, JobStateName, LinuxRun, NoteKind, NoteRow, Report, Run, Totals};
 use crate::table::{Align, ReportTable, fold, fold_command};
-use sections::{counters, memory, moves};
-pub(crate) use sections::{narrowed, reason_of_move, repetitions};
+pub(crate) use sections::{bound_kinds, moved_name, narrowed, reason_of_move, repetitions};
+use sections::{core_kinds, counters, listed, memory, moves};
 
 /// Number of jobs that are printed. The page and the JSON contain all jobs.
 const N_JOBS_SHOWN: usize = 40;
-/// Number of unmanaged jobs that are printed.
-const N_UNMANAGED_SHOWN: usize = 5;
 /// Number of last rejections that are printed.
 const N_REJECTIONS_SHOWN: usize = 5;
 
@@ -29,6 +27,7 @@ impl Report {
             replay_notice(self, width),
             head(self, width),
             jobs(self, width),
+            core_kinds(&self.jobs, width),
             moves(self, width),
             counters(&self.jobs, width),
             memory(&self.jobs, width),
@@ -125,13 +124,18 @@ fn machine(report: &Report) -> String {
     parts.join(", ") + &placed
 }
 
-/// Returns `2 nodes`, `4 LLC domains`, `8 cores`, `16 CPUs`, as far as the kernel reports these parts.
+/// Returns `2 nodes`, `4 LLC domains`, `8 cores (4 fast, 4 slow)`, `16 CPUs`, as far as the kernel reports these parts.
 pub(crate) fn machine_parts(report: &Report) -> Vec<String> {
     let machine = &report.machine;
     let optional = [(machine.n_nodes, "node"), (machine.n_llcs, "LLC domain")];
     let known = optional.into_iter().filter(|(n, _)| *n != 0);
-    let parts = known.chain([(machine.n_cores, "core"), (machine.n_cpus, "CPU")]);
-    parts.map(|(n, noun)| counted_noun(n, noun)).collect()
+    let mut parts: Vec<String> = known.map(|(n, noun)| counted_noun(n, noun)).collect();
+    let kinds = machine.core_kinds.iter().map(|kind| format!("{} {}", kind.n_cores, kind.name));
+    let kinds = kinds.collect::<Vec<_>>().join(", ");
+    let kinds = if kinds.is_empty() { kinds } else { format!(" ({kinds})") };
+    parts.push(counted_noun(machine.n_cores, "core") + &kinds);
+    parts.push(counted_noun(machine.n_cpus, "CPU"));
+    parts
 }
 
 fn job_counts(report: &Report) -> String {
@@ -248,16 +252,7 @@ pub(crate) fn state(job: &JobRow) -> String {
 
 fn unmanaged(jobs: &[JobRow], width: usize) -> String {
     let line = |job: &JobRow| Some(format!("{}: {}", job.name, job.unmanaged.as_ref()?));
-    let lines: Vec<String> = jobs.iter().filter_map(line).collect();
-    if lines.is_empty() {
-        return String::new();
-    }
-    let mut text = "unmanaged\n".to_owned();
-    text.extend(lines.iter().take(N_UNMANAGED_SHOWN).map(|line| fold(line, width, "- ", 2)));
-    if N_UNMANAGED_SHOWN < lines.len() {
-        text.push_str(&format!("… and {} more\n", lines.len() - N_UNMANAGED_SHOWN));
-    }
-    text
+    listed("unmanaged", jobs.iter().filter_map(line).collect(), width)
 }
 
 fn rejections(report: &Report, width: usize) -> String {

@@ -1,8 +1,8 @@
-//! Optional sections of the text report: moves, counters and memory by node.
+//! Optional sections of the text report: core kinds, moves, counters and memory by node.
 
 use super::approximate;
-use crate::format::{ABSENT, bytes, count, per_instruction, seconds};
-use crate::model::{JobRow, MoveRow, NodeMemoryRow, Report};
+use crate::format::{ABSENT, bytes, count, per_instruction, percent, seconds};
+use crate::model::{BoundKindRow, JobRow, MoveRow, NodeMemoryRow, Report};
 use crate::table::{Align, ReportTable, fold};
 
 /// Number of last moves that are printed.
@@ -11,8 +11,8 @@ const N_MOVES_SHOWN: usize = 10;
 const N_COUNTERS_ALL: usize = 20;
 /// Number of jobs for which counters are printed if there are more jobs. The page and the JSON contain all counters.
 const N_COUNTERS_SHOWN: usize = 5;
-/// Number of jobs whose memory is printed.
-const N_MEMORY_SHOWN: usize = 10;
+/// Number of jobs in a list.
+const N_LISTED: usize = 10;
 
 /// Returns the last moves with their reasons; in a replay, the requests for moves.
 pub(super) fn moves(report: &Report, width: usize) -> String {
@@ -39,11 +39,17 @@ fn move_lines(moved: &MoveRow, width: usize) -> String {
     let place = |label: &Option<String>| label.clone().unwrap_or_else(|| "unbound".to_owned());
     let repeated = repetitions(moved).map_or(String::new(), |times| format!(" ({times})"));
     let change = format!("{} -> {}{repeated}", place(&moved.from), place(&moved.to));
-    let mut text = fold(&format!("{}  {change}", moved.name), width, &head, 13);
+    let mut text = fold(&format!("{}  {change}", moved_name(moved)), width, &head, 13);
     if let Some(reason) = reason_of_move(moved) {
         text.push_str(&fold(&format!("because {reason}"), width, &" ".repeat(13), 13));
     }
     text
+}
+
+/// Returns what was moved: `encode`, or `encode thread 1003`.
+pub(crate) fn moved_name(moved: &MoveRow) -> String {
+    let thread = moved.tid.map_or(String::new(), |tid| format!(" thread {tid}"));
+    format!("{}{thread}", moved.name)
 }
 
 /// Returns the repetitions of a move: `5 times, the last time at 3.000 s`; `None` for a single occurrence.
@@ -107,18 +113,38 @@ fn counter(job: &JobRow, event: &str) -> Option<String> {
     Some(approximate(row.running_permille.is_some()) + &count(row.value))
 }
 
+/// Returns the core kinds that jobs were bound to: one line per job.
+pub(super) fn core_kinds(jobs: &[JobRow], width: usize) -> String {
+    let line = |job: &JobRow| Some(format!("{}: {}", job.name, bound_kinds(job)?));
+    listed("core kinds that jobs were bound to", jobs.iter().filter_map(line).collect(), width)
+}
+
+/// Returns the core kinds that a job was bound to: `fast 73 %, slow 27 %`.
+pub(crate) fn bound_kinds(job: &JobRow) -> Option<String> {
+    let text = |row: &BoundKindRow| {
+        // The texts of all kinds add up to at most 100 %.
+        let share = if (0.995..1.0).contains(&row.share) { "> 99 %" } else { &*percent(row.share) };
+        format!("{} {share}", row.kind.as_deref().unwrap_or("several kinds"))
+    };
+    let all: Vec<String> = job.core_kinds.iter().map(text).collect();
+    (!all.is_empty()).then(|| all.join(", "))
+}
+
 /// Returns the memory by node: one line per job with memory on several nodes or with page migrations.
 pub(super) fn memory(jobs: &[JobRow], width: usize) -> String {
     let is_listed = |job: &&JobRow| job.n_page_migrations != 0 || 1 < job.memory.len();
-    let listed: Vec<&JobRow> = jobs.iter().filter(is_listed).collect();
-    if listed.is_empty() {
+    listed("memory by node", jobs.iter().filter(is_listed).map(memory_line).collect(), width)
+}
+
+/// Returns the first lines below a title, and the number of the others; nothing without lines.
+pub(super) fn listed(title: &str, lines: Vec<String>, width: usize) -> String {
+    if lines.is_empty() {
         return String::new();
     }
-    let mut text = "memory by node\n".to_owned();
-    let shown = listed.iter().take(N_MEMORY_SHOWN);
-    text.extend(shown.map(|job| fold(&memory_line(job), width, "- ", 2)));
-    if N_MEMORY_SHOWN < listed.len() {
-        text.push_str(&format!("… and {} more\n", listed.len() - N_MEMORY_SHOWN));
+    let mut text = format!("{title}\n");
+    text.extend(lines.iter().take(N_LISTED).map(|line| fold(line, width, "- ", 2)));
+    if N_LISTED < lines.len() {
+        text.push_str(&format!("… and {} more\n", lines.len() - N_LISTED));
     }
     text
 }
@@ -180,6 +206,18 @@ mod tests {
             b              1         -  0.50  3.0 MiB
         "#]]
         .assert_eq(&counters(&jobs, 80));
+    }
+
+    #[test]
+    fn shares_of_core_kinds_add_up_to_at_most_100_percent() {
+        let kind =
+            |kind: Option<&str>, share| BoundKindRow { kind: kind.map(str::to_owned), share };
+        let kinds = |core_kinds| bound_kinds(&JobRow { core_kinds, ..JobRow::default() });
+        assert_eq!(
+            kinds(vec![kind(None, 0.9982), kind(Some("fast"), 0.0018)]).as_deref(),
+            Some("several kinds > 99 %, fast 0.18 %")
+        );
+        assert_eq!(kinds(vec![kind(Some("fast"), 1.0)]).as_deref(), Some("fast 100 %"));
     }
 
     #[test]

@@ -204,6 +204,14 @@ mod tests {
     }
 
     #[test]
+    fn one_seed_is_singular() {
+        let mut one = result([0.01, 0.02, 0.03], TuneOutcome::Confirmed);
+        one.training_seeds = vec![1];
+        let text = one.to_text(80);
+        assert!(text.contains("w1 with seed 1\n") && text.contains("with seeds 3-4\n"), "{text}");
+    }
+
+    #[test]
     fn the_answer_has_the_settings_to_use_and_the_gain_with_its_interval() {
         let answer = |gain, outcome| result(gain, outcome).answer();
         assert_eq!(

@@ -29,15 +29,16 @@ impl TuneResult {
     fn head(&self, width: usize) -> String {
         const INDENT: usize = 10;
         let on = |workloads: &[String], seeds: &[u64]| {
-            format!("{} with seeds {}", workloads.join(", "), seeds_text(seeds))
+            let seed = base::noun(seeds.len() == 1, "seed");
+            format!("{} with {seed} {}", workloads.join(", "), seeds_text(seeds))
         };
         let held_out = match self.held_out_workloads.as_slice() {
             [] => &self.training_workloads,
             workloads => workloads,
         };
         let search = format!(
-            "{} settings of {}, {} on {} (simulated)",
-            self.n_trials,
+            "{} of {}, {} on {} (simulated)",
+            base::counted_noun(self.n_trials, "setting"),
             base::counted_noun(self.parameters.len(), "parameter"),
             base::counted_noun(self.n_runs, "run"),
             self.machine

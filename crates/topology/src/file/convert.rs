@@ -9,7 +9,7 @@ use super::{
     FormatVersion, Frequency, Ignored, KindEntry, Latency, LinkEntry, LlcEntry, MachineFile,
     NodeEntry, PhysicsEntry, QuantumEntry, Share, Shares, Size, Time,
 };
-use crate::machine::check::{access_name, invalid};
+use crate::machine::check::{access_name, invalid, kind_name};
 use crate::{
     CacheAttributes, ClusterAttributes, Core, CoreKindAttributes, Cpu, DISTANCE_LOCAL,
     LatencyCurve, LinkAttributes, Llc, Machine, MachineError, MachineParts, MemoryAccess, Node,
@@ -252,7 +252,17 @@ fn kind_entry((kind, known): (&String, &CoreKindAttributes)) -> KindEntry {
     }
 }
 
-fn kind_attributes(entry: &KindEntry) -> Result<(String, CoreKindAttributes), MachineError> {
+fn core_kinds(entries: &[KindEntry]) -> Result<BTreeMap<String, CoreKindAttributes>, MachineError> {
+    let mut kinds = BTreeMap::new();
+    for entry in entries {
+        if kinds.insert(entry.kind.clone(), kind_attributes(entry)?).is_some() {
+            return Err(MachineError::DuplicateId(kind_name(&entry.kind)));
+        }
+    }
+    Ok(kinds)
+}
+
+fn kind_attributes(entry: &KindEntry) -> Result<CoreKindAttributes, MachineError> {
     let list =
         |shares: &Shares| SourcedList { values: shares.permille.clone(), source: shares.source };
     let former = |share: Share| SourcedList {
@@ -261,18 +271,17 @@ fn kind_attributes(entry: &KindEntry) -> Result<(String, CoreKindAttributes), Ma
     };
     if entry.smt.is_some() && entry.smt_throughput.is_some() {
         let problem = "has smt and smt_throughput: remove smt";
-        return Err(invalid(format!("the kind {:?}", entry.kind), "core_kinds", problem));
+        return Err(invalid(kind_name(&entry.kind), "core_kinds", problem));
     }
     let throughput = entry.smt_throughput.as_ref().map(list);
-    let attributes = CoreKindAttributes {
+    Ok(CoreKindAttributes {
         frequency_mhz: entry.frequency.map(SourcedValue::from),
         smt_throughput_permille: throughput.or(entry.smt.map(former)),
         max_outstanding_misses: entry.max_outstanding_misses.map(SourcedValue::from),
         has_prefetcher: entry.prefetcher,
         core_cycles_permille: entry.core_cycles.map(SourcedValue::from),
         private_cache_bytes: entry.private_cache.map(SourcedValue::from),
-    };
-    Ok((entry.kind.clone(), attributes))
+    })
 }
 
 fn quantum_entry(known: QuantumAttributes) -> QuantumEntry {
@@ -357,7 +366,7 @@ fn perf_attributes(file: &MachineFile) -> Result<PerfAttributes, FileError> {
     Ok(PerfAttributes {
         accesses: file.accesses.iter().map(access).collect::<Result<_, _>>()?,
         llcs: llcs.filter(|(_, known)| *known != CacheAttributes::default()).collect(),
-        kinds: file.core_kinds.iter().map(kind_attributes).collect::<Result<_, _>>()?,
+        kinds: core_kinds(&file.core_kinds)?,
         core_mhz: core_mhz.collect(),
         links: file.links.iter().map(link).collect(),
         clusters: file.clusters.iter().map(cluster).collect::<Result<_, _>>()?,

@@ -6,10 +6,11 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use base::toml_reader::{Located, SourceText, TomlFault, TomlVersion, Value, deserialize};
+use base::toml_reader::{Located, SourceText, Spanned, TomlFault, TomlVersion, Value, deserialize};
 use serde::Serialize;
 
 use super::{FORMAT_VERSION, FileError, MachineFile};
+use crate::machine::check::KIND;
 use crate::{Machine, MachineError};
 
 /// Error in the text of a machine file.
@@ -67,6 +68,7 @@ fn part_and_field(error: &FileError) -> (String, &'static str) {
         FileError::Id { kind, id } => (format!("{kind}{id}"), "id"),
         FileError::DistanceKey { node, .. } => (node.to_string(), "distances"),
         FileError::Machine(error) => match error {
+            MachineError::DuplicateId(part) if part.starts_with(KIND) => (part.clone(), "kind"),
             MachineError::DuplicateId(part) => (part.clone(), "id"),
             MachineError::UnknownCpu { part, .. } => (part.clone(), "cpus"),
             MachineError::SharedCpu { second, .. } => (second.clone(), "cpus"),
@@ -78,6 +80,7 @@ fn part_and_field(error: &FileError) -> (String, &'static str) {
             MachineError::UnknownDistance { node, .. } => (node.to_string(), "distances"),
             MachineError::Invalid { part, field, .. } => (part.clone(), field),
             MachineError::NoCpu => (String::new(), "cpus"),
+            MachineError::TooManyKinds => (String::new(), "cores"),
         },
     }
 }
@@ -90,24 +93,34 @@ fn offset(text: &SourceText<'_>, part: &str, field: &str) -> Option<usize> {
     let Some((list, keys)) = list_and_keys(part) else {
         return table.get(field).map(|value| value.span().start);
     };
-    let has_id = |entry: &Value<'_>, (key, id): (&str, u32)| {
-        let number = entry.get(key).and_then(|value| value.get_ref().as_integer());
-        number.is_some_and(|number| u32::from_str_radix(number.as_str(), number.radix()) == Ok(id))
+    let has_id = |entry: &Value<'_>, key: &(&str, String)| {
+        let value = entry.get(key.0).map(|value| value.get_ref());
+        let number = value.and_then(|value| value.as_integer());
+        let number =
+            number.and_then(|number| u32::from_str_radix(number.as_str(), number.radix()).ok());
+        let text = value.and_then(|value| value.as_str()).map(|text| format!("{text:?}"));
+        number.map(|number| number.to_string()).or(text).as_ref() == Some(&key.1)
     };
-    let entry = table
-        .get(list)?
-        .get_ref()
-        .as_array()?
-        .iter()
-        .rfind(|entry| keys.iter().all(|&key| has_id(entry.get_ref(), key)))?;
+    let list = table.get(list)?;
+    let has_keys =
+        |entry: &&Spanned<Value<'_>>| keys.iter().all(|key| has_id(entry.get_ref(), key));
+    // An entry without its key has the default: the error is in the list.
+    let Some(entry) = list.get_ref().as_array()?.iter().rfind(has_keys) else {
+        return Some(list.span().start);
+    };
     let fields = entry.get_ref().as_table()?;
     Some(fields.get(field).map_or(entry.span().start, |value| value.span().start))
 }
 
-/// Returns the array that contains a part, and the ids that select the part: `node1` is the entry of `nodes` with `id`
-/// 1.
-fn list_and_keys(part: &str) -> Option<(&'static str, Vec<(&'static str, u32)>)> {
-    let number = |kind: &str, name: &str| name.strip_prefix(kind)?.parse().ok();
+/// Returns the array that contains a part, and the values that select the part: `node1` is the entry of `nodes` with
+/// `id` 1. The values of text are quoted.
+fn list_and_keys(part: &str) -> Option<(&'static str, Vec<(&'static str, String)>)> {
+    let number = |kind: &str, name: &str| {
+        name.strip_prefix(kind)?.parse().ok().map(|id: u32| id.to_string())
+    };
+    if let Some(kind) = part.strip_prefix(KIND) {
+        return Some(("core_kinds", vec![("kind", kind.to_owned())]));
+    }
     let access = part.strip_prefix("the access from ");
     if let Some((from, to)) = access.and_then(|nodes| nodes.split_once(" to ")) {
         let keys = vec![("from_node", number("node", from)?), ("to_node", number("node", to)?)];

@@ -1,5 +1,6 @@
 //! Consistency checks of the parts of a machine.
 
+mod capacities;
 mod ranges;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -12,6 +13,7 @@ use crate::{
     PerfAttributes, PhysicsAttributes, SourcedValue,
 };
 
+use capacities::{CORE_CYCLES_PERMILLE, check_capacities};
 use ranges::{CACHE_MIN, check_frequencies, check_latency, check_llc_latencies, check_llc_size};
 
 /// The highest cache level. Real machines have at most 4.
@@ -35,6 +37,10 @@ pub enum MachineError {
     Invalid { part: String, field: &'static str, problem: String },
     #[error("the machine has no CPU online")]
     NoCpu,
+    #[error(
+        "there are more than {CORE_KINDS_MAX} core kinds; give cores of equal speed the same kind"
+    )]
+    TooManyKinds,
 }
 
 /// Sorts the parts, sets the node, LLC domain and core of each CPU, and checks all values.
@@ -129,11 +135,18 @@ fn agreed<I: Copy + PartialEq + std::fmt::Display>(
     }
 }
 
+/// Maximum number of core kinds. Chosen: no processor with more than four is known.
+pub const CORE_KINDS_MAX: usize = 64;
+
 /// Checks the cores. If the machine has cores, every online CPU must belong to one.
 fn check_cores(parts: &MachineParts) -> Result<(), MachineError> {
     let has_no_core = |cpu: &&Cpu| cpu.online && cpu.core.is_none();
     if let Some(cpu) = parts.cpus.iter().find(has_no_core).filter(|_| !parts.cores.is_empty()) {
         return Err(invalid(cpu.id, "id", "is online and in no core, although cores are listed"));
+    }
+    let kinds: BTreeSet<&str> = parts.cores.iter().map(|core| core.kind.as_str()).collect();
+    if CORE_KINDS_MAX < kinds.len() {
+        return Err(MachineError::TooManyKinds);
     }
     for core in &parts.cores {
         if !is_kind_name(&core.kind) {
@@ -279,7 +292,7 @@ fn check_sizes(parts: &MachineParts) -> Result<(), MachineError> {
             values.core_cycles_permille,
             values.private_cache_bytes,
         ];
-        known(format!("the kind {kind:?}"), values.map(|value| ("core_kinds", value)))
+        known(kind_name(kind), values.map(|value| ("core_kinds", value)))
     });
     let of_cores = attributes
         .core_mhz
@@ -324,6 +337,14 @@ fn known<const N: usize>(
 /// Returns the name of an access in messages.
 pub(crate) fn access_name(from: NodeId, to: NodeId) -> String {
     format!("the access from {from} to {to}")
+}
+
+/// The beginning of [`kind_name`].
+pub(crate) const KIND: &str = "the kind ";
+
+/// Returns the name of an entry of `core_kinds` in messages.
+pub(crate) fn kind_name(kind: &str) -> String {
+    format!("{KIND}{kind:?}")
 }
 
 /// Run-to-run variation of measured latencies between nodes of one package, in permille.
@@ -375,7 +396,7 @@ fn check_attributes(attributes: &PerfAttributes, parts: &MachineParts) -> Result
     check_physics(&attributes.physics).map_err(|problem| invalid("physics", "physics", problem))?;
     for (kind, known) in &attributes.kinds {
         check_kind(kind, known, parts)
-            .map_err(|problem| invalid(format!("the kind {kind:?}"), "core_kinds", problem))?;
+            .map_err(|problem| invalid(kind_name(kind), "core_kinds", problem))?;
     }
     check_capacities(attributes, parts)?;
     match attributes.llcs.keys().find(|&&id| parts.llcs.iter().all(|llc| llc.id != id)) {
@@ -485,8 +506,8 @@ fn check_links(attributes: &PerfAttributes) -> Result<(), MachineError> {
     }
 }
 
-/// Checks that a cluster consists of whole cores of one LLC domain, and that its cache is not larger than the last-level
-/// cache. The cache of a cluster is the largest cache between a core and its last-level cache.
+/// Checks that a cluster consists of whole cores of one LLC domain, and that its cache is not larger than the
+/// last-level cache. The cache of a cluster is the largest cache between a core and its last-level cache.
 fn check_clusters(parts: &MachineParts) -> Result<(), MachineError> {
     let clusters = &parts.perf_attributes.clusters;
     let cpu_ids: CpuSet = parts.cpus.iter().map(|cpu| cpu.id).collect();
@@ -601,8 +622,10 @@ fn check_kind(kind: &str, known: &CoreKindAttributes, parts: &MachineParts) -> R
     if known.max_outstanding_misses.is_some_and(|count| OUTSTANDING_MAX < count.value) {
         return Err(format!("has more than {OUTSTANDING_MAX} max_outstanding_misses"));
     }
-    if known.core_cycles_permille.is_some_and(|share| !(50..=20_000).contains(&share.value)) {
-        return Err("has core_cycles outside 50 to 20000 permille".to_owned());
+    let is_invalid = |share: SourcedValue| !CORE_CYCLES_PERMILLE.contains(&share.value);
+    if known.core_cycles_permille.is_some_and(is_invalid) {
+        let (min, max) = CORE_CYCLES_PERMILLE.into_inner();
+        return Err(format!("has core_cycles outside {min} to {max} permille"));
     }
     if let Some(size) = known.private_cache_bytes {
         let of_kind = |llc: &&Llc| cores().any(|core| core.cpus.intersects(&llc.cpus));
@@ -631,60 +654,3 @@ fn check_kind(kind: &str, known: &CoreKindAttributes, parts: &MachineParts) -> R
 const SMT_THROUGHPUT_MIN: u64 = 500;
 /// The largest accepted number of outstanding misses of a core.
 const OUTSTANDING_MAX: u64 = 1024;
-
-/// Largest accepted difference between a capacity and the speed that the other keys give, in permille. Capacities of
-/// the kernel are rounded, and depend on the benchmark of the vendor.
-const CAPACITY_TOLERANCE_PERMILLE: u64 = 50;
-
-/// Frequency of a core in MHz, and its core cycles per instruction in permille of those of a profile, if known.
-type CoreSpeed = (u128, Option<u128>);
-
-/// Checks that the capacities of cores do not contradict their frequencies.
-///
-/// Capacity is throughput: frequency over core cycles per instruction. If a kind has `core_cycles`, its capacity follows
-/// from both. Otherwise the core cycles follow from frequency and capacity, and a core with a lower frequency must not
-/// have fewer core cycles per instruction than the fastest core. Cores of one kind have equal core cycles.
-fn check_capacities(attributes: &PerfAttributes, parts: &MachineParts) -> Result<(), MachineError> {
-    let speed = |core: &Core| {
-        let kind = attributes.kinds.get(&core.kind);
-        let mhz = attributes.core_mhz.get(&core.id).copied();
-        let mhz = mhz.or(kind.and_then(|kind| kind.frequency_mhz))?.value;
-        let permille = kind.and_then(|kind| kind.core_cycles_permille).map(|share| share.value);
-        Some((u128::from(mhz), permille.map(u128::from)))
-    };
-    let mut known: Vec<(&Core, CoreSpeed)> =
-        parts.cores.iter().filter_map(|core| Some((core, speed(core)?))).collect();
-    known.sort_by_key(|(core, (mhz, _))| (core.capacity, *mhz));
-    let Some(&fastest) = known.last() else { return Ok(()) };
-    let fastest_by_kind: BTreeMap<&str, (&Core, CoreSpeed)> =
-        known.iter().map(|&(core, speed)| (core.kind.as_str(), (core, speed))).collect();
-    for &(core, speed) in &known {
-        check_capacity((core, speed), fastest)?;
-        let (of_kind, (mhz_max, _)) = fastest_by_kind[core.kind.as_str()];
-        check_capacity((core, (speed.0, Some(1000))), (of_kind, (mhz_max, Some(1000))))?;
-    }
-    Ok(())
-}
-
-/// Compares a core with the fastest core.
-fn check_capacity(
-    (core, (mhz, cycles)): (&Core, CoreSpeed),
-    (fastest, (mhz_max, cycles_max)): (&Core, CoreSpeed),
-) -> Result<(), MachineError> {
-    // The capacity that frequency and core cycles give; without core cycles, the largest possible capacity.
-    let expected = u128::from(fastest.capacity) * mhz * cycles_max.unwrap_or(1000)
-        / (mhz_max * cycles.unwrap_or(1000)).max(1);
-    let tolerance = expected * u128::from(CAPACITY_TOLERANCE_PERMILLE) / 1000 + 1;
-    let capacity = u128::from(core.capacity);
-    let is_below = cycles.is_some() && capacity + tolerance < expected;
-    if capacity <= expected + tolerance && !is_below {
-        return Ok(());
-    }
-    let problem = format!(
-        "has capacity {capacity}, which contradicts its {mhz} MHz: {} has capacity {} at {mhz_max} MHz, so {} {expected}",
-        fastest.id,
-        fastest.capacity,
-        if cycles.is_some() { "it is" } else { "it is at most" },
-    );
-    Err(invalid(core.id, "capacity", problem))
-}

@@ -67,6 +67,22 @@ fn an_option_of_the_command_line_replaces_the_key_and_conflicting_keys() {
 }
 
 #[test]
+fn an_error_of_core_kinds_has_the_position_of_the_value_or_the_name_of_the_option() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let file = dir.path().join("watch.toml");
+    std::fs::write(&file, "all = true\ncore_kinds = 'p=9:1024'\n").expect("own directory");
+    let error = |line: &str| {
+        let line: Vec<OsString> = line.split(' ').map(OsString::from).collect();
+        let config = WatchConfig::combine(&file, &line).expect("valid");
+        let machine = topology::Machine::synthetic("cores=2").expect("a machine");
+        config.args.core_kinds.apply(machine).expect_err("no such CPU").to_string()
+    };
+    let place = format!("{}:2:14: core_kinds", file.display());
+    assert_eq!(error("evenkeel watch --config f"), place);
+    assert_eq!(error("evenkeel watch --config f --core-kinds p=9:1024"), "--core-kinds");
+}
+
+#[test]
 fn every_option_of_the_command_line_is_a_key() {
     let keys = known_keys(&watch_command());
     for key in ["act", "policy", "idle_after", "memory_by_node", "signal", "exclude_cgroup"] {

@@ -46,10 +46,10 @@ pub(super) struct PairedRuns {
 impl RunPair {
     pub fn new(own: &RunMetrics, base: &RunMetrics) -> Self {
         let time = |run: &RunMetrics| Ok(run.makespan().ok_or(run.status)?.0 as f64);
-        // The search of the oracle is not a metric of the run itself.
-        let without_search = |run: &RunMetrics| RunMetrics { oracle: None, ..run.clone() };
-        let is_same =
-            own.status == Completion::Finished && without_search(own) == without_search(base);
+        // The search of the oracle and the note of a policy are not metrics of the run itself.
+        let metrics =
+            |run: &RunMetrics| RunMetrics { oracle: None, nothing_to_decide: None, ..run.clone() };
+        let is_same = own.status == Completion::Finished && metrics(own) == metrics(base);
         RunPair { own: time(own), base: time(base), is_same }
     }
 
@@ -162,10 +162,10 @@ impl PairedRuns {
         is_known.then(|| signed_rank(&self.differences()))
     }
 
-    /// Returns the verdict for a corrected p-value.
-    pub fn verdict(&self, p: f64) -> PairedVerdict {
+    /// Returns the verdict for a corrected p-value, and a tolerance within which a ratio is 1.
+    pub fn verdict(&self, p: f64, tolerance: Option<f64>) -> PairedVerdict {
         match self.has_ratio() {
-            true => PairedVerdict::of(self.interval(), p),
+            true => PairedVerdict::of(self.interval(), p, tolerance),
             false => PairedVerdict::of_ranks(&self.differences(), p),
         }
     }
@@ -218,8 +218,8 @@ mod tests {
         RunPair { own: Ok(own), base: Ok(10.0), is_same: false }
     }
 
-    /// Returns the number of trials, out of 300, in which the interval contains the true ratio 1. A draw changes the policy
-    /// by a standard deviation of 10 %, a seed by 1 %; each draw has four seeds.
+    /// Returns the number of trials, out of 300, in which the interval contains the true ratio 1. A draw changes the
+    /// policy by a standard deviation of 10 %, a seed by 1 %; each draw has four seeds.
     fn coverage(observation: fn(usize, usize) -> usize) -> usize {
         let mut rng = Rng::new(5);
         // The sum of twelve uniform numbers: nearly normal, mean 0, deviation 1.

@@ -25,6 +25,7 @@ pub(super) fn word(verdict: PairedVerdict) -> ComparisonVerdict {
     match verdict {
         PairedVerdict::Better => ComparisonVerdict::Better,
         PairedVerdict::Worse => ComparisonVerdict::Worse,
+        PairedVerdict::Equal => ComparisonVerdict::Equal,
         PairedVerdict::Inconclusive => ComparisonVerdict::Inconclusive,
     }
 }
@@ -175,7 +176,8 @@ fn of_workload(cells: &Cells<'_>, about: &SummaryContext<'_>, workload: usize) -
             continue;
         }
         rows[idx].p_holm = Some(p);
-        rows[idx].verdict = Some(word(pairs[idx].verdict(p)));
+        let tolerance = cells.tolerance(&pairs[idx], about);
+        rows[idx].verdict = Some(word(pairs[idx].verdict(p, tolerance)));
     }
     rows
 }
@@ -192,8 +194,10 @@ fn row(
     let times = series.makespans_s();
     let means = observations(cells, &series);
     let has_any = !times.is_empty();
-    let average =
-        |of: fn(&RunMetrics) -> u64| mean_of(metrics.iter().map(|metrics| of(metrics) as f64));
+    type Cost = fn(&RunMetrics) -> u64;
+    let each = |cost: Cost| -> Vec<f64> { metrics.iter().map(|run| cost(run) as f64).collect() };
+    let average = |cost: Cost| mean_of(each(cost));
+    let middle = |cost: Cost| has_any.then(|| median(&each(cost)));
     let slowdowns =
         |(seed, metrics)| known_slowdowns(metrics, (column, workload, plan.draw_of(seed)), about);
     let per_run: Vec<Vec<f64>> = series.finished_runs().map(slowdowns).collect();
@@ -239,6 +243,9 @@ fn row(
         n_migrations: average(|metrics| metrics.n_migrations),
         n_moves: average(|metrics| metrics.n_moves),
         pages_moved_bytes: average(|metrics| metrics.pages_moved_bytes),
+        n_migrations_median: middle(|metrics| metrics.n_migrations),
+        n_moves_median: middle(|metrics| metrics.n_moves),
+        pages_moved_median_bytes: middle(|metrics| metrics.pages_moved_bytes),
         controllers: controllers(&metrics),
         jobs: jobs(cells, &series, (column, workload), about),
         median_seed: median_run.as_ref().map(|key| key.seed),

@@ -10,8 +10,8 @@ use crate::assignment::ModelGap;
 use crate::compare::{Column, Completion, JobTimes, MachineVariant};
 
 /// Computes the statistics of makespans in seconds: a line per policy, a word per seed; `-` is a missing run, `x` is a
-/// failed run, and `10~` a run with a distance to a bound of the assignment model. The first of two jobs takes half of
-/// the makespan; alone the jobs take 1 s and 2 s.
+/// failed run, `10~` a run with a distance to a bound of the assignment model, and `10/7` a run with 7 migrations. The
+/// first of two jobs takes half of the makespan; alone the jobs take 1 s and 2 s.
 fn summary_of(lines: &str) -> Comparison {
     summary_on("cores=2", lines)
 }
@@ -40,9 +40,10 @@ fn summary_on(machine: &str, lines: &str) -> Comparison {
     let mut done = BTreeMap::new();
     for (column, words) in lines.iter().enumerate() {
         for (seed, word) in (1..).zip(&words[1..]).filter(|(_, word)| **word != "-") {
-            let (time, gap) = match word.strip_suffix('~') {
+            let (time, migrations) = word.split_once('/').unwrap_or((word, "0"));
+            let (time, gap) = match time.strip_suffix('~') {
                 Some(time) => (time, Some(ModelGap { share: 0.25, is_bound: true })),
-                None => (*word, None),
+                None => (time, None),
             };
             let whole = (time.parse::<f64>().unwrap_or(9.0) * 1e9) as u64;
             let job = |end| JobTimes {
@@ -51,10 +52,11 @@ fn summary_on(machine: &str, lines: &str) -> Comparison {
                 ..JobTimes::default()
             };
             let metrics = RunMetrics {
-                status: if *word == "x" { Completion::Failed } else { Completion::Finished },
+                status: if time == "x" { Completion::Failed } else { Completion::Finished },
                 last_end: Nanos(whole),
                 jobs: vec![job(whole / 2), job(whole)],
                 model_gap: gap,
+                n_migrations: migrations.parse().expect("a number"),
                 ..RunMetrics::default()
             };
             done.insert(plan.columns[column].key("w", seed), metrics);
@@ -141,6 +143,16 @@ fn a_distance_to_a_bound_of_the_assignment_model_and_an_absent_one_have_a_note()
 }
 
 #[test]
+fn one_run_with_many_migrations_changes_their_mean_and_not_their_median() {
+    let comparison = summary_of("linux 10/2 10/3 10/1000 x/9");
+    let (row, all) = (&comparison.summary[0], &comparison.policies[0]);
+    assert_eq!((row.n_migrations, row.n_migrations_median), (Some(335.0), Some(3.0)));
+    assert_eq!((all.n_migrations, all.n_migrations_median), (Some(335.0), Some(3.0)));
+    let failed = summary_of("linux x x");
+    assert_eq!(failed.summary[0].n_migrations_median, None);
+}
+
+#[test]
 fn mixed_and_zero_differences_are_inconclusive() {
     check(
         "
@@ -216,6 +228,35 @@ fn runs_that_fail_under_both_policies_are_no_difference() {
             note: 2 runs did not finish. Means and costs omit such runs, the test ranks them as slowest, and their policy has no ratio on the workload; the first is linux on w with seed 8: it failed.
         "#]],
     );
+}
+
+#[test]
+fn a_difference_below_the_accuracy_of_the_simulator_is_equal() {
+    let near = "10.0001 11.0001 12.0001 13.0001 14.0001 15.0001 16.0001";
+    let base = "linux 10 11 12 13 14 15 16";
+    let one = summary_of(&format!("{base}\nnear {near}"));
+    expect!["near takes as long as linux, within 0.10 % (ratio 1.0000, 95 % confidence interval 1.0000–1.0000)."]
+        .assert_eq(&one.answer());
+    assert_eq!(one.policies[1].verdict, Some(ComparisonVerdict::Equal));
+    assert_eq!((one.policies[1].n_equal, one.policies[1].n_better), (1, 0));
+    let some = summary_of(&format!("{base}\nnear {near}\nfast 9 10 11 12 13 14 15"));
+    expect!["fast takes 7.69 % less time than linux (ratio 0.923, 95 % confidence interval 0.909–0.933). Equal within 0.10 %: near."]
+        .assert_eq(&some.answer());
+    assert!(some.to_html().contains("= equal within 0.10 %"));
+    // Fewer pairs than a verdict needs.
+    let few = summary_of("linux 10 11 12\nnear 10.0001 11.0001 12.0001");
+    assert_eq!(few.policies[1].verdict, Some(ComparisonVerdict::Inconclusive));
+}
+
+#[test]
+fn the_answer_omits_the_oracle_unless_no_other_policy_is_compared() {
+    let (base, oracle) = ("linux 10 11 12 13 14 15 16", "oracle 8 9 10 11 12 13 14");
+    let some = summary_of(&format!("{base}\nfast 9 10 11 12 13 14 15\n{oracle}"));
+    expect!["fast takes 7.69 % less time than linux (ratio 0.923, 95 % confidence interval 0.909–0.933)."]
+        .assert_eq(&some.answer());
+    assert!(some.to_text(80).contains("oracle"));
+    let only = summary_of(&format!("{base}\n{oracle}")).answer();
+    assert!(only.starts_with("oracle takes 15 % less time than linux"), "{only}");
 }
 
 #[test]

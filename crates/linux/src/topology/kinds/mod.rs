@@ -14,8 +14,8 @@
 //!
 //! Two cores are of one kind if no source separates them. A core type separates by equality. Numbers separate only at
 //! gaps: the values of all CPUs are sorted, and a kind begins where a value exceeds the next lower value by
-//! [`GAP_PERCENT`] or more. Preferred cores have slightly higher turbo frequencies and capacities than their neighbours,
-//! often in several small steps, so that all of them stay in one kind.
+//! [`GAP_PERCENT`] or more. Preferred cores have slightly higher turbo frequencies and capacities than their
+//! neighbours, often in several small steps, so that all of them stay in one kind.
 //!
 //! ```text
 //!   718 718 731          997 997 1017 1024      capacities of 7 CPUs
@@ -28,7 +28,7 @@ mod sources;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use ::topology::{CAPACITY_MAX, CoreKindSource, CoreKindsSource};
+use ::topology::{CAPACITY_MAX, CORE_KINDS_MAX, CoreKindSource, CoreKindsSource};
 use base::{CpuId, CpuSet};
 
 use self::sources::{CoreType, Values};
@@ -58,7 +58,8 @@ pub(super) struct Kinds {
     pub(super) source: Option<CoreKindsSource>,
 }
 
-/// Reads the kinds. All cores have one kind if no source separates them.
+/// Reads the kinds. All cores have one kind if no source separates them, or if there would be more than
+/// [`CORE_KINDS_MAX`].
 pub(super) fn read(
     tree: &Tree,
     online: &CpuSet,
@@ -78,7 +79,13 @@ pub(super) fn read(
     let properties: BTreeMap<CpuId, Properties> =
         online.iter().map(|cpu| (cpu, properties(cpu))).collect();
     warn_of_limits(&mut speeds, &properties);
-    if !has_types && of_speeds.is_empty() {
+    let has_too_many = CORE_KINDS_MAX < properties.values().collect::<BTreeSet<_>>().len();
+    if has_too_many {
+        let problem = format!("sysfs files separate more than {CORE_KINDS_MAX} core kinds");
+        let remedy = "all cores are of one kind; --core-kinds sets others";
+        speeds.warnings.push(format!("{problem}; {remedy}"));
+    }
+    if has_too_many || !has_types && of_speeds.is_empty() {
         let of_cpu = online.iter().map(|cpu| (cpu, ("uniform".to_owned(), CAPACITY_MAX))).collect();
         return Kinds { of_cpu, source: None };
     }
@@ -208,8 +215,8 @@ fn warn_of_contradictions(
     }
 }
 
-/// Adds a warning if `scaling_max_freq` limits CPUs of one kind to different frequencies. The limit is a setting that can
-/// change at any time, so it does not separate kinds.
+/// Adds a warning if `scaling_max_freq` limits CPUs of one kind to different frequencies. The limit is a setting that
+/// can change at any time, so it does not separate kinds.
 fn warn_of_limits(speeds: &mut Speeds<'_>, properties: &BTreeMap<CpuId, Properties>) {
     let Some(limits) = speeds.of(CoreKindSource::ScalingMaxFreq).cloned() else { return };
     for kind in properties.values().collect::<BTreeSet<_>>() {

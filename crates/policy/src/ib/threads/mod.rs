@@ -6,10 +6,10 @@
 //!             thread 3  ········ █··· ········      slow     finished: its work estimates that of its siblings
 //! ```
 //!
-//! With one of these parameters, each thread of a job with two or more threads has its own behaviour and its own place in
-//! the queues; jobs with one thread are placed as before. A thread is runnable if it ran or waited in the last interval.
-//! A fork begins when the number of runnable threads of a program rises from at most one to two or more. The work of a
-//! thread is the number of its instructions, or its CPU time in nanoseconds if they are not counted.
+//! With one of these parameters, each thread of a job with two or more threads has its own behaviour and its own place
+//! in the queues; jobs with one thread are placed as before. A thread is runnable if it ran or waited in the last
+//! interval. A fork begins when the number of runnable threads of a program rises from at most one to two or more. The
+//! work of a thread is the number of its instructions, or its CPU time in nanoseconds if they are not counted.
 
 mod coscheduling;
 #[cfg(test)]
@@ -24,7 +24,7 @@ use sched::{CounterEvent, JobState, JobView, Reason, Snapshot, TaskView};
 use super::queues::{Queues, Unit};
 use super::reasons::{IB_PARALLEL, IB_SERIAL};
 use super::{Decision, IntegratedBehaviour, share};
-use crate::core_kinds::{CoreKinds, KindJob, is_interval};
+use crate::core_kinds::{CoreKinds, KindJob, KindSet, is_interval};
 
 /// Intervals in a row with one runnable thread after which a program is in a serial phase. Chosen.
 const SERIAL_INTERVALS: u64 = 2;
@@ -42,7 +42,7 @@ pub(super) struct Threads {
 struct Program {
     threads: BTreeMap<TaskId, Thread>,
     /// Kinds with CPUs that the program may use.
-    possible: Vec<usize>,
+    possible: KindSet,
     /// Number of threads that were runnable in the last interval.
     n_runnable: u64,
     /// Intervals in a row with one runnable thread.
@@ -51,8 +51,12 @@ struct Program {
     serial: Option<TaskId>,
     /// Work of the threads that exited in the current fork.
     exited: Vec<u64>,
+    /// Estimated work of a thread in the current fork.
+    work: u64,
+    /// Whether the work is a number of instructions.
+    counts_instructions: bool,
     /// Intervals until the program may be co-scheduled again.
-    rest: u64,
+    cooldown: u64,
 }
 
 /// State of a thread.
@@ -66,7 +70,8 @@ struct Thread {
 }
 
 impl Threads {
-    /// Returns whether the threads of a job are placed one by one. A job that starts with several threads is not placed.
+    /// Returns whether the threads of a job are placed one by one. A job that starts with several threads is not
+    /// placed.
     pub fn manages(&self, job: &JobView<'_>) -> bool {
         self.programs.contains_key(&job.job.id) || job.state == JobState::Due && 1 < job.job.threads
     }
@@ -110,7 +115,7 @@ impl Threads {
             program.threads.iter().map(move |(&task, thread)| KindJob {
                 view,
                 target: task.into(),
-                possible: program.possible.clone(),
+                possible: program.possible,
                 placed: thread.placed.clone().map(Cow::Owned),
                 kind: thread.placed.as_ref().and_then(|cpus| kinds.of_cpus(cpus)),
             })
@@ -130,10 +135,24 @@ impl Threads {
         self.thread(unit).is_some_and(|(_, thread)| thread.is_runnable)
     }
 
+    /// Returns whether a program was co-scheduled in one of the last
+    /// [`COOLDOWN_INTERVALS`](coscheduling::COOLDOWN_INTERVALS).
+    pub fn is_cooling_down(&self, job: JobId) -> bool {
+        self.programs.get(&job).is_some_and(|program| program.cooldown != 0)
+    }
+
     /// Returns the remaining work of a thread; `None` for a job.
     pub fn remaining(&self, unit: Unit) -> Option<u64> {
         let (program, thread) = self.thread(unit)?;
-        Some(program.remaining(thread))
+        Some(program.work.saturating_sub(thread.done))
+    }
+
+    /// Returns the unit of the work of a thread.
+    pub fn work_unit(&self, unit: Unit) -> &'static str {
+        match self.thread(unit) {
+            Some((program, _)) if program.counts_instructions => "instructions",
+            _ => "ns of CPU time",
+        }
     }
 
     /// Returns whether a unit is the thread of a serial phase that counts as computing.
@@ -156,8 +175,8 @@ impl Threads {
         Some((program, program.threads.get(&unit.thread?)?))
     }
 
-    /// Selects the threads of at most `n` serial phases. Returns the changed threads with the numbers of runnable threads of
-    /// their programs.
+    /// Selects the threads of at most `n` serial phases. Returns the changed threads with the numbers of runnable
+    /// threads of their programs.
     fn update_serial(&mut self, n: usize, ib: impl Fn(Unit) -> u64) -> Vec<(Unit, u64)> {
         let candidates = self.programs.iter().filter_map(|(&job, program)| {
             let unit = Unit { job, thread: Some(program.serial_candidate()?) };
@@ -186,7 +205,7 @@ impl Program {
     /// Adds the last interval. Returns whether a fork began.
     fn record(&mut self, job: &JobView<'_>, tasks: &[TaskView]) -> bool {
         let exited: Vec<TaskId> = (self.threads.keys().copied())
-            .filter(|id| !tasks.iter().any(|view| view.task == *id))
+            .filter(|id| tasks.binary_search_by_key(id, |view| view.task).is_err())
             .collect();
         for id in exited {
             let done = self.threads.remove(&id).map_or(0, |thread| thread.done);
@@ -199,10 +218,14 @@ impl Program {
         let forks = self.n_runnable < 2 && 2 <= n_runnable;
         if forks {
             self.exited.clear();
+            // Threads that wake up migrate for balance.
+            self.cooldown = 0;
             self.threads.values_mut().for_each(|thread| thread.done = 0);
         }
         self.n_runnable = n_runnable;
         self.n_serial = if n_runnable == 1 { self.n_serial + 1 } else { 0 };
+        self.counts_instructions =
+            tasks.iter().any(|view| view.counters.get(CounterEvent::Instructions).is_some());
         for view in tasks {
             let thread = self.threads.entry(view.task).or_insert_with(|| Thread {
                 // A thread inherits the CPUs of a job that was placed while it had one thread.
@@ -213,21 +236,19 @@ impl Program {
             thread.done = thread.done.saturating_add(instructions.unwrap_or(view.cpu_time.0));
             thread.is_runnable = is_runnable(view);
         }
+        self.work = self.estimated_work();
         forks
     }
 
-    /// Returns the remaining work of a thread: the mean work of the finished threads of the fork, or the largest work of
-    /// its siblings, without its own.
-    fn remaining(&self, thread: &Thread) -> u64 {
+    /// Returns the mean work of the finished threads of the fork. If there is none: the largest work of a thread.
+    fn estimated_work(&self) -> u64 {
         let asleep = self.threads.values().filter(|thread| !thread.is_runnable && thread.done != 0);
-        let finished: Vec<u64> =
-            self.exited.iter().copied().chain(asleep.map(|thread| thread.done)).collect();
-        let largest = || self.threads.values().map(|thread| thread.done).max().unwrap_or(0);
-        let total = match finished.len() as u64 {
-            0 => largest(),
+        let asleep = asleep.map(|thread| thread.done);
+        let finished: Vec<u64> = self.exited.iter().copied().chain(asleep).collect();
+        match finished.len() as u64 {
+            0 => self.threads.values().map(|thread| thread.done).max().unwrap_or(0),
             n => finished.iter().fold(0u64, |sum, done| sum.saturating_add(*done)) / n,
-        };
-        total.saturating_sub(thread.done)
+        }
     }
 
     /// Returns the thread of a serial phase: the only one that was runnable in the last intervals.
@@ -252,8 +273,8 @@ impl IntegratedBehaviour {
         queues: &mut Queues,
         decisions: &mut Vec<Decision>,
     ) {
-        let ib = |unit: Unit| self.behaviours.get(&unit).map_or(0, |state| state.ib);
-        let changed = self.threads.update_serial(self.kinds.get(0).n_cores as usize, ib);
+        let ib = |unit: Unit| self.behaviours.get(unit).map_or(0, |state| state.ib);
+        let changed = self.threads.update_serial(self.kinds.get(0).n_cores() as usize, ib);
         let threads = &units[units.partition_point(|unit| Unit::from(unit).thread.is_none())..];
         for (unit, n_runnable) in changed {
             let Ok(at) = threads.binary_search_by_key(&unit, Unit::from) else {
@@ -261,10 +282,12 @@ impl IntegratedBehaviour {
             };
             let reason = match self.threads.is_serial(unit) {
                 true => Reason::new(IB_SERIAL).with("n_intervals", SERIAL_INTERVALS),
-                false => Reason::new(IB_PARALLEL).with("n_threads", n_runnable),
+                false => {
+                    Reason::new(IB_PARALLEL).with("n_threads", n_runnable).with("unit", unit.noun())
+                }
             };
             let reason =
-                reason.with("ib", share(self.behaviours.get(&unit).map_or(0, |state| state.ib)));
+                reason.with("ib", share(self.behaviours.get(unit).map_or(0, |state| state.ib)));
             self.reschedule(snapshot, &threads[at], reason, queues, decisions);
         }
     }

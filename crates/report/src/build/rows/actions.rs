@@ -26,6 +26,7 @@ fn move_row(moved: &ListedMove, names: &ReportNames<'_>) -> MoveRow {
         n: moved.n,
         job: moved.job.0,
         name,
+        tid: moved.thread.map(|task| task.tid),
         kind: moved.kind,
         from: moved.from.as_ref().map(|cpus| domain_names.label(cpus)),
         to: moved.to.as_ref().map(|cpus| domain_names.label(cpus)),

@@ -1,6 +1,8 @@
 //! The row of each job.
 
-use base::CpuSet;
+use std::collections::BTreeMap;
+
+use base::{CpuSet, Nanos};
 use journal::{JobPhase, JobProgress, RunEnd};
 use program::{Class, Ending, Job};
 use sched::{CounterDeltas, CounterEvent, Counters, ExitStatus, JobEnd, NodeMemory, StopCause};
@@ -9,15 +11,20 @@ use super::super::ReportBuilder;
 use super::super::job_track::{JobTrack, PlacementRequest, Usage};
 use super::super::timeline::Segment;
 use super::actions::requested_cpus;
-use crate::model::{CounterRow, JobRow, JobStateName, NodeMemoryRow, TimelineSegment};
+use crate::model::{
+    BoundKindRow, CounterRow, JobRow, JobStateName, NodeMemoryRow, TimelineSegment,
+};
 use crate::phrases::{command_line, unmanaged_phrase};
 
 pub(super) fn rows(builder: &ReportBuilder, end: Option<&RunEnd>) -> Vec<JobRow> {
     let stopped_by = end.and_then(|end| end.stopped_by);
+    let kinds = super::core_kinds(&builder.header.machine);
+    let kinds: Vec<(&str, CpuSet)> = kinds.iter().map(|kind| (kind.name, kind.cpus())).collect();
     let parts = builder.header.jobs.iter().zip(builder.jobs.jobs()).zip(&builder.tracks);
     let row = |((job, progress), track): ((&Job, &JobProgress), &JobTrack)| {
         let state = state(progress, job.ending, stopped_by);
-        JobRow { state, ..row(builder, job, progress, track) }
+        let core_kinds = core_kinds(builder, track, &kinds);
+        JobRow { state, core_kinds, ..row(builder, job, progress, track) }
     };
     parts.map(row).collect()
 }
@@ -165,15 +172,56 @@ fn mpki(deltas: &CounterDeltas) -> Option<f64> {
     Some(deltas.misses()? as f64 * 1000.0 / instructions as f64)
 }
 
+/// Returns the segments of a job with their ends. An open segment lasts to the end of the record.
+fn segments<'a>(
+    builder: &'a ReportBuilder,
+    track: &'a JobTrack,
+) -> impl Iterator<Item = (&'a Segment, Nanos)> {
+    let all = track.timeline.segments();
+    let open = all.last().filter(|_| track.timeline.is_open());
+    all.iter().map(move |segment| match open {
+        Some(last) if std::ptr::eq(last, segment) => (segment, builder.at),
+        _ => (segment, segment.to),
+    })
+}
+
 fn timeline(builder: &ReportBuilder, track: &JobTrack) -> Vec<TimelineSegment> {
-    let segments = track.timeline.segments();
-    let last = segments.len().wrapping_sub(1);
-    let row = |(idx, segment): (usize, &Segment)| TimelineSegment {
-        from_ns: segment.from.0,
-        // An open segment lasts to the end of the record.
-        to_ns: if idx == last && track.timeline.is_open() { builder.at.0 } else { segment.to.0 },
-        cpus: builder.cpu_sets.get(segment).map(CpuSet::to_string),
-        bound: segment.bound,
+    let row = |(segment, to): (&Segment, Nanos)| {
+        let (cpus, bound) = (builder.cpu_sets.cpus(segment), builder.cpu_sets.bound(segment));
+        TimelineSegment {
+            from_ns: segment.from.0,
+            to_ns: to.0,
+            cpus: cpus.map(CpuSet::to_string),
+            bound: bound.is_some() && bound == cpus,
+            bound_cpus: bound.map(CpuSet::to_string),
+        }
     };
-    segments.iter().enumerate().map(row).collect()
+    segments(builder, track).map(row).collect()
+}
+
+/// Returns the core kinds that the job was bound to, with their shares of the run time. `kinds` are all kinds with
+/// their CPUs.
+fn core_kinds(
+    builder: &ReportBuilder,
+    track: &JobTrack,
+    kinds: &[(&str, CpuSet)],
+) -> Vec<BoundKindRow> {
+    let mut time_of: BTreeMap<Option<usize>, Nanos> = BTreeMap::new();
+    let mut all = Nanos::ZERO;
+    for (segment, to) in segments(builder, track).filter(|_| !kinds.is_empty()) {
+        let time = to.saturating_sub(segment.from);
+        all = all.saturating_add(time);
+        if let Some(bound) = builder.cpu_sets.bound(segment) {
+            let only = kinds.iter().position(|(_, cpus)| bound.is_subset(cpus));
+            let sum = time_of.entry(only).or_default();
+            *sum = sum.saturating_add(time);
+        }
+    }
+    let mut times: Vec<_> = time_of.into_iter().filter(|(_, time)| *time != Nanos::ZERO).collect();
+    times.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
+    let row = |(kind, time): (Option<usize>, Nanos)| BoundKindRow {
+        kind: kind.map(|idx| kinds[idx].0.to_owned()),
+        share: time.as_secs_f64() / all.as_secs_f64(),
+    };
+    times.into_iter().map(row).collect()
 }

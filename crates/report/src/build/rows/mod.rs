@@ -10,12 +10,13 @@ use std::collections::BTreeMap;
 use base::Nanos;
 use journal::{Header, RunEnd, RunStatus};
 use sched::{StopCause, Target};
-use topology::Machine;
+use topology::{CoreKind, Machine};
 
 use super::ReportBuilder;
 use crate::domain_names::EpochNames;
 use crate::model::{
-    CpuRow, JobRow, JobStateName, MachineSummary, Report, Run, RunStatusName, StopCauseName, Totals,
+    CoreKindRow, CpuRow, JobRow, JobStateName, MachineSummary, Report, Run, RunStatusName,
+    StopCauseName, Totals,
 };
 
 pub(super) fn report(builder: &ReportBuilder, end: Option<&RunEnd>) -> Report {
@@ -156,8 +157,24 @@ fn machine(machine: &Machine) -> MachineSummary {
         n_cores: machine.cores().len() as u64,
         n_cpus: machine.online().len() as u64,
         n_cpus_allowed: machine.allowed().len() as u64,
+        core_kinds: core_kinds(machine).iter().map(kind_row).collect(),
         memory_bytes: memory.filter(|_| !machine.nodes().is_empty()),
         cpus: machine.cpus().iter().filter(|cpu| cpu.online).map(row).collect(),
+    }
+}
+
+/// Returns the core kinds of a machine; none if all cores are of one kind.
+fn core_kinds(machine: &Machine) -> Vec<CoreKind<'_>> {
+    let kinds = machine.core_kinds();
+    if kinds.len() == 1 { Vec::new() } else { kinds }
+}
+
+fn kind_row(kind: &CoreKind<'_>) -> CoreKindRow {
+    CoreKindRow {
+        name: kind.name.to_owned(),
+        n_cores: kind.cores.len() as u64,
+        capacity: kind.capacity(),
+        cpus: kind.cpus().to_string(),
     }
 }
 

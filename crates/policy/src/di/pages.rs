@@ -3,20 +3,28 @@
 //! ```text
 //!   placed on another node               migrate all private pages from the old node to the new one
 //!     while pages of the job migrate     wait, then migrate the pages that are on another node
+//!   bound after a release                also migrate the pages that the next sample has on another node
 //! ```
 //!
-//! The guard rejects a second migration of the pages of a job. Without the wait, a job that stays on its new node would
-//! access remote memory until it migrates again.
+//! The guard rejects a second migration of the pages of a job, and a released job can allocate memory on any node.
+//! Without the wait, a job that stays on its node would access remote memory until it migrates again.
 
-use base::{Bytes, CpuSet, NodeId};
+use base::{Bytes, CpuSet, Nanos, NodeId};
 use sched::{JobMemory, JobState, JobView, PerJob, Plan, Snapshot};
 
 use crate::memory_intensity::page_migrations::{self, NodeChange, node_of};
 use crate::placement;
 
-/// The nodes of jobs whose pages wait for the end of a migration.
+/// Jobs whose pages wait for the end of a migration or for a sample.
 #[derive(Debug, Default)]
-pub(super) struct WaitingPages(PerJob<Option<NodeId>>);
+pub(super) struct WaitingPages(PerJob<Option<Wait>>);
+
+#[derive(Clone, Copy, Debug)]
+struct Wait {
+    to: NodeId,
+    /// Samples of the memory before this time are too old.
+    since: Nanos,
+}
 
 impl WaitingPages {
     /// Removes jobs that ended.
@@ -24,7 +32,7 @@ impl WaitingPages {
         placement::remove_old_state(&mut self.0, snapshot);
     }
 
-    /// Requests the migration of the pages of a job that changes its node.
+    /// Requests the migration of the pages of a job that is bound to CPUs, if it changes its node.
     pub(super) fn follow(
         &mut self,
         snapshot: &Snapshot<'_>,
@@ -32,23 +40,30 @@ impl WaitingPages {
         cpus: &CpuSet,
         plan: &mut Plan,
     ) {
-        let Some(change) = page_migrations::node_change(snapshot, job, cpus) else { return };
+        let change = page_migrations::node_change(snapshot, job, cpus);
         let is_active = job.active_page_migration.is_some();
-        *self.0.get_or_default(job.job.id) = is_active.then_some(change.to);
-        if !is_active {
+        let was_released = job.state == JobState::Running && job.placed.is_none();
+        let waits = change.is_some() && is_active || was_released && job.memory.is_some();
+        if waits || change.is_some() {
+            let to = node_of(snapshot, cpus).filter(|_| waits);
+            *self.0.get_or_default(job.job.id) = to.map(|to| Wait { to, since: snapshot.turn.at });
+        }
+        if let Some(change) = change.filter(|_| !is_active) {
             request(snapshot, job, change, plan);
         }
     }
 
-    /// Requests the migrations that waited. A sample that is older than the last migration includes pages that have
-    /// migrated since.
+    /// Requests the migrations that waited. A sample that is older than the wait or the last migration does not have the
+    /// pages on their present nodes.
     pub(super) fn request_waiting(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
         let running =
             snapshot.jobs.iter().filter(|job| job.state == JobState::Running && job.movable);
         for job in running.filter(|job| job.active_page_migration.is_none()) {
-            let Some(to) = self.0.get(job.job.id).copied().flatten() else { continue };
-            let moved_at = job.last_page_migration.map(|(at, _)| at);
-            let is_old = |memory: &JobMemory| moved_at.is_some_and(|at| memory.at < at);
+            let Some(Wait { to, since }) = self.0.get(job.job.id).copied().flatten() else {
+                continue;
+            };
+            let since = job.last_page_migration.map_or(since, |(at, _)| since.max(at));
+            let is_old = |memory: &JobMemory| memory.at < since;
             let Some(cpus) = job.placed.filter(|_| !job.memory.is_some_and(is_old)) else {
                 continue;
             };

@@ -8,8 +8,7 @@
 //! A job that is placed on a kind is bound to all usable CPUs of the kind that it may use. The kernel selects the CPU
 //! inside this set. A job counts as one task per thread; with `ib`, as its runnable tasks.
 //!
-//! A job with more threads than CPUs of every kind is not placed: if it were bound to one kind, the other kinds would
-//! be idle. On a machine with one kind, or while only one kind is usable, these policies place no job.
+//! A job with more threads than CPUs of a kind is not placed: if it were bound to another kind, this one would be idle. On a machine with one kind, or while only one kind is usable, these policies place no job.
 
 mod kind_set;
 mod parallel;
@@ -43,6 +42,9 @@ reasons! {
     /// A job has more runnable tasks than CPUs.
     MORE_TASKS_THAN_CPUS = "more-tasks-than-cpus":
         "the job had {n_runnable} runnable tasks in the mean of the last {n_intervals} intervals, more than CPUs ({n_cpus}) and declared threads ({n_threads}; key threads): the kernel schedules it";
+    /// A job has more threads than usable CPUs of a kind.
+    MORE_THREADS_THAN_CPUS = "more-threads-than-cpus":
+        "the job has more threads ({n_threads}) than there are usable {kind} CPUs: the kernel schedules it on all kinds";
 }
 
 /// Changes of a ratio are relative to at least this value ([`compare_change`]). Chosen.
@@ -258,8 +260,29 @@ impl CoreKinds {
         self.iter().map(|kind| kind.n_cores()).sum()
     }
 
-    /// Returns the jobs that can be placed, by id.
-    pub fn jobs<'s>(&self, snapshot: &'s Snapshot<'_>) -> Vec<KindJob<'s>> {
+    /// Returns the jobs that can be placed on every kind that they may use, by id. Releases the others if their kinds lost
+    /// CPUs.
+    pub fn jobs<'s>(&self, snapshot: &'s Snapshot<'_>, plan: &mut Plan) -> Vec<KindJob<'s>> {
+        let has_changed = snapshot.turn.causes.contains(&Cause::CpusChanged);
+        let mut jobs = self.jobs_of_some_kind(snapshot);
+        jobs.retain(|job| {
+            let is_small = |kind: usize| {
+                !job.possible.contains(kind) && self.get(kind).cpus.intersects(job.view.allowed)
+            };
+            let Some(small) = (0..self.len()).find(|kind| is_small(*kind)) else { return true };
+            if has_changed && job.kind.is_some() {
+                let reason = Reason::new(MORE_THREADS_THAN_CPUS)
+                    .with("n_threads", u64::from(job.view.job.threads))
+                    .with("kind", self.get(small).name.clone());
+                plan.request(job.view.job.id, Action::Release, reason);
+            }
+            false
+        });
+        jobs
+    }
+
+    /// Returns the jobs that can be placed on a kind, by id.
+    pub fn jobs_of_some_kind<'s>(&self, snapshot: &'s Snapshot<'_>) -> Vec<KindJob<'s>> {
         snapshot.jobs.iter().filter_map(|view| self.job(view)).collect()
     }
 
@@ -340,14 +363,17 @@ impl CoreKinds {
         n_tasks
     }
 
-    /// Returns whether a core is idle that a job on a slower kind, or on a kind whose tasks share cores, may use.
+    /// Returns whether a job may use an idle faster core for each of its tasks, or more cores than on its kind.
     pub fn leaves_core_idle(&self, n_tasks: &[u64], jobs: &[KindJob<'_>]) -> bool {
         jobs.iter().any(|job| {
             let Some(from) = job.kind else { return false };
-            let shares = self.get(from).n_cores() < n_tasks[from];
-            job.possible.iter().any(|to| {
-                let fits = n_tasks[to] + job.n_tasks() <= self.get(to).n_cores();
-                fits && (to < from || shares && to != from)
+            let n_busy = |kind: usize, n_tasks: u64| n_tasks.min(self.get(kind).n_cores());
+            job.possible.iter().filter(|to| *to != from).any(|to| {
+                let (n_from, n_to) = (n_tasks[from], n_tasks[to] + job.n_tasks());
+                let n_left = n_from.saturating_sub(job.n_tasks());
+                let fits = n_to <= self.get(to).n_cores();
+                let n_busy_before = n_busy(from, n_from) + n_busy(to, n_tasks[to]);
+                fits && to < from || n_busy_before < n_busy(from, n_left) + n_busy(to, n_to)
             })
         })
     }

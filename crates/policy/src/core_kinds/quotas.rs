@@ -72,7 +72,8 @@ fn quotas(kinds: &CoreKinds, n_tasks: u64, rule: QuotaRule) -> Vec<u64> {
 
 /// Assigns jobs to kinds: the jobs with the largest keys to the fastest kind, up to the quotas. Jobs with equal keys
 /// keep their kinds if possible. Returns the kind of each job. A job that fits no quota, because it has several tasks or
-/// may use few kinds, gets the first kind with an idle core for each task, unless as printed, else the last kind.
+/// may use few kinds, gets the first kind with an idle core for each task, else the kind with the fewest tasks per core;
+/// as printed, the last kind.
 fn assign(
     all: &CoreKinds,
     jobs: &[(KindJob<'_>, u64)],
@@ -92,21 +93,21 @@ fn assign(
         let first = |limit: &dyn Fn(usize) -> u64| {
             job.possible.iter().find(|&kind| n_tasks[kind] + job.n_tasks() <= limit(kind))
         };
-        let kind = first(&|kind| quotas[kind])
-            .or_else(|| first(&|kind| all.get(kind).n_cores()).filter(|_| rule == QuotaRule::Level))
-            .or_else(|| job.possible.last())
-            .unwrap_or(0);
+        let kind = first(&|kind| quotas[kind]).unwrap_or_else(|| match rule {
+            QuotaRule::Level => least_loaded(all, &n_tasks, job),
+            QuotaRule::Ceiling => job.possible.last().unwrap_or(0),
+        });
         n_tasks[kind] += job.n_tasks();
         kinds[idx] = kind;
     }
     kinds
 }
 
-/// Returns the kind with the fewest tasks per core after the placement of a job; ties: the fastest kind.
+/// Returns the kind with the fewest tasks per core after the placement of a job, where an idle core for each task counts
+/// as one task per core; ties: the fastest kind.
 pub(crate) fn least_loaded(kinds: &CoreKinds, n_tasks: &[u64], job: &KindJob<'_>) -> usize {
     let load = |&kind: &usize| {
         let after = n_tasks[kind] + job.n_tasks();
-        // A kind with an idle core for the task has the load of one task per core.
         (after.max(kinds.get(kind).n_cores()) * MILLION / kinds.get(kind).n_cores(), kind)
     };
     job.possible.iter().min_by_key(load).unwrap_or(0)

@@ -98,7 +98,7 @@ impl Rules for FasterFirst {
         if !self.kinds.update(snapshot, plan) {
             return;
         }
-        let jobs = self.kinds.jobs(snapshot);
+        let jobs = self.kinds.jobs_of_some_kind(snapshot);
         let mut loads = Loads::new(snapshot, &self.kinds, &jobs);
         let woken = self.woken(snapshot, &jobs);
         jobs.iter()

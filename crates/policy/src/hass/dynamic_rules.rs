@@ -111,7 +111,7 @@ impl Rules for Dynamic {
         if !self.kinds.update(snapshot, plan) {
             return;
         }
-        let mut jobs = self.kinds.jobs(snapshot);
+        let mut jobs = self.kinds.jobs(snapshot, plan);
         let mut n_tasks = self.kinds.n_tasks(snapshot, &jobs);
         for job in &jobs {
             if is_new(snapshot, job) {

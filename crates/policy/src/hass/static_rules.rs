@@ -86,7 +86,7 @@ impl Rules for Static {
         if !self.kinds.update(snapshot, plan) {
             return;
         }
-        let mut jobs = self.kinds.jobs(snapshot);
+        let mut jobs = self.kinds.jobs(snapshot, plan);
         let mut n_tasks = self.kinds.n_tasks(snapshot, &jobs);
         let mut moved = vec![false; jobs.len()];
         let model = SpeedModel::new(snapshot, &self.kinds);

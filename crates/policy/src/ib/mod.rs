@@ -104,7 +104,7 @@ impl Rules for IntegratedBehaviour {
             let limits = |used: f64| ((used - from) / (to - from)).clamp(0.0, 1.0);
             self.saturation.values_mut().for_each(|share| *share = limits(*share));
         }
-        let units = self.units(snapshot);
+        let units = self.units(snapshot, plan);
         let mut queues = self.queues(snapshot, &units);
         // Samples are of the interval before the decisions of this turn.
         let n_sampled = queues.n_tasks();
@@ -153,13 +153,14 @@ impl IntegratedBehaviour {
     }
 
     /// Returns the jobs that are placed as a whole, then the threads of the other jobs.
-    fn units<'s>(&mut self, snapshot: &'s Snapshot<'_>) -> Vec<KindJob<'s>> {
-        let mut units = self.kinds.jobs(snapshot);
-        if self.config.uses_threads() {
-            self.threads.update(snapshot, &self.kinds);
-            units.retain(|job| !self.threads.manages(job.view));
-            units.extend(self.threads.units(snapshot, &self.kinds));
+    fn units<'s>(&mut self, snapshot: &'s Snapshot<'_>, plan: &mut Plan) -> Vec<KindJob<'s>> {
+        if !self.config.uses_threads() {
+            return self.kinds.jobs(snapshot, plan);
         }
+        self.threads.update(snapshot, &self.kinds);
+        let mut units = self.kinds.jobs_of_some_kind(snapshot);
+        units.retain(|job| !self.threads.manages(job.view));
+        units.extend(self.threads.units(snapshot, &self.kinds));
         units
     }
 

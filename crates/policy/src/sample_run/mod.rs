@@ -122,7 +122,7 @@ impl Rules for SampleRun {
         if !self.kinds.update(snapshot, plan) {
             return;
         }
-        let jobs = self.kinds.jobs(snapshot);
+        let jobs = self.kinds.jobs(snapshot, plan);
         if is_interval(snapshot) {
             match self.phase {
                 Phase::Sampling(round) => self.sample(snapshot, &jobs, round, plan),

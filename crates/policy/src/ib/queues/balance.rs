@@ -118,10 +118,14 @@ impl Queues {
     pub(super) fn gain(&self, step: Step, member: &Member) -> Option<Gain> {
         let Step { from, to } = step;
         if self.is_improving() {
-            let kind = &self.kinds[from];
-            let [before, after] = [Change::None, Change::Without(member)]
-                .map(|change| self.loads[from].n_busy(kind, change));
-            let leaves_idle = after < before.min(kind.n_cores());
+            let n_busy = |kind: usize, change| {
+                let of_kind = &self.kinds[kind];
+                self.loads[kind].n_busy(of_kind, change).min(of_kind.n_cores())
+            };
+            let n_left = n_busy(from, Change::None) - n_busy(from, Change::Without(member));
+            let n_used = n_busy(to, Change::With(member)) - n_busy(to, Change::None);
+            // The busy cores of the faster kind must not become fewer, and, with times, not those of both kinds.
+            let leaves_idle = if step.is_down() { n_left != 0 } else { n_used < n_left };
             match (step.is_down(), self.fits(to, member)) {
                 (true, _) if leaves_idle => return None,
                 (true, true) => return Some(Gain::IdleCores),

@@ -103,10 +103,21 @@ fn a_large_job_does_not_leave_its_cores_idle_for_other_idle_cores() {
 #[test]
 fn a_job_that_does_not_fit_keeps_no_smaller_job_from_idle_cores() {
     let kinds = [CoreKind::test(1024, "0-3", 4, 1000), CoreKind::test(512, "4-7", 4, 1000)];
-    let mut queues = with_jobs("ib", &kinds, &[(1, 1, 0), (1, 4, 1), (2, 1, 1)]);
+    let mut queues = with_jobs("ib", &kinds, &[(3, 1, 0), (1, 4, 1), (1, 1, 1)]);
     assert!(queues.leaves_core_idle());
     queues.rebalance();
-    assert_eq!(queues.n_tasks(), [3, 4]);
+    assert_eq!(queues.n_tasks(), [4, 4]);
+    assert!(!queues.leaves_core_idle());
+}
+
+#[test]
+fn a_job_that_does_not_fit_migrates_if_more_cores_are_busy() {
+    // Two fast cores with siblings are idle while two jobs of three tasks share four slow cores.
+    let kinds = [CoreKind::test(1024, "0-3", 2, 1250), CoreKind::test(512, "4-7", 4, 1000)];
+    let mut queues = with_jobs("ib", &kinds, &[(2, 3, 1)]);
+    assert!(queues.leaves_core_idle());
+    queues.rebalance();
+    assert_eq!(queues.n_tasks(), [3, 3]);
     assert!(!queues.leaves_core_idle());
 }
 

@@ -12,7 +12,7 @@ use tests::process::{signal, until};
 use tests::tool;
 
 /// Returns whether valgrind is installed. Without valgrind, prints that the test is skipped.
-fn has_valgrind() -> bool {
+pub fn has_valgrind() -> bool {
     let is_installed = Command::new("valgrind").arg("--version").output().is_ok();
     if !is_installed {
         println!("skipped: valgrind is not installed; run scripts/setup test");

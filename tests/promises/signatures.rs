@@ -127,6 +127,43 @@ fn a_script_has_its_own_side_file_and_a_change_of_the_script_is_reported() {
 }
 
 #[test]
+fn a_signature_beside_a_program_with_an_embedded_one_is_rejected() {
+    let dir = dir();
+    embed(&dir, "./prog");
+    let args = ["profile", "--embed", "./prog", "--from", "p.toml"];
+    let line = rejection(&dir, &[&args[..], &["--beside"]].concat());
+    assert!(line.ends_with("to remove it: evenkeel profile --remove ./prog\n"), "{line}");
+    fs::hard_link(dir.path("prog"), dir.path("second")).expect("a link");
+    let line = rejection(&dir, &args);
+    assert!(line.contains("the program has an embedded one"), "{line}");
+    assert!(!dir.path("prog.evenkeel-profile").exists());
+}
+
+#[test]
+fn a_program_that_failed_or_changed_during_the_measurement_gets_no_signature() {
+    if !crate::profiles::has_valgrind() {
+        return;
+    }
+    let dir = dir();
+    dir.write("script", "#!/bin/sh\nexit $1\n");
+    let embed = ["profile", "--embed", "./script", "--once", "--output", "p2.toml"];
+    let failed = dir.run(&[&embed[..], &["--", "3"]].concat());
+    let messages = tool::text(&failed.stderr);
+    assert_eq!(failed.status.code(), Some(1), "{messages}");
+    let command = "to write it: evenkeel profile --embed ./script --from p2.toml";
+    assert!(messages.lines().any(|line| line.ends_with(command)), "{messages}");
+    dir.write("script", "#!/bin/sh\necho true >> script\n");
+    let changed = dir.run(&embed);
+    let messages = tool::text(&changed.stderr);
+    assert_eq!(changed.status.code(), Some(1), "{messages}");
+    assert!(
+        messages.ends_with("no signature is written: it changed meanwhile; try again\n"),
+        "{messages}"
+    );
+    assert!(!dir.path("script.evenkeel-profile").exists());
+}
+
+#[test]
 fn a_side_file_that_another_user_could_write_is_not_used() {
     let dir = dir();
     let side = dir.path("script.evenkeel-profile");

@@ -199,19 +199,41 @@ impl SignedProgram {
             false => reason_for_beside(&file, path).with_context(|| shown.to_string())?,
         };
         let program = SignedProgram { path: path.to_owned(), file, beside };
-        if program.beside.is_some() {
-            let no_effect = || format!("a signature beside {shown} would not be used");
-            program.file.check_own().with_context(no_effect)?;
-            let (dir, name) = program.file.beside(SIDE_SUFFIX);
-            let side = dir.path().join(&name);
-            match program.file.open_beside(SIDE_SUFFIX) {
-                Err(error) if error.kind() == ErrorKind::InvalidInput => {
-                    return Err(error).with_context(|| side.display().to_string());
-                }
-                _ => crate::output::check_writable(&side)?,
-            }
+        match program.beside {
+            Some(_) => program.check_beside()?,
+            // The program is replaced by a new file in its directory.
+            None => files::check_writable(&program.side_path())
+                .with_context(|| format!("{shown} cannot be replaced in its directory"))?,
         }
         Ok(program)
+    }
+
+    /// Checks that a signature beside the program can be written and would be used.
+    fn check_beside(&self) -> anyhow::Result<()> {
+        let (shown, side) = (self.path.display(), self.side_path());
+        let no_effect = || format!("a signature beside {shown} would not be used");
+        self.file.check_own().with_context(no_effect)?;
+        let embedded = signature::read(&ProgramFile::new(self.file.file()));
+        let embedded = embedded.map_err(|error| with_command(error, &self.path));
+        if embedded.with_context(no_effect)?.is_some() {
+            let remove = base::shell::quote(&self.path);
+            return Err(anyhow!(
+                "the program has an embedded one; to remove it: evenkeel profile --remove {remove}"
+            ))
+            .with_context(no_effect);
+        }
+        match self.file.open_beside(SIDE_SUFFIX) {
+            Err(error) if error.kind() == ErrorKind::InvalidInput => {
+                Err(error).with_context(|| side.display().to_string())
+            }
+            _ => crate::output::check_writable(&side),
+        }
+    }
+
+    /// Returns the path of the side file.
+    fn side_path(&self) -> PathBuf {
+        let (dir, name) = self.file.beside(SIDE_SUFFIX);
+        dir.path().join(name)
     }
 
     /// Returns the reason why the signature is written beside the program.
@@ -233,9 +255,9 @@ impl SignedProgram {
             self.file.replace(&bytes).context("cannot be replaced")?;
             return Ok(self.path.clone());
         }
+        self.file.check_unchanged().context("no signature is written")?;
         let text = signature::to_side(&ProgramFile::new(self.file.file()), profile)?;
-        let (dir, name) = self.file.beside(SIDE_SUFFIX);
-        let side = dir.path().join(&name);
+        let side = self.side_path();
         let written = self.file.replace_beside(SIDE_SUFFIX, &text);
         written.with_context(|| format!("cannot write {}", side.display()))?;
         Ok(side)

@@ -214,7 +214,11 @@ impl ExistingFile {
         Ok(())
     }
 
-    fn check_unchanged(&self) -> io::Result<()> {
+    /// Checks that the path has this file with its content and attributes since the open.
+    ///
+    /// # Errors
+    /// The file was replaced or written, or it cannot be read.
+    pub fn check_unchanged(&self) -> io::Result<()> {
         let now = fstat(self.dir.open_for_reading(&self.name)?)?;
         match version_of(&now) == version_of(&self.stat) {
             true => Ok(()),

@@ -116,12 +116,6 @@ impl StopSignals {
     }
 
     fn block_set(signals: impl IntoIterator<Item = i32>) -> io::Result<Self> {
-        let context = |text: &'static str| {
-            move |errno: nix::errno::Errno| {
-                let error = io::Error::from(errno);
-                io::Error::new(error.kind(), format!("{text}: {error}"))
-            }
-        };
         let numbers: Vec<i32> =
             signals.into_iter().filter(|&signal| !crate::system::is_ignored(signal)).collect();
         let previous_mask =
@@ -157,19 +151,32 @@ impl StopSignals {
     }
 
     /// Runs `work`, which must check `flag` regularly. A helper thread raises the flag when a signal arrives.
-    pub fn run_with_flag<T>(&mut self, flag: &StopFlag, work: impl FnOnce() -> T) -> T {
+    ///
+    /// # Errors
+    /// The helper thread cannot be started.
+    pub fn run_with_flag<T>(&mut self, flag: &StopFlag, work: impl FnOnce() -> T) -> io::Result<T> {
         std::thread::scope(|scope| {
             // The channel is closed when `work` returns or panics, which ends the helper thread.
             let (_running, finished) = mpsc::channel::<()>();
-            scope.spawn(move || {
+            let poll = move || {
                 while finished.recv_timeout(POLL_INTERVAL) == Err(RecvTimeoutError::Timeout) {
                     if self.received() {
                         flag.raise();
                     }
                 }
-            });
-            work()
+            };
+            let started = std::thread::Builder::new().spawn_scoped(scope, poll);
+            started.map_err(context("cannot start the thread that waits for signals"))?;
+            Ok(work())
         })
+    }
+}
+
+/// Returns a function that adds what failed to an error.
+fn context<E: Into<io::Error>>(text: &'static str) -> impl Fn(E) -> io::Error {
+    move |error| {
+        let error: io::Error = error.into();
+        io::Error::new(error.kind(), format!("{text}: {error}"))
     }
 }
 

@@ -64,13 +64,16 @@ pub enum SignatureError {
     Profile(#[from] WorkloadError),
     /// The message ends in a command, to which the caller adds the path.
     #[error(
-        "the original bytes of the program are unknown: its signature is damaged, has a newer format, or was moved by another tool; remove it with objcopy --remove-section {}",
+        "the original bytes of the program are unknown: its signature is damaged, has a newer format, or was moved by another tool; remove it, and bytes that were appended to the program, with objcopy --remove-section {}",
         elf::SECTION
     )]
     Rewritten,
     /// A signature in a program that cannot be replaced. The message ends in a command, to which the caller adds the
     /// path.
-    #[error("the signature {0} with objcopy --remove-section {section}", section = elf::SECTION)]
+    #[error(
+        "the signature {0}, and bytes that were appended to the program, with objcopy --remove-section {section}",
+        section = elf::SECTION
+    )]
     Unreadable(String),
     #[error("the program is larger than 4 GiB, or its segments overlap")]
     ProgramSize,

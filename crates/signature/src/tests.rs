@@ -133,14 +133,14 @@ fn damaged_foreign_and_newer_signatures_have_one_error_each() {
         (
             "\"prog\"",
             "\"prug\"",
-            "the signature is damaged: its checksum differs; remove it with objcopy --remove-section .note.evenkeel",
+            "the signature is damaged: its checksum differs; remove it, and bytes that were appended to the program, with objcopy --remove-section .note.evenkeel",
         ),
         ("checksum", "chocksum", "the signature is damaged: it is truncated"),
         ("\nname", "\n\u{1}ame", "the signature is damaged: its checksum differs"),
         (
             "evenkeel-signature 1",
             "evenkeel-signature 2",
-            "the signature has format 2, this evenkeel reads format 1; use the evenkeel that wrote it, or remove it with objcopy",
+            "the signature has format 2, this evenkeel reads format 1; use the evenkeel that wrote it, or remove it, and bytes that were appended to the program, with objcopy",
         ),
         ("evenkeel-signature 1", "evenkeel-signature x", "the signature is not of evenkeel"),
         ("evenkeel\0", "othertool", "the signature is not of evenkeel"),

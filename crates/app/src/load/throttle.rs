@@ -92,7 +92,7 @@ pub(crate) fn main(args: &Args) -> CommandResult {
         .or_usage_error()?;
     let mut signals = StopSignals::block_terminating()?;
     let stop = StopFlag::default();
-    let shares = signals.run_with_flag(&stop, || occupy_all(args, &stop))?;
+    let shares = signals.run_with_flag(&stop, || occupy_all(args, &stop))??;
     let least = shares.iter().copied().fold(f64::INFINITY, f64::min);
     if let Some(miss) = missed(&shares, args.percent) {
         crate::print::note(format!(

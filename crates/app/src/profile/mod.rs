@@ -384,7 +384,7 @@ fn output(args: &Args, target: &MeasuredProgram) -> anyhow::Result<PathBuf> {
 }
 
 /// Writes and prints the profile. A profile of a program that failed is written too, because the status of some programs
-/// is a result (`grep`, `diff`), but the command fails.
+/// is a result (`grep`, `diff`), but the command fails and writes no signature.
 fn publish(
     args: &Args,
     profile: &Profile,
@@ -394,7 +394,16 @@ fn publish(
 ) -> CommandResult {
     let Output { path: output, signed } = output;
     write(output, profile.to_toml())?;
-    let signature = signed.as_ref().map(|program| program.write(profile)).transpose()?;
+    let signature = match signed {
+        Some(_) if notes.has_failed => {
+            crate::print::note(format!(
+                "no signature is written because the program failed; to write it: {}",
+                signing::command_from(args, output)
+            ));
+            None
+        }
+        signed => signed.as_ref().map(|program| program.write(profile)).transpose()?,
+    };
     let page = (!args.no_html).then(|| output.with_extension("html"));
     if let Some(page) = &page {
         let none = WindowMeter::new(WindowPlan::default(), Sampling::default());

@@ -50,6 +50,14 @@ pub(super) fn embed_file(program: &Path, file: &Path, beside: bool) -> CommandRe
     print(&format!("signature: {}\n", program.write(&profile)?.display()))
 }
 
+/// Returns the command that writes a profile as the signature of its program.
+pub(super) fn command_from(args: &super::Args, profile: &Path) -> String {
+    let program = args.embed.as_deref().unwrap_or(Path::new(""));
+    let [program, profile] = [program, profile].map(base::shell::quote);
+    let beside = if args.beside { " --beside" } else { "" };
+    format!("evenkeel profile --embed {program}{beside} --from {profile}")
+}
+
 /// Checks that a profile is not of another build. Its name may differ, because a program may be renamed.
 fn check_build(profile: &Profile, file: &Path, program: &Path) -> anyhow::Result<()> {
     let id = profiles::build_id(program);

@@ -229,7 +229,7 @@ pub(super) fn run(args: &Args) -> Result<(RunResult, RunDir), CommandError> {
     let screen = args.view.open_screen(args.quiet);
     let mut signals = StopSignals::block_terminating()?;
     let stop = StopFlag::default();
-    signals.run_with_flag(&stop, || run_until(&stop, args, prepared, screen))
+    signals.run_with_flag(&stop, || run_until(&stop, args, prepared, screen))?
 }
 
 /// Runs until the end or until `stop` is raised.

@@ -253,7 +253,7 @@ fn invalid_signatures_and_programs_have_one_error_line_each() {
         (
             "misses_per_1000",
             "misses_per_100\u{1b}",
-            "the signature is damaged: its checksum differs; remove it with objcopy --remove-section .note.evenkeel ",
+            "the signature is damaged: its checksum differs; remove it, and bytes that were appended to the program, with objcopy --remove-section .note.evenkeel ",
         ),
         (
             "evenkeel-signature 1",

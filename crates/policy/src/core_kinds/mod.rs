@@ -8,7 +8,8 @@
 //! A job that is placed on a kind is bound to all usable CPUs of the kind that it may use. The kernel selects the CPU
 //! inside this set. A job counts as one task per thread; with `ib`, as its runnable tasks.
 //!
-//! A job with more threads than CPUs of a kind is not placed: if it were bound to another kind, this one would be idle. On a machine with one kind, or while only one kind is usable, these policies place no job.
+//! A job with more threads than a kind has CPUs is not placed: while it is bound to another kind, this kind could be idle.
+//! On a machine with one kind, or while only one kind is usable, these policies place no job.
 
 mod kind_set;
 mod parallel;

@@ -63,6 +63,10 @@ struct UnitBehaviour {
     profiled: Option<u64>,
     /// Integrated behaviour, in millionths.
     ib: u64,
+    /// Integrated behaviour at the start.
+    start: u64,
+    /// Whether `ib` contains a counted phase.
+    is_counted: bool,
     /// Share of memory time on the fastest kind.
     memory_share: f64,
     /// Order of arrival in its queue.
@@ -109,11 +113,12 @@ impl Rules for IntegratedBehaviour {
         // Samples are of the interval before the decisions of this turn.
         let n_sampled = queues.n_tasks();
         let mut decisions: Vec<Decision> = Vec::new();
+        let phases = self.phases(snapshot, &units, &mut queues, plan);
         for unit in units.iter().filter(|unit| is_interval(snapshot) || is_new(snapshot, unit)) {
             // A running unit without a kind whose placement was not carried out, for example in a watch without --act,
             // keeps its monitor.
             if self.behaviours.get(Unit::from(unit)).is_some() {
-                let phase = self.phase(snapshot, unit, &n_sampled, plan);
+                let phase = phases.get(&Unit::from(unit)).cloned();
                 self.sampled((snapshot, unit), phase, &mut queues, &mut decisions);
             } else {
                 self.start((snapshot, unit), &mut queues, &mut decisions, plan);
@@ -191,26 +196,30 @@ impl IntegratedBehaviour {
     fn member(&self, snapshot: &Snapshot<'_>, job: &KindJob<'_>) -> Member {
         let unit = Unit::from(job);
         let state = self.behaviours.get(unit);
-        let (ib, arrived) = state.map_or((0, 0), |state| (state.ib, state.arrived));
+        let (ib, start) = state.map_or((0, 0), |state| (state.ib, state.start));
+        let is_counted = state.is_some_and(|state| state.is_counted);
+        let arrived = state.map_or(0, |state| state.arrived);
         let memory_share = state.map_or(UNKNOWN_SHARE, |state| state.memory_share);
         let n_tasks = match unit.thread {
             _ if self.config.balance == Balance::Always => job.n_tasks(),
             Some(_) => u64::from(self.threads.is_runnable(unit)),
             None => job.n_runnable(snapshot),
         };
-        let (ib, possible) = match self.threads.is_serial(unit) {
-            true => (0, job.possible.iter().take(1).collect()),
-            false => (ib, job.possible),
+        let (ib, start, possible) = match self.threads.is_serial(unit) {
+            true => (0, 0, job.possible.iter().take(1).collect()),
+            false => (ib, start, job.possible),
         };
         Member {
             unit,
             ib,
+            start,
+            is_counted,
             arrived,
             n_tasks,
             possible,
             restricted: self.kinds.restricted(job),
             memory_share,
-            weight: 1.0 - self.saturation_of(job.view) * memory_share,
+            waiting: (self.saturation_of(job.view) * memory_share * MILLION as f64).round() as u64,
             remaining: self.config.lrt.then(|| self.threads.remaining(unit)).flatten(),
             is_fixed: self.threads.is_cooling_down(unit.job),
         }
@@ -246,10 +255,41 @@ impl IntegratedBehaviour {
         let model = SpeedModel::new(snapshot, &self.kinds);
         let memory_share = profile.and_then(|of| model.share_of_profile(snapshot, &self.kinds, of));
         let memory_share = memory_share.unwrap_or(UNKNOWN_SHARE);
-        let state = UnitBehaviour { monitor, profiled, ib, memory_share, arrived };
+        let state = UnitBehaviour {
+            monitor,
+            profiled,
+            ib,
+            start: ib,
+            is_counted: false,
+            memory_share,
+            arrived,
+        };
         let reason = state.reason_of_start(unit);
         self.behaviours.insert(unit, state);
         self.reschedule(snapshot, job, reason, queues, decisions);
+    }
+
+    /// Adds the behaviours of an interval. Returns the reasons of the reschedules, of which each depends on the new
+    /// behaviours of all.
+    fn phases(
+        &mut self,
+        snapshot: &Snapshot<'_>,
+        units: &[KindJob<'_>],
+        queues: &mut Queues,
+        plan: &mut Plan,
+    ) -> BTreeMap<Unit, Reason> {
+        let n_tasks = queues.n_tasks();
+        let mut phases = BTreeMap::new();
+        for job in units.iter().filter(|_| is_interval(snapshot)) {
+            let unit = Unit::from(job);
+            if let Some(reason) = self.phase(snapshot, job, &n_tasks, plan) {
+                if let Some((kind, _)) = queues.remove(unit) {
+                    queues.insert(kind, self.member(snapshot, job));
+                }
+                phases.insert(unit, reason);
+            }
+        }
+        phases
     }
 
     /// Adds the behaviour of an interval. Returns the reason of a reschedule if a new phase is stable. The other
@@ -285,6 +325,7 @@ impl IntegratedBehaviour {
                 let is_stable = matches!(result, Phase::Stable(_));
                 let global = state.profiled.or_else(|| state.monitor.global());
                 state.ib = integrated(config.alpha.0, global, local);
+                state.is_counted = true;
                 state.memory_share = memory_share.unwrap_or(state.memory_share);
                 let reason = of_phase(IB_PHASE, local)
                     .with("unit", unit.noun())
@@ -373,7 +414,7 @@ impl IntegratedBehaviour {
         };
         let reason = reason
             .with("rule", rule)
-            .with_some("bound", bound.map(|bound| share(bound.ib)))
+            .with_some("bound", bound.map(|bound| share(bound.value)))
             .with_some("beside", bound.map(|bound| self.kinds.get(bound.kind).name.clone()));
         self.with_counts(reason, n_tasks)
     }

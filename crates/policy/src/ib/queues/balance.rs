@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 use base::CpuSet;
 
-use super::loads::Change;
+use super::loads::{Change, KindLoad};
 use super::member::{Member, Step};
-use super::order::KindOrder;
+use super::order::{By, KindOrder};
 use super::{Queues, Unit};
 use crate::core_kinds::speed::relative_time;
 use crate::declaration::MILLION;
@@ -86,7 +86,7 @@ impl Queues {
     /// to the faster kind.
     pub(super) fn balance(&mut self, step: Step, arrived: Option<Unit>, moves: &mut Vec<Balanced>) {
         let Step { from, to } = step;
-        let mut refused = Refused::default();
+        let (mut refused, of_kind) = (Refused::default(), (from, By::Integrated));
         let mut n_left = self.orders[from].len();
         while n_left != 0 {
             if refused.has_all_of(&self.orders[from]) {
@@ -98,7 +98,7 @@ impl Queues {
                 self.may_change(m, step.pair()) && !stays && !refused.has(m)
             };
             let head =
-                if step.is_down() { self.highest(from, may) } else { self.lowest(from, may) };
+                if step.is_down() { self.highest(of_kind, may) } else { self.lowest(of_kind, may) };
             let Some(head) = head else { return };
             let unit = head.unit;
             match self.gain(step, head) {
@@ -191,6 +191,18 @@ impl Queues {
         };
         let [one, other] = loads.map(of_load);
         let time = relative_time(&self.kinds[0], &self.kinds[on], member.memory_share);
-        one + other + member.n_tasks as f64 * libm::log(time)
+        one + other + self.log_waiting(loads) + member.n_tasks as f64 * libm::log(time)
+    }
+
+    /// Returns the sum of the logarithms of the times that tasks wait for saturated memory controllers: the time of
+    /// each is proportional to the number of tasks that wait at one time.
+    fn log_waiting(&self, loads: [(usize, Change<'_>); 2]) -> f64 {
+        let change = |kind| loads.iter().find(|(of, _)| *of == kind).map(|(_, change)| *change);
+        let of_kind = |(kind, load): (usize, &KindLoad)| {
+            load.waiting(&self.kinds[kind], change(kind).unwrap_or(Change::None))
+        };
+        let of_kinds = self.loads.iter().enumerate().map(of_kind);
+        let (all, at_once) = of_kinds.fold((0.0, 0.0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+        if at_once == 0.0 { 0.0 } else { all * libm::log(at_once) }
     }
 }

@@ -3,6 +3,7 @@
 use super::member::Member;
 use super::restricted::{Occupied, RestrictedTasks};
 use crate::core_kinds::CoreKind;
+use crate::declaration::MILLION;
 
 /// The tasks of a kind that count.
 #[derive(Clone, Debug)]
@@ -10,8 +11,8 @@ pub(super) struct KindLoad {
     /// Index of the kind.
     kind: usize,
     n_tasks: u64,
-    /// Sum of the weights of the tasks ([`Member::weight`]).
-    weight: f64,
+    /// Sum of [`Member::waiting`] of the tasks.
+    waiting: u64,
     restricted: RestrictedTasks,
 }
 
@@ -25,18 +26,18 @@ pub(super) enum Change<'m> {
 
 impl KindLoad {
     pub fn none(kind: usize) -> Self {
-        KindLoad { kind, n_tasks: 0, weight: 0.0, restricted: RestrictedTasks::default() }
+        KindLoad { kind, n_tasks: 0, waiting: 0, restricted: RestrictedTasks::default() }
     }
 
     pub fn add(&mut self, kind: &CoreKind, member: &Member) {
-        (self.n_tasks, self.weight) = self.sums(Change::With(member));
+        (self.n_tasks, self.waiting) = self.sums(Change::With(member));
         if let Some(cpus) = member.restricted_to(self.kind) {
             self.restricted.add(kind, cpus, member.n_tasks);
         }
     }
 
     pub fn subtract(&mut self, member: &Member) {
-        (self.n_tasks, self.weight) = self.sums(Change::Without(member));
+        (self.n_tasks, self.waiting) = self.sums(Change::Without(member));
         if let Some(cpus) = member.restricted_to(self.kind) {
             self.restricted.subtract(cpus, member.n_tasks);
         }
@@ -60,31 +61,37 @@ impl KindLoad {
     }
 
     /// Returns the sum of the logarithms of the predicted times of the tasks, relative to their times alone on the
-    /// kind, by their weights.
+    /// kind.
     pub fn log_slowdown(&self, kind: &CoreKind, change: Change<'_>) -> f64 {
-        let (n_tasks, weight) = self.sums(change);
-        weight / n_tasks.max(1) as f64 * self.log_of_equal(kind, change)
-    }
-
-    /// Returns the geometric mean of the predicted times of the tasks, relative to their times alone on the kind.
-    pub fn mean_slowdown(&self, kind: &CoreKind) -> f64 {
-        libm::exp(self.log_of_equal(kind, Change::None) / self.n_tasks.max(1) as f64)
-    }
-
-    /// Returns the sum of the logarithms for tasks of weight 1.
-    fn log_of_equal(&self, kind: &CoreKind, change: Change<'_>) -> f64 {
         let Occupied { n_tasks, n_cpus, log_shared, .. } = self.occupied(kind, change);
         kind.log_slowdown(self.sums(change).0 - n_tasks + n_cpus) + log_shared
     }
 
-    /// Returns the number of tasks and the sum of their weights.
-    fn sums(&self, change: Change<'_>) -> (u64, f64) {
-        let weight = |member: &Member| member.weight * member.n_tasks as f64;
+    /// Returns the geometric mean of the predicted times of the tasks, relative to their times alone on the kind.
+    pub fn mean_slowdown(&self, kind: &CoreKind) -> f64 {
+        libm::exp(self.log_slowdown(kind, Change::None) / self.n_tasks.max(1) as f64)
+    }
+
+    /// Returns the number of tasks that wait for a saturated memory controller while they run alone, and their number
+    /// at one time: a task that shares its CPU, or is slowed down by a sibling, waits less.
+    pub fn waiting(&self, kind: &CoreKind, change: Change<'_>) -> (f64, f64) {
+        let (n_tasks, waiting) = self.sums(change);
+        if waiting == 0 {
+            return (0.0, 0.0);
+        }
+        let waiting = waiting as f64 / MILLION as f64;
+        let log_mean = self.log_slowdown(kind, change) / n_tasks as f64;
+        (waiting, waiting / libm::exp(log_mean))
+    }
+
+    /// Returns the number of tasks and the sum of [`Member::waiting`].
+    fn sums(&self, change: Change<'_>) -> (u64, u64) {
+        let waiting = |member: &Member| member.waiting * member.n_tasks;
         match change {
-            Change::None => (self.n_tasks, self.weight),
-            Change::With(member) => (self.n_tasks + member.n_tasks, self.weight + weight(member)),
+            Change::None => (self.n_tasks, self.waiting),
+            Change::With(member) => (self.n_tasks + member.n_tasks, self.waiting + waiting(member)),
             Change::Without(member) => {
-                (self.n_tasks - member.n_tasks, self.weight - weight(member))
+                (self.n_tasks - member.n_tasks, self.waiting - waiting(member))
             }
         }
     }

@@ -11,6 +11,10 @@ pub(in crate::ib) struct Member {
     pub unit: Unit,
     /// Integrated behaviour in millionths.
     pub ib: u64,
+    /// Integrated behaviour at its start, in millionths.
+    pub start: u64,
+    /// Whether `ib` contains a counted phase.
+    pub is_counted: bool,
     /// Order of arrival. Of equal jobs, the earlier one is nearer to the head.
     pub arrived: u64,
     /// Mean number of runnable tasks in the last interval, rounded up; as printed, the number of all tasks.
@@ -21,9 +25,9 @@ pub(in crate::ib) struct Member {
     pub restricted: Vec<(usize, CpuSet)>,
     /// Share of memory time of the job alone on the fastest kind.
     pub memory_share: f64,
-    /// How far its time depends on its share of a CPU, 0 to 1: a task that waits for a saturated memory controller does
-    /// not need more CPU time.
-    pub weight: f64,
+    /// Share of its time alone in which a task waits for a saturated memory controller, in millionths: while it does
+    /// not run, others get its bandwidth.
+    pub waiting: u64,
     /// Remaining work of a thread, with `lrt` only.
     pub remaining: Option<u64>,
     /// Co-scheduled in one of the last intervals: the thread does not migrate for balance.

@@ -20,8 +20,8 @@
 //!   time alone on the kind × tasks on its CPU × slowdown by busy SMT siblings
 //! ```
 //!
-//! A task that waits for a saturated memory controller loses little if it shares its CPU, because another task then
-//! gets its bandwidth: the second and third factor count for its core time only ([`Member::weight`]).
+//! The memory time of tasks that wait for a saturated memory controller is proportional to the number of them that run
+//! at one time ([`Member::waiting`]): if one shares its CPU, the others get its bandwidth.
 
 mod balance;
 mod loads;
@@ -35,7 +35,7 @@ mod unit;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use super::declaration::{Balance, Config, Load};
+use super::declaration::{Balance, Config, Load, StartValue};
 use crate::core_kinds::{CoreKind, KindSet};
 use crate::declaration::MILLION;
 pub(super) use balance::{Balanced, Gain};
@@ -43,7 +43,7 @@ use balance::{GAIN_MIN, RESTRICTED_MAX};
 use loads::{Change, KindLoad};
 pub(super) use member::Member;
 use member::{Pair, Step};
-use order::KindOrder;
+use order::{By, KindOrder};
 pub(super) use unit::{Unit, Units};
 
 /// Difference of integrated behaviour below which the remaining work decides. Chosen.
@@ -79,15 +79,17 @@ pub(super) enum Rule {
 /// The member with which a job was compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Bound {
-    pub ib: u64,
+    /// Its behaviour in millionths.
+    pub value: u64,
+    pub by: By,
     pub kind: usize,
     /// Its remaining work decided between similar threads.
     pub is_of_similar: bool,
 }
 
 impl Bound {
-    fn of(head: &Member, kind: usize) -> Self {
-        Bound { ib: head.ib, kind, is_of_similar: head.remaining.is_some() }
+    fn of(head: &Member, (kind, by): (usize, By)) -> Self {
+        Bound { value: by.value(head), by, kind, is_of_similar: head.remaining.is_some() }
     }
 }
 
@@ -120,7 +122,6 @@ pub(super) struct Proposed {
     moved: Vec<(Unit, usize)>,
     /// Migrations for balance after them.
     pub balanced: Vec<Balanced>,
-    loads_before: Vec<KindLoad>,
 }
 
 impl Queues {
@@ -170,12 +171,11 @@ impl Queues {
 
     /// Moves units to kinds, and others for balance.
     pub fn propose(&mut self, units: &[(Unit, usize)]) -> Proposed {
-        let loads_before = self.loads.clone();
         let moves = units.iter().filter(|(unit, kind)| self.kind_of(*unit) != Some(*kind));
         let moves: Vec<_> = moves.copied().collect();
         let moved = |(unit, kind)| Some((unit, self.move_to(unit, kind)?));
         let moved = moves.into_iter().filter_map(moved).collect();
-        Proposed { moved, balanced: self.rebalance(), loads_before }
+        Proposed { moved, balanced: self.rebalance() }
     }
 
     /// Undoes the migrations of a proposal, the last one first.
@@ -183,8 +183,6 @@ impl Queues {
         let balanced = proposed.balanced.iter().map(|moved| (moved.unit, moved.step.from));
         let moves: Vec<_> = proposed.moved.into_iter().chain(balanced).collect();
         moves.into_iter().rev().for_each(|(unit, kind)| _ = self.move_to(unit, kind));
-        // Sums of floats depend on the order of their terms.
-        self.loads = proposed.loads_before;
     }
 
     /// Sorts the members of each kind, if they are not sorted.
@@ -311,24 +309,37 @@ impl Queues {
     fn select(&self, member: &Member, was: Option<usize>) -> (usize, Rule) {
         let only = member.possible.iter().next().unwrap_or(0);
         let mut selected = (only, Rule::OnlyKind);
+        let (by, is_comparable) = self.comparison(member);
+        let value = by.value(member);
         let neighbours = member.possible.iter().zip(member.possible.iter().skip(1));
         for (fast, slow) in neighbours {
             // A job that would change its kind needs a margin.
             let up = if was.is_some_and(|was| fast < was) { self.config.margin.0 } else { 0 };
             let down = if was.is_some_and(|was| was <= fast) { self.config.margin.0 } else { 0 };
-            if let Some(bound) = self.highest(fast, |_| true).map(|head| Bound::of(head, fast))
-                && member.ib.saturating_add(up) < bound.ib
+            let highest = self.highest((fast, by), is_comparable);
+            if let Some(bound) = highest.map(|head| Bound::of(head, (fast, by)))
+                && value.saturating_add(up) < bound.value
             {
                 return (fast, Rule::Below(bound));
             }
-            match self.lowest(slow, |_| true).map(|head| Bound::of(head, slow)) {
-                Some(bound) if bound.ib.saturating_add(down) < member.ib => {
+            let lowest = self.lowest((slow, by), is_comparable);
+            match lowest.map(|head| Bound::of(head, (slow, by))) {
+                Some(bound) if bound.value.saturating_add(down) < value => {
                     selected = (slow, Rule::Above(bound));
                 }
                 _ => return self.between(Pair { fast, slow }, member, was),
             }
         }
         selected
+    }
+
+    /// Returns the behaviour by which a job is compared, and whether a member is compared with it: a job with a counted
+    /// phase with others that have one, and a job that starts with all, by their start values. As printed, the integrated
+    /// behaviours of all are compared.
+    fn comparison(&self, member: &Member) -> (By, impl Fn(&Member) -> bool + Copy + use<>) {
+        let is_as_printed = self.config.unknown_start == StartValue::ZeroLocal;
+        let by = if is_as_printed || member.is_counted { By::Integrated } else { By::Start };
+        (by, move |other: &Member| is_as_printed || by == By::Start || other.is_counted)
     }
 
     /// Selects between two kinds by their idle cores, then by their loads with the task. A job on one of them changes
@@ -361,7 +372,7 @@ impl Queues {
                 let may = self.may_change(other, Pair { fast: slow, slow: idle });
                 may && other.n_tasks == member.n_tasks && member.ib < other.ib
             };
-            let is_left = slow != idle && self.highest(slow, leaves).is_some();
+            let is_left = slow != idle && self.highest((slow, By::Integrated), leaves).is_some();
             return selected(if is_left { slow } else { idle }, Between::IdleSlow);
         }
         let lower = match self.config.load {

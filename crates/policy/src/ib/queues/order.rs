@@ -7,14 +7,34 @@ use super::member::Member;
 use super::unit::Unit;
 use super::{Queues, SIMILAR};
 
-/// Integrated behaviour, arrival and unit.
+/// Behaviour, arrival and unit.
 type Key = (u64, u64, Unit);
 
-/// The members of a kind, by integrated behaviour. Of equal members, the one that arrived first is the first in both
-/// directions.
+/// A behaviour of members that they are compared by. Without a counted phase, the integrated behaviour is the start value
+/// only. It can differ from that of an equal program with a counted phase, because the profile assumes an equal share of
+/// the cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::ib) enum By {
+    Integrated,
+    Start,
+}
+
+impl By {
+    const ALL: [By; 2] = [By::Integrated, By::Start];
+
+    pub fn value(self, member: &Member) -> u64 {
+        match self {
+            By::Integrated => member.ib,
+            By::Start => member.start,
+        }
+    }
+}
+
+/// The members of a kind, by behaviour. Of equal members, the one that arrived first is the first in both directions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KindOrder {
-    keys: BTreeSet<Key>,
+    /// For each of [`By::ALL`].
+    keys: [BTreeSet<Key>; 2],
     /// The number of members that may use all CPUs of their kinds, by their number of tasks.
     n_of_size: BTreeMap<u64, u64>,
     n_restricted: u64,
@@ -22,19 +42,19 @@ pub(super) struct KindOrder {
 
 impl KindOrder {
     pub fn of(members: &[&Member]) -> Self {
-        let keys = members.iter().map(|member| key(member)).collect();
+        let keys = By::ALL.map(|by| members.iter().map(|member| key(by, member)).collect());
         let mut order = KindOrder { keys, ..KindOrder::default() };
         members.iter().for_each(|member| *order.count(member) += 1);
         order
     }
 
     pub fn insert(&mut self, member: &Member) {
-        self.keys.insert(key(member));
+        By::ALL.iter().for_each(|&by| _ = self.keys[by as usize].insert(key(by, member)));
         *self.count(member) += 1;
     }
 
     pub fn remove(&mut self, member: &Member) {
-        self.keys.remove(&key(member));
+        By::ALL.iter().for_each(|&by| _ = self.keys[by as usize].remove(&key(by, member)));
         *self.count(member) -= 1;
     }
 
@@ -47,7 +67,7 @@ impl KindOrder {
 
     /// Returns the number of members.
     pub fn len(&self) -> usize {
-        self.keys.len()
+        self.keys[0].len()
     }
 
     /// Returns whether a member may use some CPUs of a kind only.
@@ -61,55 +81,68 @@ impl KindOrder {
     }
 
     /// Returns the members from the lowest behaviour on.
-    fn ascending(&self) -> impl Iterator<Item = Unit> {
-        self.keys.iter().map(|(.., unit)| *unit)
+    fn ascending(&self, by: By) -> impl Iterator<Item = Unit> {
+        self.keys[by as usize].iter().map(|(.., unit)| *unit)
     }
 
     /// Returns the members from the highest behaviour on; of equal ones, those that arrived first are first.
-    fn descending(&self) -> impl Iterator<Item = Unit> {
-        let below = |ib: &u64| Some(self.keys.range(..(*ib, 0, Unit::FIRST)).next_back()?.0);
-        let behaviours = std::iter::successors(self.keys.last().map(|key| key.0), below);
-        let of_behaviour = |ib| {
-            let from = self.keys.range((ib, 0, Unit::FIRST)..);
-            from.take_while(move |key| key.0 == ib)
+    fn descending(&self, by: By) -> impl Iterator<Item = Unit> {
+        let keys = &self.keys[by as usize];
+        let below = |value: &u64| Some(keys.range(..(*value, 0, Unit::FIRST)).next_back()?.0);
+        let behaviours = std::iter::successors(keys.last().map(|key| key.0), below);
+        let of_behaviour = |value| {
+            let from = keys.range((value, 0, Unit::FIRST)..);
+            from.take_while(move |key| key.0 == value)
         };
         behaviours.flat_map(of_behaviour).map(|(.., unit)| *unit)
     }
 
     /// Returns the members whose behaviour differs from a value by less than [`SIMILAR`], ascending.
-    fn similar(&self, ib: u64) -> impl Iterator<Item = Unit> {
-        let from = self.keys.range(((ib + 1).saturating_sub(SIMILAR), 0, Unit::FIRST)..);
-        let near = from.take_while(move |key| key.0 < ib.saturating_add(SIMILAR));
+    fn similar(&self, by: By, value: u64) -> impl Iterator<Item = Unit> {
+        let from = (value + 1).saturating_sub(SIMILAR);
+        let from = self.keys[by as usize].range((from, 0, Unit::FIRST)..);
+        let near = from.take_while(move |key| key.0 < value.saturating_add(SIMILAR));
         near.map(|(.., unit)| *unit)
     }
 }
 
-fn key(member: &Member) -> Key {
-    (member.ib, member.arrived, member.unit)
+fn key(by: By, member: &Member) -> Key {
+    (by.value(member), member.arrived, member.unit)
 }
 
 impl Queues {
-    /// Returns the job with the highest integrated behaviour of a kind, of those that meet a condition. Of threads with
-    /// about the same behaviour, the one with the least remaining work.
-    pub(super) fn highest(&self, kind: usize, may: impl Fn(&Member) -> bool) -> Option<&Member> {
-        let head = self.members_of(self.orders[kind].descending()).find(|member| may(member))?;
-        let similar = self.similar(kind, head).filter(|member| may(member));
-        let order = |m: &&Member| (m.remaining, Reverse(m.ib), m.arrived, m.unit);
+    /// Returns the job with the highest behaviour of a kind, of those that meet a condition. Of threads with about the
+    /// same behaviour, the one with the least remaining work.
+    pub(super) fn highest(
+        &self,
+        (kind, by): (usize, By),
+        may: impl Fn(&Member) -> bool,
+    ) -> Option<&Member> {
+        let mut members = self.members_of(self.orders[kind].descending(by));
+        let head = members.find(|member| may(member))?;
+        let similar = self.similar((kind, by), head).filter(|member| may(member));
+        let order = |m: &&Member| (m.remaining, Reverse(by.value(m)), m.arrived, m.unit);
         similar.min_by_key(order).or(Some(head))
     }
 
-    /// As [`Queues::highest`], with the lowest integrated behaviour and the most remaining work.
-    pub(super) fn lowest(&self, kind: usize, may: impl Fn(&Member) -> bool) -> Option<&Member> {
-        let head = self.members_of(self.orders[kind].ascending()).find(|member| may(member))?;
-        let similar = self.similar(kind, head).filter(|member| may(member));
-        let order = |m: &&Member| (Reverse(m.remaining), m.ib, m.arrived, m.unit);
+    /// As [`Queues::highest`], with the lowest behaviour and the most remaining work.
+    pub(super) fn lowest(
+        &self,
+        (kind, by): (usize, By),
+        may: impl Fn(&Member) -> bool,
+    ) -> Option<&Member> {
+        let mut members = self.members_of(self.orders[kind].ascending(by));
+        let head = members.find(|member| may(member))?;
+        let similar = self.similar((kind, by), head).filter(|member| may(member));
+        let order = |m: &&Member| (Reverse(m.remaining), by.value(m), m.arrived, m.unit);
         similar.min_by_key(order).or(Some(head))
     }
 
     /// Returns the threads of a kind whose remaining work decides between them and the head of the queue; none if the
     /// remaining work of the head is unknown.
-    fn similar(&self, kind: usize, head: &Member) -> impl Iterator<Item = &Member> {
-        let near = head.remaining.map(|_| self.orders[kind].similar(head.ib));
+    fn similar(&self, (kind, by): (usize, By), head: &Member) -> impl Iterator<Item = &Member> {
+        let value = by.value(head);
+        let near = head.remaining.map(|_| self.orders[kind].similar(by, value));
         self.members_of(near.into_iter().flatten()).filter(|member| member.remaining.is_some())
     }
 

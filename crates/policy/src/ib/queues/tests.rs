@@ -12,24 +12,26 @@ fn queues(spec: &str, kinds: &[CoreKind]) -> Queues {
 }
 
 /// Returns the numbers of tasks after tasks of one behaviour started one after the other.
-fn started(kinds: &[CoreKind], n_tasks: u32, (memory_share, weight): (f64, f64)) -> Vec<u64> {
+fn started(kinds: &[CoreKind], n_tasks: u32, (memory_share, waiting): (f64, f64)) -> Vec<u64> {
     let mut queues = queues("ib", kinds);
     for job in 0..n_tasks {
-        queues.reschedule(member(job, 0, (memory_share, weight)), None);
+        queues.reschedule(member(job, 0, (memory_share, waiting)), None);
     }
     queues.n_tasks()
 }
 
-fn member(job: u32, ib: u64, (memory_share, weight): (f64, f64)) -> Member {
+fn member(job: u32, ib: u64, (memory_share, waiting): (f64, f64)) -> Member {
     Member {
         unit: JobId(job).into(),
         ib,
+        start: ib,
+        is_counted: true,
         arrived: job.into(),
         n_tasks: 1,
         possible: [0, 1].into_iter().collect(),
         restricted: Vec::new(),
         memory_share,
-        weight,
+        waiting: (waiting * MILLION as f64) as u64,
         remaining: None,
         is_fixed: false,
     }
@@ -39,11 +41,11 @@ fn member(job: u32, ib: u64, (memory_share, weight): (f64, f64)) -> Member {
 fn a_much_slower_kind_gets_fewer_tasks() {
     let kinds = [CoreKind::test(1024, "0-3", 4, 1000), CoreKind::test(256, "4-7", 4, 1000)];
     // Equal times: two tasks per core. Four times slower: one on each slow core, the others on the fast ones.
-    assert_eq!(started(&kinds, 16, (1.0, 1.0)), [8, 8]);
-    assert_eq!(started(&kinds, 16, (0.0, 1.0)), [12, 4]);
+    assert_eq!(started(&kinds, 16, (1.0, 0.0)), [8, 8]);
+    assert_eq!(started(&kinds, 16, (0.0, 0.0)), [12, 4]);
     // No core is idle, even if its kind is slower than a shared fast core.
     let kinds = [CoreKind::test(1024, "0-3", 4, 1000), CoreKind::test(113, "4-7", 4, 1000)];
-    assert_eq!(started(&kinds, 8, (0.0, 1.0)), [4, 4]);
+    assert_eq!(started(&kinds, 8, (0.0, 0.0)), [4, 4]);
 }
 
 #[test]
@@ -52,8 +54,8 @@ fn a_migration_for_balance_gains_more_than_beta() {
     // Five and three tasks: the last migration gains 0.24 of the time of one task.
     for (spec, expected) in [("ib[beta=0.2]", [4, 4]), ("ib[beta=0.3]", [5, 3])] {
         let mut queues = queues(spec, &kinds);
-        (0..5).for_each(|job| queues.insert(0, member(job, 0, (0.544, 1.0))));
-        (5..8).for_each(|job| queues.insert(1, member(job, MILLION, (0.544, 1.0))));
+        (0..5).for_each(|job| queues.insert(0, member(job, 0, (0.544, 0.0))));
+        (5..8).for_each(|job| queues.insert(1, member(job, MILLION, (0.544, 0.0))));
         queues.rebalance();
         assert_eq!(queues.n_tasks(), expected, "{spec}");
     }
@@ -64,9 +66,9 @@ fn a_new_phase_between_two_kinds_changes_the_kind_for_a_gain_only() {
     let kinds = [CoreKind::test(1024, "0-1", 2, 1000), CoreKind::test(900, "2-3", 2, 1000)];
     let between = |n_fast: u32, was: usize, memory_share: f64| {
         let mut queues = queues("ib", &kinds);
-        (0..n_fast).for_each(|job| queues.insert(0, member(job, 0, (0.0, 1.0))));
-        (4..7).for_each(|job| queues.insert(1, member(job, MILLION, (0.0, 1.0))));
-        let arrived = member(8, MILLION / 2, (memory_share, 1.0));
+        (0..n_fast).for_each(|job| queues.insert(0, member(job, 0, (0.0, 0.0))));
+        (4..7).for_each(|job| queues.insert(1, member(job, MILLION, (0.0, 0.0))));
+        let arrived = member(8, MILLION / 2, (memory_share, 0.0));
         queues.reschedule(arrived, Some(was)).kind
     };
     // Three beside three: the kind makes a difference of 1 % to 14 % of the time of the job.
@@ -82,7 +84,7 @@ fn with_jobs(spec: &str, kinds: &[CoreKind], jobs: &[(u32, u64, usize)]) -> Queu
     let mut id = 0;
     for (n_jobs, n_tasks, kind) in jobs {
         for _ in 0..*n_jobs {
-            queues.insert(*kind, Member { n_tasks: *n_tasks, ..member(id, 0, (0.0, 1.0)) });
+            queues.insert(*kind, Member { n_tasks: *n_tasks, ..member(id, 0, (0.0, 0.0)) });
             id += 1;
         }
     }
@@ -132,7 +134,7 @@ fn the_pairs_of_a_job_are_those_of_its_kinds() {
     let large = |job| Member {
         n_tasks: 4,
         possible: [0, 2].into_iter().collect(),
-        ..member(job, 0, (0.0, 1.0))
+        ..member(job, 0, (0.0, 0.0))
     };
     let mut queues = with_jobs("ib", &kinds, &[]);
     let of_kinds = [0, 1].map(|job| queues.reschedule(large(job), None).kind);
@@ -149,7 +151,7 @@ fn jobs_with_the_same_few_cpus_do_not_share_one_beside_an_idle_one() {
     let kinds = [CoreKind::test(1024, "0-1", 2, 1000), CoreKind::test(512, "2-3", 2, 1000)];
     let restricted = |job| Member {
         restricted: vec![(0, "0".parse().expect("CPUs")), (1, "2".parse().expect("CPUs"))],
-        ..member(job, 0, (0.0, 1.0))
+        ..member(job, 0, (0.0, 0.0))
     };
     let mut queues = with_jobs("ib", &kinds, &[]);
     let of_kinds = [0, 1].map(|job| queues.reschedule(restricted(job), None).kind);
@@ -161,7 +163,7 @@ fn a_job_with_busy_cpus_keeps_no_other_job_from_an_idle_core() {
     let kinds = [CoreKind::test(1024, "0-1", 2, 1000), CoreKind::test(512, "2-3", 2, 1000)];
     let of_cpus = |job, fast: &str, slow: &str| Member {
         restricted: vec![(0, fast.parse().expect("CPUs")), (1, slow.parse().expect("CPUs"))],
-        ..member(job, job.into(), (0.0, 1.0))
+        ..member(job, job.into(), (0.0, 0.0))
     };
     let mut queues = with_jobs("ib", &kinds, &[]);
     queues.insert(0, of_cpus(0, "0", "2"));
@@ -180,7 +182,7 @@ fn an_idle_core_that_is_not_faster_gets_no_job_of_an_unshared_core() {
     assert!(!queues.leaves_core_idle());
     assert!(queues.rebalance().is_empty());
     let mut queues = with_jobs("ib", &kinds, &[(1, 1, 1)]);
-    assert_eq!(queues.reschedule(member(9, 0, (0.0, 1.0)), Some(1)).kind, 1);
+    assert_eq!(queues.reschedule(member(9, 0, (0.0, 0.0)), Some(1)).kind, 1);
     // Three tasks share two cores: one of them migrates.
     let mut queues = with_jobs("ib", &kinds, &[(3, 1, 1)]);
     queues.rebalance();
@@ -195,7 +197,7 @@ fn a_full_kind_does_not_keep_jobs_from_the_idle_cores_of_a_third_kind() {
         CoreKind::test(500, "4-5", 2, 1000),
     ];
     let of_all =
-        |job| Member { possible: [0, 1, 2].into_iter().collect(), ..member(job, 0, (0.0, 1.0)) };
+        |job| Member { possible: [0, 1, 2].into_iter().collect(), ..member(job, 0, (0.0, 0.0)) };
     // The gain between the first two kinds is too small for a migration.
     let mut up = with_jobs("ib", &kinds, &[]);
     (0..2).for_each(|job| up.insert(1, of_all(job)));
@@ -224,12 +226,12 @@ fn tasks_that_share_one_cpu_leave_the_other_cores_to_other_jobs() {
     let on_cpu_0 = |job| Member {
         restricted: vec![(0, "0".parse().expect("CPUs"))],
         possible: [0].into_iter().collect(),
-        ..member(job, 0, (0.0, 1.0))
+        ..member(job, 0, (0.0, 0.0))
     };
     (0..6).for_each(|job| queues.insert(0, on_cpu_0(job)));
-    assert_eq!(queues.reschedule(member(6, 0, (0.0, 1.0)), None).kind, 0);
+    assert_eq!(queues.reschedule(member(6, 0, (0.0, 0.0)), None).kind, 0);
     queues.remove(JobId(6).into());
-    queues.insert(1, member(6, 0, (0.0, 1.0)));
+    queues.insert(1, member(6, 0, (0.0, 0.0)));
     assert!(queues.leaves_core_idle());
     queues.rebalance();
     assert_eq!(queues.n_tasks(), [7, 0]);
@@ -239,11 +241,12 @@ fn tasks_that_share_one_cpu_leave_the_other_cores_to_other_jobs() {
 fn an_undone_proposal_leaves_the_queues_as_they_were() {
     let kinds = [CoreKind::test(1024, "0-1", 2, 1000), CoreKind::test(512, "2-3", 2, 1000)];
     let mut queues = with_jobs("ib", &kinds, &[(2, 1, 0), (3, 1, 1)]);
-    queues.insert(1, member(9, MILLION / 3, (0.1, 0.3)));
+    queues.insert(1, member(9, MILLION / 3, (0.1, 0.7)));
     queues.sort();
     let state = |queues: &Queues| {
         let units = [0, 1, 2, 3, 4, 9].map(|job| queues.kind_of(JobId(job).into()));
-        let heads = [0, 1].map(|kind| queues.highest(kind, |_| true).map(|head| head.unit));
+        let heads = [0, 1]
+            .map(|kind| queues.highest((kind, By::Integrated), |_| true).map(|head| head.unit));
         let slowdowns = [0, 1]
             .map(|kind| queues.loads[kind].log_slowdown(&kinds[kind], Change::None).to_bits());
         (units, heads, slowdowns, queues.n_tasks())
@@ -260,24 +263,24 @@ fn an_undone_proposal_leaves_the_queues_as_they_were() {
 #[test]
 fn busy_siblings_count_as_slower_cpus() {
     let kinds = [CoreKind::test(1024, "0-3", 2, 1250), CoreKind::test(640, "4-7", 4, 1000)];
-    assert_eq!(started(&kinds, 6, (0.0, 1.0)), [2, 4]);
+    assert_eq!(started(&kinds, 6, (0.0, 0.0)), [2, 4]);
     // Beside a sibling the fast CPU is as slow as the slow CPU, so that each CPU gets as many tasks.
-    assert_eq!(started(&kinds, 16, (0.0, 1.0)), [8, 8]);
+    assert_eq!(started(&kinds, 16, (0.0, 0.0)), [8, 8]);
 }
 
 #[test]
 fn tasks_that_wait_for_a_saturated_memory_share_their_cpus_instead_of_computing_tasks() {
     let kinds = [CoreKind::test(1024, "0-3", 4, 1000), CoreKind::test(1024, "4-7", 4, 1000)];
-    let with_weight_of_memory = |weight: f64| {
+    let when_waiting = |waiting: f64| {
         let mut queues = queues("ib", &kinds);
         for job in 0..8 {
-            queues.reschedule(member(job, 0, (0.0, 1.0)), None);
-            queues.reschedule(member(job + 8, MILLION, (0.0, weight)), None);
+            queues.reschedule(member(job, 0, (0.0, 0.0)), None);
+            queues.reschedule(member(job + 8, MILLION, (0.0, waiting)), None);
         }
         queues.n_tasks()
     };
-    assert_eq!(with_weight_of_memory(1.0), [8, 8]);
-    let [computing, waiting] = with_weight_of_memory(0.1)[..] else { panic!("two kinds") };
+    assert_eq!(when_waiting(0.0), [8, 8]);
+    let [computing, waiting] = when_waiting(0.9)[..] else { panic!("two kinds") };
     assert!(computing < waiting, "{computing} {waiting}");
 }
 
@@ -292,7 +295,7 @@ fn jobs_that_share_a_part_of_a_kind_get_the_idle_cores_of_another() {
     for spec in ["ib", "ib[load=tasks]"] {
         let mut queues = queues(spec, &kinds);
         for job in 0..10 {
-            let arrived = member(job, u64::from(10 - job) * MILLION / 10, (0.0, 1.0));
+            let arrived = member(job, u64::from(10 - job) * MILLION / 10, (0.0, 0.0));
             queues.reschedule(restricted_to("0-2", arrived), None);
             assert!(!queues.leaves_core_idle(), "{spec}: {:?}", queues.n_tasks());
         }
@@ -302,7 +305,7 @@ fn jobs_that_share_a_part_of_a_kind_get_the_idle_cores_of_another() {
     // Fewer cores than CPUs.
     let kinds = [CoreKind::test(1024, "0-15", 8, 1250), CoreKind::test(700, "16-23", 8, 1000)];
     let mut queues = with_jobs("ib", &kinds, &[]);
-    (0..14).for_each(|job| queues.insert(0, restricted_to("1-15", member(job, 0, (0.0, 1.0)))));
+    (0..14).for_each(|job| queues.insert(0, restricted_to("1-15", member(job, 0, (0.0, 0.0)))));
     assert!(queues.leaves_core_idle());
     queues.rebalance();
     assert_eq!(queues.n_tasks(), [8, 6]);
@@ -314,7 +317,7 @@ fn a_job_that_may_not_use_one_cpu_is_slowed_down_by_siblings() {
     let n_tasks = |restricted: &dyn Fn(Member) -> Member| {
         let mut queues = queues("ib", &kinds);
         for job in 0..24 {
-            queues.reschedule(restricted(member(job, 0, (0.0, 1.0))), None);
+            queues.reschedule(restricted(member(job, 0, (0.0, 0.0))), None);
         }
         queues.n_tasks()
     };
@@ -325,7 +328,7 @@ fn a_job_that_may_not_use_one_cpu_is_slowed_down_by_siblings() {
 fn the_placed_thread_stays_and_another_one_gets_the_idle_core() {
     let kinds = [CoreKind::test(1024, "0-1", 2, 1000), CoreKind::test(900, "2-3", 2, 1000)];
     let thread =
-        |job, ib, remaining| Member { remaining: Some(remaining), ..member(job, ib, (0.0, 1.0)) };
+        |job, ib, remaining| Member { remaining: Some(remaining), ..member(job, ib, (0.0, 0.0)) };
     let mut queues = queues("ib[lrt=yes]", &kinds);
     [0, 1].into_iter().for_each(|job| queues.insert(0, thread(job, MILLION / 2, 100)));
     // Of three similar threads it has the least remaining work, and would migrate first.
@@ -343,7 +346,7 @@ fn a_job_between_two_kinds_leaves_the_third_balanced() {
     ];
     let of_all = |job, ib| Member {
         possible: [0, 1, 2].into_iter().collect(),
-        ..member(job, ib, (0.0, 1.0))
+        ..member(job, ib, (0.0, 0.0))
     };
     let mut queues = with_jobs("ib", &kinds, &[]);
     (0..6).for_each(|job| queues.insert(0, of_all(job, 0)));
@@ -359,10 +362,10 @@ fn a_refused_job_stands_for_jobs_with_its_cpus_only() {
     let kinds = [CoreKind::test(1024, "0-3", 4, 1000), CoreKind::test(600, "4-7", 4, 1000)];
     let mut queues = with_jobs("ib", &kinds, &[]);
     // The head has a core of its own; the other two share one.
-    queues.insert(0, member(0, MILLION / 2, (0.0, 1.0)));
+    queues.insert(0, member(0, MILLION / 2, (0.0, 0.0)));
     [1, 2]
         .into_iter()
-        .for_each(|job| queues.insert(0, restricted_to("0", member(job, 0, (0.0, 1.0)))));
+        .for_each(|job| queues.insert(0, restricted_to("0", member(job, 0, (0.0, 0.0)))));
     queues.rebalance();
     assert_eq!(queues.n_tasks(), [2, 1]);
     assert_eq!(queues.kind_of(JobId(0).into()), Some(0));
@@ -373,7 +376,7 @@ fn tasks_that_may_not_use_one_cpu_have_busy_siblings() {
     let kind = CoreKind::test(1024, "0-15", 8, 1250);
     let log_slowdown = |restricted: &dyn Fn(Member) -> Member| {
         let mut load = KindLoad::none(0);
-        (0..14).for_each(|job| load.add(&kind, &restricted(member(job, 0, (0.0, 1.0)))));
+        (0..14).for_each(|job| load.add(&kind, &restricted(member(job, 0, (0.0, 0.0)))));
         load.log_slowdown(&kind, Change::None)
     };
     let free = log_slowdown(&|member| member);
@@ -422,7 +425,7 @@ proptest! {
         for (job, (kind, ib, n_fast, n_slow)) in jobs.iter().enumerate() {
             let restricted = [(0, *n_fast), (1, *n_slow)].into_iter().filter(|(_, n)| *n < 4);
             let restricted = restricted.map(|(kind, n)| (kind, first(kind, n))).collect();
-            let arrived = Member { restricted, ..member(job as u32, ib * MILLION / 5, (0.3, 1.0)) };
+            let arrived = Member { restricted, ..member(job as u32, ib * MILLION / 5, (0.3, 0.0)) };
             if reschedules {
                 queues.reschedule(arrived, None);
             } else {

@@ -9,7 +9,7 @@ use sched::{Plan, Reason};
 
 use super::speed::unknown_speedup;
 use super::{CoreKinds, KindJob};
-use crate::declaration::{MILLION, names};
+use crate::declaration::{MILLION, Millionths, names};
 
 names! {
     /// Number of tasks per core kind.
@@ -21,32 +21,43 @@ names! {
     }
 }
 
+/// How jobs are placed by their speedups.
+pub(crate) struct Sorting {
+    pub rule: QuotaRule,
+    /// Difference of the speedup above which a job passes a job on the next faster kind.
+    pub margin: Millionths,
+    /// Gets the values `speedup` (known or unknown), `factor`, `place`, `n_jobs` and `quota`.
+    pub reason: Reason,
+}
+
 /// Places the jobs with the largest speedups on the fastest kinds. Jobs that are bound to the CPUs of their kind
-/// already keep them. A job with an unknown speedup counts as half memory time. The reason gets the values `speedup`
-/// (known or unknown), `factor`, `place`, `n_jobs` and `quota`.
+/// already keep them. A job with an unknown speedup counts as half memory time.
 pub(crate) fn place_by_speedup<'s>(
     kinds: &CoreKinds,
     jobs: Vec<KindJob<'s>>,
     speedup: impl Fn(&KindJob<'s>) -> Option<u64>,
-    (rule, reason): (QuotaRule, &Reason),
+    sorting: &Sorting,
     plan: &mut Plan,
 ) {
     let unknown = unknown_speedup(kinds);
     let key = |job: KindJob<'s>| {
-        let key = speedup(&job).unwrap_or(unknown);
+        let n_slower = job.kind.map_or(0, |kind| kinds.len() - 1 - kind) as u64;
+        let key = speedup(&job).unwrap_or(unknown) + n_slower * sorting.margin.0;
         (job, key)
     };
     let keyed: Vec<(KindJob<'_>, u64)> = jobs.into_iter().map(key).collect();
-    let quotas = quotas(kinds, keyed.iter().map(|(job, _)| job.n_tasks()).sum(), rule);
-    for ((job, key), kind) in keyed.iter().zip(assign(kinds, &keyed, (rule, &quotas))) {
+    let n_tasks = keyed.iter().map(|(job, _)| job.n_tasks()).sum();
+    let quotas = quotas(kinds, n_tasks, sorting.rule);
+    for ((job, key), kind) in keyed.iter().zip(assign(kinds, &keyed, (sorting.rule, &quotas))) {
         if job.view.placed == Some(&kinds.cpus_for(kind, job)) {
             continue;
         }
         let place = keyed.iter().filter(|(_, other)| key < other).count() as u64 + 1;
+        let known = speedup(job);
+        let reason = sorting.reason.clone();
         let reason = reason
-            .clone()
-            .with("speedup", if speedup(job).is_some() { "known" } else { "unknown" })
-            .with("factor", *key as f64 / MILLION as f64)
+            .with("speedup", if known.is_some() { "known" } else { "unknown" })
+            .with("factor", known.unwrap_or(unknown) as f64 / MILLION as f64)
             .with("place", place)
             .with("n_jobs", keyed.len() as u64)
             .with("quota", kinds.counts_label(&quotas));

@@ -95,12 +95,6 @@ impl SpeedModel {
         Some(memory_ns / (core_ns + memory_ns))
     }
 
-    /// Returns the speedup of a job on the fastest kind over the slowest kind in millionths, from its counters in the last
-    /// interval. `None` if its LLC misses were not counted or it did not run.
-    pub fn counted_speedup(&self, kinds: &CoreKinds, tasks: &[TaskView]) -> Option<u64> {
-        Some(speedup(kinds, self.memory_share(tasks)?))
-    }
-
     /// Returns the share of memory time in the CPU time of tasks in the last interval: misses × latency. `None` if their
     /// LLC misses were not counted or they did not run.
     pub fn memory_share(&self, tasks: &[TaskView]) -> Option<f64> {
@@ -175,8 +169,9 @@ fn bandwidth_share(accesses: &[MemoryAccess], node: &NodeView, interval: Nanos) 
     Some(bytes / interval.as_secs_f64() / achievable).filter(|share| share.is_finite())
 }
 
-/// Returns the speedup for a share of memory time: the time on the slowest kind relative to the fastest, in millionths.
-fn speedup(kinds: &CoreKinds, memory_share: f64) -> u64 {
+/// Returns the speedup for a share of memory time alone on the fastest kind: the time on the slowest kind relative to the
+/// fastest, in millionths.
+pub(crate) fn speedup(kinds: &CoreKinds, memory_share: f64) -> u64 {
     let slowest = relative_times(kinds, memory_share).last().copied().unwrap_or(1.0);
     (slowest * MILLION as f64).round() as u64
 }

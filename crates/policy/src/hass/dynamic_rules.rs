@@ -14,13 +14,13 @@
 use base::Nanos;
 use sched::{PerJob, Plan, Reason, Snapshot, reasons};
 
-use crate::core_kinds::quotas::{self, QuotaRule};
-use crate::core_kinds::speed::{self, Counts, SpeedModel};
+use crate::core_kinds::quotas::{self, QuotaRule, Sorting};
+use crate::core_kinds::speed::{self, Counts, SpeedModel, share_on_fastest};
 use crate::core_kinds::{
     self, CoreKinds, IDLE_INTERVALS, KindJob, RATIO_MIN, compare_change, is_interval, is_new,
     percent_text,
 };
-use crate::declaration::{INTERVAL_TIMES, MILLION, Millionths, READING, params};
+use crate::declaration::{INTERVAL_TIMES, MILLION, Millionths, READING, Values, params};
 use crate::placement::remove_old_state;
 use crate::{IfMissing, PolicyInfo, RequiredSignal, Rules, Signal};
 
@@ -58,6 +58,8 @@ params! {
         quota: QuotaRule = "level", "tasks per kind: level, one per core, then further tasks from the fastest kind on, and a \
             new decision if a core was idle in two intervals; ceiling, as printed, the tasks per core rounded up, so that \
             slow cores can be idle".paper("ceiling");
+        margin: Millionths [Values::decimal("", 1)] = "0.05", "difference of the speedup above which a job passes a job on a \
+            faster kind (chosen: speedups that are counted in two intervals differ)".paper("0");
         interval: Nanos [INTERVAL_TIMES] = "200ms", "time between two samples".published();
     }
 }
@@ -128,7 +130,7 @@ impl Rules for Dynamic {
             return;
         }
         jobs.retain(|job| job.kind.is_some() && job.is_runnable(snapshot));
-        let n_changed = self.sample(snapshot, &jobs);
+        let n_changed = self.sample(snapshot, &jobs, &n_tasks);
         let is_idle =
             self.config.quota == QuotaRule::Level && self.kinds.leaves_core_idle(&n_tasks, &jobs);
         self.n_idle = if is_idle { self.n_idle + 1 } else { 0 };
@@ -146,13 +148,17 @@ impl Dynamic {
     }
 
     /// Updates the miss ratios and speedups. Returns the number of jobs whose miss ratio changed.
-    fn sample(&mut self, snapshot: &Snapshot<'_>, jobs: &[KindJob<'_>]) -> u64 {
+    fn sample(&mut self, snapshot: &Snapshot<'_>, jobs: &[KindJob<'_>], n_tasks: &[u64]) -> u64 {
         let model = SpeedModel::new(snapshot, &self.kinds);
         let mut n_changed = 0;
         for job in jobs {
             let Some(counts) = speed::counts(job.tasks(snapshot)) else { continue };
             let state = self.jobs.get_or_default(job.view.job.id);
-            state.speedup = model.counted_speedup(&self.kinds, job.tasks(snapshot));
+            let share = model.memory_share(job.tasks(snapshot)).zip(job.kind).map(|(share, on)| {
+                let smt_slowdown = self.kinds.get(on).smt_slowdown(n_tasks[on]);
+                share_on_fastest(&self.kinds, share, (on, smt_slowdown))
+            });
+            state.speedup = share.map(|share| speed::speedup(&self.kinds, share));
             let Some(ratio) = MissRatio::of(counts) else { continue };
             state.ratio = Some(ratio);
             let limit = self.config.change;
@@ -174,8 +180,9 @@ impl Dynamic {
             .with("n_intervals", IDLE_INTERVALS)
             .with("n_changed", n_changed)
             .with("limit", percent_text(self.config.change.0));
-        let how = (self.config.quota, &reason);
-        quotas::place_by_speedup(&self.kinds, jobs, speedup, how, plan);
+        let (rule, margin) = (self.config.quota, self.config.margin);
+        let sorting = Sorting { rule, margin, reason };
+        quotas::place_by_speedup(&self.kinds, jobs, speedup, &sorting, plan);
     }
 }
 

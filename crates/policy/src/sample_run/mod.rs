@@ -13,9 +13,9 @@
 use base::{CpuSet, Nanos};
 use sched::{Action, CounterEvent, PerJob, Plan, Reason, Snapshot, reasons};
 
-use crate::core_kinds::quotas::{self, QuotaRule};
+use crate::core_kinds::quotas::{self, QuotaRule, Sorting};
 use crate::core_kinds::{self, CoreKinds, KindCore, KindJob, core_of, is_interval, is_new};
-use crate::declaration::{INTERVAL_TIMES, MILLION, READING, Values, names, params};
+use crate::declaration::{INTERVAL_TIMES, MILLION, Millionths, READING, Values, names, params};
 use crate::placement::{cpus_label, remove_old_state};
 use crate::{IfMissing, PolicyInfo, RequiredSignal, Rules, Signal};
 
@@ -264,8 +264,8 @@ impl SampleRun {
         self.phase = Phase::Running(snapshot.turn.at.saturating_add(self.config.run));
         let speedup = |job: &KindJob<'_>| self.samples.get(job.view.job.id)?.ratio(job);
         let reason = Reason::new(SAMPLES_COMPARED).with("rounds", rounds);
-        let how = (self.config.quota, &reason);
-        quotas::place_by_speedup(&self.kinds, jobs, speedup, how, plan);
+        let sorting = Sorting { rule: self.config.quota, margin: Millionths(0), reason };
+        quotas::place_by_speedup(&self.kinds, jobs, speedup, &sorting, plan);
     }
 }
 

@@ -36,7 +36,7 @@ reasons! {
         "all usable cores are {kind} cores, so the policy places no job: it selects between core kinds";
     /// A program has no signature with a miss curve.
     NO_SIGNATURE = "no-signature":
-        "the program of job {job} has no valid signature (its misses over cache sizes); [then=half: half of its time counts as memory time][then=mean: its global behaviour is the mean of its intervals]. [remedy=embed: To make one: evenkeel profile --embed PROGRAM -- ARG…][remedy=declare: A built-in program cannot have one: declare a profile with the key profile of the job]";
+        "the program of job {job} has no valid signature (its misses over cache sizes); [then=half: half of its time counts as memory time][then=mean: its global behaviour is the mean of its counted intervals, if there are any]. [remedy=embed: To make one: evenkeel profile --embed PROGRAM -- ARG…][remedy=declare: A built-in program cannot have one: declare a profile with the key profile of the job]";
     /// The usable CPUs of a kind changed.
     KIND_CPUS_CHANGED = "kind-cpus-changed":
         "the usable CPUs of the {kind} cores changed: the job gets {cpus}";

@@ -67,7 +67,7 @@ params! {
 reasons! {
     /// A job gets its first kind.
     HASS_D_STARTED = "hass-d-started":
-        "the speedup of the job is not known yet, and the {kind} cores have the fewest tasks per core ({tasks}): it gets {cpus}";
+        "the speedup of the job is not known yet, and the {kind} cores are the fastest with an idle core, or else have the fewest tasks per core ({tasks}): it gets {cpus}";
     /// A job changes its kind.
     HASS_D_SORTED = "hass-d-sorted":
         "[why=changed: the miss ratios of jobs ({n_changed}) changed by more than {limit} %][why=idle: a core was idle in {n_intervals} intervals]: sorted by speedup ([speedup=unknown: not counted, assumed to be ]{factor}) the job is number {place} of {n_jobs}, and the {kind} cores get the tasks {quota} (tasks by kind): it migrates from the {from} cores to {cpus}";

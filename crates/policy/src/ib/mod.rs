@@ -29,10 +29,9 @@ use behaviour::integrated;
 pub(crate) use declaration::INFO;
 use declaration::{Balance, Config};
 use monitor::{Monitor, Phase};
-use queues::{Balanced, Between, Gain, Member, Queues, Rule, Unit, Units};
+use queues::{Balanced, Between, By, Gain, Member, Queues, Rule, Unit, Units};
 use reasons::{
-    IB_BALANCED, IB_CHANGE, IB_COSCHEDULED, IB_FILTERED, IB_IDLE, IB_PHASE, IB_PHASE_QUEUED,
-    IB_SHORTER, IB_STARTED,
+    IB_BALANCED, IB_CHANGE, IB_FILTERED, IB_IDLE, IB_PHASE, IB_PHASE_QUEUED, IB_SHORTER, IB_STARTED,
 };
 use threads::Threads;
 
@@ -49,6 +48,7 @@ struct IntegratedBehaviour {
     behaviours: Units<UnitBehaviour>,
     threads: Threads,
     n_arrivals: u64,
+    n_intervals: u64,
     /// Intervals in a row in which a core was idle.
     n_idle: u64,
     /// How far the memory controller of each node limited the tasks in the last interval, 0 to 1.
@@ -71,6 +71,40 @@ struct UnitBehaviour {
     memory_share: f64,
     /// Order of arrival in its queue.
     arrived: u64,
+    returns: Returns,
+}
+
+/// The returns of a job or thread from slower cores. Programs with serial and parallel phases leave fast cores idle in
+/// turn, and each migration costs cache contents, and local memory if the kinds are on different nodes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Returns {
+    /// Interval of the last migration to a slower kind.
+    left: Option<u64>,
+    /// Number of intervals after a return without a migration to idle slower cores.
+    hold: u64,
+    /// The interval in which these end.
+    held_until: u64,
+}
+
+impl Returns {
+    /// Shortest and longest time without a migration to idle slower cores, in intervals: 2 s and 5 minutes by default.
+    /// Chosen.
+    const HOLD: (u64, u64) = (10, 1600);
+    /// A return after at most this number of intervals doubles the time, 20 s by default. Chosen: phases of a few seconds
+    /// are usual.
+    const SOON: u64 = 100;
+
+    /// Adds a migration.
+    fn migrated(&mut self, now: u64, (from, to): (usize, usize)) {
+        if from < to {
+            self.left = Some(now);
+        } else if let Some(left) = self.left.take() {
+            let (min, max) = Self::HOLD;
+            let is_soon = now - left <= self.hold.max(Self::SOON);
+            self.hold = if is_soon { (2 * self.hold).clamp(min, max) } else { 0 };
+            self.held_until = now + self.hold;
+        }
+    }
 }
 
 impl UnitBehaviour {
@@ -103,6 +137,7 @@ impl Rules for IntegratedBehaviour {
             return;
         }
         if is_interval(snapshot) {
+            self.n_intervals += 1;
             let (from, to) = SATURATED;
             self.saturation = memory_utilization(snapshot);
             let limits = |used: f64| ((used - from) / (to - from)).clamp(0.0, 1.0);
@@ -142,8 +177,17 @@ impl IntegratedBehaviour {
     fn new(config: Config) -> Self {
         let (mut kinds, behaviours, threads, saturation): (CoreKinds, _, _, _) = Default::default();
         kinds.places_threads = config.uses_threads();
-        let (n_arrivals, n_idle) = (0, 0);
-        IntegratedBehaviour { config, kinds, behaviours, threads, n_arrivals, n_idle, saturation }
+        let (n_arrivals, n_intervals, n_idle) = (0, 0, 0);
+        IntegratedBehaviour {
+            config,
+            kinds,
+            behaviours,
+            threads,
+            n_arrivals,
+            n_intervals,
+            n_idle,
+            saturation,
+        }
     }
 
     /// Discards the state of ended jobs and threads, and of earlier runs of jobs that start.
@@ -199,6 +243,7 @@ impl IntegratedBehaviour {
         let (ib, start) = state.map_or((0, 0), |state| (state.ib, state.start));
         let is_counted = state.is_some_and(|state| state.is_counted);
         let arrived = state.map_or(0, |state| state.arrived);
+        let is_held = state.is_some_and(|state| self.n_intervals < state.returns.held_until);
         let memory_share = state.map_or(UNKNOWN_SHARE, |state| state.memory_share);
         let n_tasks = match unit.thread {
             _ if self.config.balance == Balance::Always => job.n_tasks(),
@@ -221,6 +266,7 @@ impl IntegratedBehaviour {
             memory_share,
             waiting: (self.saturation_of(job.view) * memory_share * MILLION as f64).round() as u64,
             remaining: self.config.lrt.then(|| self.threads.remaining(unit)).flatten(),
+            is_held,
             is_fixed: self.threads.is_cooling_down(unit.job),
         }
     }
@@ -263,6 +309,7 @@ impl IntegratedBehaviour {
             is_counted: false,
             memory_share,
             arrived,
+            returns: Returns::default(),
         };
         let reason = state.reason_of_start(unit);
         self.behaviours.insert(unit, state);
@@ -403,14 +450,17 @@ impl IntegratedBehaviour {
     fn with_rule(&self, reason: Reason, rule: Rule, n_tasks: (&[u64], &[u64])) -> Reason {
         let (rule, bound) = match rule {
             Rule::Below(bound) if bound.is_of_similar => ("below-similar", Some(bound)),
+            Rule::Below(bound) if bound.by == By::Start => ("below-start", Some(bound)),
             Rule::Below(bound) => ("below", Some(bound)),
             Rule::Above(bound) if bound.is_of_similar => ("above-similar", Some(bound)),
+            Rule::Above(bound) if bound.by == By::Start => ("above-start", Some(bound)),
             Rule::Above(bound) => ("above", Some(bound)),
             Rule::OnlyKind => ("only", None),
             Rule::Between { by: Between::LowerLoad, .. } => ("between", None),
             Rule::Between { by: Between::Stays, .. } => ("stays", None),
             Rule::Between { by: Between::IdleFast, .. } => ("idle", None),
             Rule::Between { by: Between::IdleSlow, .. } => ("idle-slower", None),
+            Rule::Between { by: Between::Left, .. } => ("left", None),
         };
         let reason = reason
             .with("rule", rule)
@@ -433,12 +483,13 @@ impl IntegratedBehaviour {
                 Gain::Load => Reason::new(IB_BALANCED).with("beta", share(self.config.beta.0)),
                 Gain::Times(gain) => Reason::new(IB_SHORTER).with("gain", share(gain)),
             };
+            let (work_unit, per_unit) = self.threads.work_unit(moved.unit);
             let reason = reason
                 .with("unit", moved.unit.noun())
                 .with("end", end)
                 .with_some("similar", moved.remaining.map(|_| end))
-                .with_some("remaining", moved.remaining)
-                .with_some("work", moved.remaining.map(|_| self.threads.work_unit(moved.unit)))
+                .with_some("remaining", moved.remaining.map(|work| work / per_unit))
+                .with_some("work", moved.remaining.map(|_| work_unit))
                 .with("ib", share(moved.ib))
                 .with("before", self.kinds.counts_label(&moved.before))
                 .with("after", self.kinds.counts_label(&moved.after));
@@ -480,16 +531,12 @@ impl IntegratedBehaviour {
                     let arrived = self.next_arrival();
                     if let Some(state) = self.behaviours.get_mut(unit) {
                         state.arrived = arrived;
-                        if job.kind.is_some() {
+                        if let Some(from) = job.kind {
                             state.monitor.skip_next();
+                            state.returns.migrated(self.n_intervals, (from, *to));
                         }
                     }
-                    let mut reason = reason.clone().with_some("left", left);
-                    let before = first.and_then(|first| first.reason.value("before")).cloned();
-                    if let Some(before) = before.filter(|_| reason.code != IB_COSCHEDULED) {
-                        reason.replace("before", before);
-                    }
-                    self.kinds.place(*to, job, reason, plan);
+                    self.kinds.place(*to, job, reason.clone().with_some("left", left), plan);
                     Some(*to)
                 }
                 _ => job.kind.filter(|_| self.kinds.rebind(snapshot, job, plan)),

@@ -7,13 +7,16 @@ macro_rules! rule {
     () => {
         concat!(
             "[rule=below: below {bound}, the highest on the {beside} cores]",
+            "[rule=below-start: below {bound}, the highest of those on the {beside} cores at their start]",
             "[rule=below-similar: below {bound}, the behaviour of the thread with the least remaining work among those similar to the highest on the {beside} cores]",
             "[rule=above: above {bound}, the lowest on the {beside} cores]",
+            "[rule=above-start: above {bound}, the lowest of those on the {beside} cores at their start]",
             "[rule=above-similar: above {bound}, the behaviour of the thread with the most remaining work among those similar to the lowest on the {beside} cores]",
             "[rule=between: between those on the other cores, so the kind with the lower load]",
             "[rule=stays: between those on the other cores, and the gain on the other kind is too small]",
             "[rule=idle: between those on the other cores, and a faster core would be idle without this {unit}]",
             "[rule=idle-slower: between those on the other cores, and only a slower core would be idle without this {unit}]",
+            "[rule=left: between those on the other cores, and a job with a higher behaviour leaves a core for an idle slower one]",
             "[rule=only: the only kind with enough CPUs for the job]",
             "[rule=serial: in a serial phase the only runnable thread of its program gets the fastest cores]",
         )
@@ -48,7 +51,7 @@ macro_rules! phase {
 reasons! {
     /// A job or thread gets its first kind.
     IB_STARTED = "ib-started":
-        concat!("the {unit} starts with integrated behaviour {ib} ([global=known: from its profile][global=unknown: it has no profile]): ", rule!(), "; tasks {before} before and {after} after[; a later step of this turn moves it from the {left} cores]: it gets the {kind} cores ({cpus})");
+        concat!("the {unit} starts with integrated behaviour {ib} ([global=known: from its profile][global=unknown: it has no profile, so it counts as computing]): ", rule!(), "; tasks {before} before and {after} after[; a later step of this turn moves it from the {left} cores]: it gets the {kind} cores ({cpus})");
     /// A job or thread changes its kind because of a new phase.
     IB_PHASE = "ib-phase":
         concat!(phase!(), ": it migrates[ from the {from}] to the {kind} cores ({cpus})");

@@ -63,7 +63,7 @@ names! {
 reasons! {
     /// A job gets its first kind.
     SAMPLE_RUN_STARTED = "sample-run-started":
-        "the job has no sample yet, and the {kind} cores have the fewest tasks per core ({tasks}): it gets {cpus}";
+        "the job has no sample yet, and the {kind} cores are the fastest with an idle core, or else have the fewest tasks per core ({tasks}): it gets {cpus}";
     /// A job is sampled.
     SAMPLED = "sampled":
         "sampling round {round}: the job is measured on a {kind} core ({cpus})";

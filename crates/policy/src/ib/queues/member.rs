@@ -30,6 +30,8 @@ pub(in crate::ib) struct Member {
     pub waiting: u64,
     /// Remaining work of a thread, with `lrt` only.
     pub remaining: Option<u64>,
+    /// The job came back from idle slower cores: for some time it migrates to them for a predicted gain only.
+    pub is_held: bool,
     /// Co-scheduled in one of the last intervals: the thread does not migrate for balance.
     pub is_fixed: bool,
 }

@@ -43,7 +43,8 @@ use balance::{GAIN_MIN, RESTRICTED_MAX};
 use loads::{Change, KindLoad};
 pub(super) use member::Member;
 use member::{Pair, Step};
-use order::{By, KindOrder};
+pub(super) use order::By;
+use order::KindOrder;
 pub(super) use unit::{Unit, Units};
 
 /// Difference of integrated behaviour below which the remaining work decides. Chosen.
@@ -103,6 +104,8 @@ pub(super) enum Between {
     IdleFast,
     /// Only slower kinds have an idle core.
     IdleSlow,
+    /// A job with a higher behaviour leaves the kind for an idle core of a slower kind.
+    Left,
 }
 
 /// The kind of a job that was rescheduled.
@@ -319,18 +322,31 @@ impl Queues {
             let highest = self.highest((fast, by), is_comparable);
             if let Some(bound) = highest.map(|head| Bound::of(head, (fast, by)))
                 && value.saturating_add(up) < bound.value
+                && self.is_worth(was, fast)
             {
                 return (fast, Rule::Below(bound));
             }
             let lowest = self.lowest((slow, by), is_comparable);
             match lowest.map(|head| Bound::of(head, (slow, by))) {
-                Some(bound) if bound.value.saturating_add(down) < value => {
+                Some(bound)
+                    if bound.value.saturating_add(down) < value && self.is_worth(was, slow) =>
+                {
                     selected = (slow, Rule::Above(bound));
                 }
                 _ => return self.between(Pair { fast, slow }, member, was),
             }
         }
         selected
+    }
+
+    /// Returns whether a job may change its kind for its behaviour: in exchange for another job it gains less than the
+    /// difference of the kinds.
+    fn is_worth(&self, was: Option<usize>, to: usize) -> bool {
+        let Some(was) = was.filter(|was| *was != to && self.config.load == Load::Time) else {
+            return true;
+        };
+        let capacity = |kind: usize| f64::from(self.kinds[kind].capacity);
+        GAIN_MIN < libm::log(capacity(was) / capacity(to)).abs()
     }
 
     /// Returns the behaviour by which a job is compared, and whether a member is compared with it: a job with a counted
@@ -364,7 +380,8 @@ impl Queues {
             };
         }
         let mut slower = member.possible.iter().filter(|kind| fast < *kind);
-        let idle = slower.find(|kind| self.fits(*kind, member));
+        let is_held = member.is_held && was.is_some_and(|was| was <= fast);
+        let idle = slower.find(|kind| !is_held && self.fits(*kind, member));
         if let Some(idle) = idle.filter(|_| self.is_improving()) {
             // If a job on the kind `slow` has a higher behaviour, it migrates to the idle core, and this job gets its
             // core.
@@ -373,7 +390,10 @@ impl Queues {
                 may && other.n_tasks == member.n_tasks && member.ib < other.ib
             };
             let is_left = slow != idle && self.highest((slow, By::Integrated), leaves).is_some();
-            return selected(if is_left { slow } else { idle }, Between::IdleSlow);
+            return match is_left {
+                true => selected(slow, Between::Left),
+                false => selected(idle, Between::IdleSlow),
+            };
         }
         let lower = match self.config.load {
             Load::Time if 0.0 < gain => slow,

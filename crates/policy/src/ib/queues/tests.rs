@@ -33,6 +33,7 @@ fn member(job: u32, ib: u64, (memory_share, waiting): (f64, f64)) -> Member {
         memory_share,
         waiting: (waiting * MILLION as f64) as u64,
         remaining: None,
+        is_held: false,
         is_fixed: false,
     }
 }

@@ -147,11 +147,11 @@ impl Threads {
         Some(program.work.saturating_sub(thread.done))
     }
 
-    /// Returns the unit of the work of a thread.
-    pub fn work_unit(&self, unit: Unit) -> &'static str {
+    /// Returns the unit in which the work of a thread is printed, and its size.
+    pub fn work_unit(&self, unit: Unit) -> (&'static str, u64) {
         match self.thread(unit) {
-            Some((program, _)) if program.counts_instructions => "instructions",
-            _ => "ns of CPU time",
+            Some((program, _)) if program.counts_instructions => ("instructions", 1),
+            _ => ("ms of CPU time", 1_000_000),
         }
     }
 

@@ -127,7 +127,8 @@ impl Queues {
             // The busy cores of the faster kind must not become fewer, and, with times, not those of both kinds.
             let leaves_idle = if step.is_down() { n_left != 0 } else { n_used < n_left };
             match (step.is_down(), self.fits(to, member)) {
-                (true, _) if leaves_idle || member.is_held => return None,
+                (true, _) if leaves_idle => return None,
+                (true, true) if member.is_held => return None,
                 (true, true) => return Some(Gain::IdleCores),
                 (false, true) => {
                     let gains =

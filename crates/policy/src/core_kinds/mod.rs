@@ -81,21 +81,24 @@ pub(crate) struct CoreKind {
 }
 
 impl CoreKind {
-    /// Returns the sum over `n_tasks` tasks of the logarithm of the time of each, relative to its time alone on the
-    /// kind. Busy siblings share their core.
+    /// Returns the sum over `n_tasks` tasks of the logarithm of the number of tasks on the CPU of each.
     ///
     /// If the kernel never migrates a task inside the kind, each CPU has a whole number of tasks; if it does so all the
     /// time, the tasks share the CPUs equally. Kernels do so at times: the mean of both (chosen). If the kind has
     /// several nodes, such a migration leaves memory behind, so that equal shares gain nothing.
-    pub fn log_slowdown(&self, n_tasks: u64) -> f64 {
+    pub fn log_shared(&self, n_tasks: u64) -> f64 {
         let n_cpus = self.cpus.len() as u64;
         let (n_each, n_cpus_with_more) = (n_tasks / n_cpus, n_tasks % n_cpus);
         let on_cpu = |n: u64| n as f64 * libm::log(n.max(1) as f64);
         let whole = n_cpus_with_more as f64 * on_cpu(n_each + 1)
             + (n_cpus - n_cpus_with_more) as f64 * on_cpu(n_each);
         let equal = n_tasks as f64 * libm::log((n_tasks as f64 / n_cpus as f64).max(1.0));
-        let on_cpus = if self.has_several_nodes { whole } else { (whole + equal) / 2.0 };
-        on_cpus + self.n_beside(n_tasks) * libm::log(self.slowdown_beside())
+        if self.has_several_nodes { whole } else { (whole + equal) / 2.0 }
+    }
+
+    /// Returns the sum over `n_tasks` tasks of the logarithm of the factor by which busy siblings slow each down.
+    pub fn log_beside(&self, n_tasks: u64) -> f64 {
+        self.n_beside(n_tasks) * libm::log(self.slowdown_beside())
     }
 
     /// Returns the number of cores with a usable CPU.
@@ -556,17 +559,17 @@ mod tests {
         let (five, six) = (shared(5.0, 2.0 * two), shared(6.0, 4.0 * two));
         let expected = [0.0, 0.0, 0.0, 2.0 * beside, 4.0 * beside, five, six];
         for (n_tasks, expected) in expected.iter().enumerate() {
-            let sum = smt.log_slowdown(n_tasks as u64);
+            let sum = smt.log_shared(n_tasks as u64) + smt.log_beside(n_tasks as u64);
             assert!((sum - expected).abs() < 1e-12, "{n_tasks} tasks: {sum}, not {expected}");
         }
         // A task that migrates between nodes leaves its memory.
         let nodes = CoreKind { has_several_nodes: true, ..CoreKind::test(1024, "0-1", 2, 1000) };
-        assert!((nodes.log_slowdown(3) - 2.0 * two).abs() < 1e-12);
+        assert!((nodes.log_shared(3) - 2.0 * two).abs() < 1e-12);
         // Four siblings per core: with four tasks on two cores, no task is alone on its core.
         let many = CoreKind::test(1024, "0-7", 2, 1600);
         let beside_three = libm::log(2.5);
-        assert!((many.log_slowdown(3) - 2.0 * beside_three).abs() < 1e-12);
-        assert!((many.log_slowdown(7) - 7.0 * beside_three).abs() < 1e-12);
+        assert!((many.log_beside(3) - 2.0 * beside_three).abs() < 1e-12);
+        assert!((many.log_beside(7) - 7.0 * beside_three).abs() < 1e-12);
         // Of nine tasks on eight cores, two are beside a sibling.
         let large = CoreKind::test(1024, "0-15", 8, 1250);
         assert!((large.smt_slowdown(9) - (7.0 + 2.0 * 1.6) / 9.0).abs() < 1e-12);
@@ -574,7 +577,7 @@ mod tests {
         let (n_siblings_of_core, n_siblings) = (2, 2);
         let four_cores = CoreKind::test(1024, "0-4", 4, 1250);
         let one_sibling = CoreKind { n_siblings_of_core, n_siblings, ..four_cores };
-        assert!((one_sibling.log_slowdown(5) - 2.0 * beside).abs() < 1e-12);
+        assert!((one_sibling.log_beside(5) - 2.0 * beside).abs() < 1e-12);
     }
 
     #[test]

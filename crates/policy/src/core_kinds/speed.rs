@@ -202,6 +202,14 @@ pub(crate) struct Counts {
     pub instructions: Option<u64>,
 }
 
+impl Counts {
+    /// Returns the misses per millisecond of CPU time.
+    pub fn misses_per_ms(self) -> u64 {
+        let misses = u128::from(self.misses) * 1_000_000 / u128::from(self.cpu_time.0);
+        u64::try_from(misses).unwrap_or(u64::MAX).min(u64::from(u32::MAX))
+    }
+}
+
 /// Returns the counts of tasks; `None` if none of them ran or their misses are unknown.
 pub(crate) fn counts(tasks: &[TaskView]) -> Option<Counts> {
     let add = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));

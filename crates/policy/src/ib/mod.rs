@@ -22,7 +22,9 @@ use base::NodeId;
 use sched::{Cause, JobState, JobView, Plan, Reason, ReasonValue, Snapshot};
 
 use crate::Rules;
-use crate::core_kinds::speed::{SpeedModel, UNKNOWN_SHARE, memory_utilization, share_on_fastest};
+use crate::core_kinds::speed::{
+    self, Counts, SpeedModel, UNKNOWN_SHARE, memory_utilization, share_on_fastest,
+};
 use crate::core_kinds::{CoreKinds, IDLE_INTERVALS, KindJob, is_interval, is_new};
 use crate::declaration::MILLION;
 use behaviour::integrated;
@@ -69,6 +71,8 @@ struct UnitBehaviour {
     is_counted: bool,
     /// Share of memory time on the fastest kind.
     memory_share: f64,
+    /// LLC misses per millisecond of CPU time in the interval in which the last phase became stable.
+    misses_per_ms: u64,
     /// Order of arrival in its queue.
     arrived: u64,
     returns: Returns,
@@ -239,12 +243,10 @@ impl IntegratedBehaviour {
     /// Returns the entry of a job or thread. The thread of a serial phase counts as computing.
     fn member(&self, snapshot: &Snapshot<'_>, job: &KindJob<'_>) -> Member {
         let unit = Unit::from(job);
-        let state = self.behaviours.get(unit);
-        let (ib, start) = state.map_or((0, 0), |state| (state.ib, state.start));
-        let is_counted = state.is_some_and(|state| state.is_counted);
-        let arrived = state.map_or(0, |state| state.arrived);
-        let is_held = state.is_some_and(|state| self.n_intervals < state.returns.held_until);
-        let memory_share = state.map_or(UNKNOWN_SHARE, |state| state.memory_share);
+        let unknown = UnitBehaviour { memory_share: UNKNOWN_SHARE, ..UnitBehaviour::default() };
+        let state = self.behaviours.get(unit).unwrap_or(&unknown);
+        let (memory_share, misses_per_ms) = (state.memory_share, state.misses_per_ms);
+        let saturation = if misses_per_ms == 0 { 0.0 } else { self.saturation_of(job.view) };
         let n_tasks = match unit.thread {
             _ if self.config.balance == Balance::Always => job.n_tasks(),
             Some(_) => u64::from(self.threads.is_runnable(unit)),
@@ -252,21 +254,22 @@ impl IntegratedBehaviour {
         };
         let (ib, start, possible) = match self.threads.is_serial(unit) {
             true => (0, 0, job.possible.iter().take(1).collect()),
-            false => (ib, start, job.possible),
+            false => (state.ib, state.start, job.possible),
         };
         Member {
             unit,
             ib,
             start,
-            is_counted,
-            arrived,
+            is_counted: state.is_counted,
+            arrived: state.arrived,
             n_tasks,
             possible,
             restricted: self.kinds.restricted(job),
             memory_share,
-            waiting: (self.saturation_of(job.view) * memory_share * MILLION as f64).round() as u64,
+            waiting: (saturation * memory_share * MILLION as f64).round() as u64,
+            misses_per_ms,
             remaining: self.config.lrt.then(|| self.threads.remaining(unit)).flatten(),
-            is_held,
+            is_held: self.n_intervals < state.returns.held_until,
             is_fixed: self.threads.is_cooling_down(unit.job),
         }
     }
@@ -308,6 +311,7 @@ impl IntegratedBehaviour {
             start: ib,
             is_counted: false,
             memory_share,
+            misses_per_ms: 0,
             arrived,
             returns: Returns::default(),
         };
@@ -354,6 +358,7 @@ impl IntegratedBehaviour {
         let result = self.behaviours.get_mut(unit)?.monitor.record(value, &config);
         let is_phase = matches!(result, Phase::Stable(_) | Phase::Unstable(_));
         let memory_share = is_phase.then(|| self.memory_share(snapshot, job, n_tasks)).flatten();
+        let counts = is_phase.then(|| speed::counts(job.tasks(snapshot))).flatten();
         let state = self.behaviours.get_mut(unit)?;
         let (interval, began) = state.monitor.intervals();
         let of_phase = |code, local| {
@@ -373,6 +378,7 @@ impl IntegratedBehaviour {
                 let global = state.profiled.or_else(|| state.monitor.global());
                 state.ib = integrated(config.alpha.0, global, local);
                 state.is_counted = true;
+                state.misses_per_ms = counts.map_or(0, Counts::misses_per_ms);
                 state.memory_share = memory_share.unwrap_or(state.memory_share);
                 let reason = of_phase(IB_PHASE, local)
                     .with("unit", unit.noun())

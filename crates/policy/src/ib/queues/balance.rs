@@ -195,15 +195,15 @@ impl Queues {
         one + other + self.log_waiting(loads) + member.n_tasks as f64 * libm::log(time)
     }
 
-    /// Returns the sum of the logarithms of the times that tasks wait for saturated memory controllers: the time of
-    /// each is proportional to the number of tasks that wait at one time.
+    /// Returns the sum of the logarithms of the times that tasks wait for saturated memory controllers: they are
+    /// proportional to the misses of all running tasks.
     fn log_waiting(&self, loads: [(usize, Change<'_>); 2]) -> f64 {
         let change = |kind| loads.iter().find(|(of, _)| *of == kind).map(|(_, change)| *change);
         let of_kind = |(kind, load): (usize, &KindLoad)| {
             load.waiting(&self.kinds[kind], change(kind).unwrap_or(Change::None))
         };
         let of_kinds = self.loads.iter().enumerate().map(of_kind);
-        let (all, at_once) = of_kinds.fold((0.0, 0.0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
-        if at_once == 0.0 { 0.0 } else { all * libm::log(at_once) }
+        let (waiting, misses) = of_kinds.fold((0.0, 0.0), |sum, of| (sum.0 + of.0, sum.1 + of.1));
+        if waiting == 0.0 { 0.0 } else { waiting * libm::log(misses) }
     }
 }

@@ -13,6 +13,8 @@ pub(super) struct KindLoad {
     n_tasks: u64,
     /// Sum of [`Member::waiting`] of the tasks.
     waiting: u64,
+    /// Sum of the misses per millisecond of the tasks, if each has a CPU.
+    misses_per_ms: u64,
     restricted: RestrictedTasks,
 }
 
@@ -26,18 +28,24 @@ pub(super) enum Change<'m> {
 
 impl KindLoad {
     pub fn none(kind: usize) -> Self {
-        KindLoad { kind, n_tasks: 0, waiting: 0, restricted: RestrictedTasks::default() }
+        KindLoad {
+            kind,
+            n_tasks: 0,
+            waiting: 0,
+            misses_per_ms: 0,
+            restricted: RestrictedTasks::default(),
+        }
     }
 
     pub fn add(&mut self, kind: &CoreKind, member: &Member) {
-        (self.n_tasks, self.waiting) = self.sums(Change::With(member));
+        (self.n_tasks, self.waiting, self.misses_per_ms) = self.sums(Change::With(member));
         if let Some(cpus) = member.restricted_to(self.kind) {
             self.restricted.add(kind, cpus, member.n_tasks);
         }
     }
 
     pub fn subtract(&mut self, member: &Member) {
-        (self.n_tasks, self.waiting) = self.sums(Change::Without(member));
+        (self.n_tasks, self.waiting, self.misses_per_ms) = self.sums(Change::Without(member));
         if let Some(cpus) = member.restricted_to(self.kind) {
             self.restricted.subtract(cpus, member.n_tasks);
         }
@@ -61,10 +69,19 @@ impl KindLoad {
     }
 
     /// Returns the sum of the logarithms of the predicted times of the tasks, relative to their times alone on the
-    /// kind.
+    /// kind. A busy sibling does not slow the wait for memory down.
     pub fn log_slowdown(&self, kind: &CoreKind, change: Change<'_>) -> f64 {
+        let (n_tasks, waiting, _) = self.sums(change);
+        let computing = 1.0 - waiting as f64 / MILLION as f64 / n_tasks.max(1) as f64;
+        let (shared, beside) = self.logs(kind, change);
+        shared + computing * beside
+    }
+
+    /// Returns the sums of the logarithms of the numbers of tasks per CPU, and of the slowdown by siblings.
+    fn logs(&self, kind: &CoreKind, change: Change<'_>) -> (f64, f64) {
         let Occupied { n_tasks, n_cpus, log_shared, .. } = self.occupied(kind, change);
-        kind.log_slowdown(self.sums(change).0 - n_tasks + n_cpus) + log_shared
+        let n_effective = self.sums(change).0 - n_tasks + n_cpus;
+        (kind.log_shared(n_effective) + log_shared, kind.log_beside(n_effective))
     }
 
     /// Returns the geometric mean of the predicted times of the tasks, relative to their times alone on the kind.
@@ -72,26 +89,33 @@ impl KindLoad {
         libm::exp(self.log_slowdown(kind, Change::None) / self.n_tasks.max(1) as f64)
     }
 
-    /// Returns the number of tasks that wait for a saturated memory controller while they run alone, and their number
-    /// at one time: a task that shares its CPU, or is slowed down by a sibling, waits less.
+    /// Returns the number of tasks that wait for a saturated memory controller while they run, and the misses per
+    /// millisecond of all tasks: a task that shares its CPU has fewer.
     pub fn waiting(&self, kind: &CoreKind, change: Change<'_>) -> (f64, f64) {
-        let (n_tasks, waiting) = self.sums(change);
-        if waiting == 0 {
+        let (n_tasks, waiting, misses_per_ms) = self.sums(change);
+        if misses_per_ms == 0 {
             return (0.0, 0.0);
         }
-        let waiting = waiting as f64 / MILLION as f64;
-        let log_mean = self.log_slowdown(kind, change) / n_tasks as f64;
-        (waiting, waiting / libm::exp(log_mean))
+        let log_mean = self.logs(kind, change).0 / n_tasks as f64;
+        (waiting as f64 / MILLION as f64, misses_per_ms as f64 / libm::exp(log_mean))
     }
 
-    /// Returns the number of tasks and the sum of [`Member::waiting`].
-    fn sums(&self, change: Change<'_>) -> (u64, u64) {
-        let waiting = |member: &Member| member.waiting * member.n_tasks;
+    /// Returns the number of tasks, and the sums of [`Member::waiting`] and of the misses per millisecond.
+    fn sums(&self, change: Change<'_>) -> (u64, u64, u64) {
+        let of = |member: &Member| {
+            let n_tasks = member.n_tasks;
+            (n_tasks, member.waiting * n_tasks, member.misses_per_ms * n_tasks)
+        };
+        let (n_tasks, waiting, misses) = (self.n_tasks, self.waiting, self.misses_per_ms);
         match change {
-            Change::None => (self.n_tasks, self.waiting),
-            Change::With(member) => (self.n_tasks + member.n_tasks, self.waiting + waiting(member)),
+            Change::None => (n_tasks, waiting, misses),
+            Change::With(member) => {
+                let with = of(member);
+                (n_tasks + with.0, waiting + with.1, misses + with.2)
+            }
             Change::Without(member) => {
-                (self.n_tasks - member.n_tasks, self.waiting - waiting(member))
+                let without = of(member);
+                (n_tasks - without.0, waiting - without.1, misses - without.2)
             }
         }
     }

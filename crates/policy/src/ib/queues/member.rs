@@ -28,6 +28,8 @@ pub(in crate::ib) struct Member {
     /// Share of its time alone in which a task waits for a saturated memory controller, in millionths: while it does
     /// not run, others get its bandwidth.
     pub waiting: u64,
+    /// LLC misses per millisecond of CPU time.
+    pub misses_per_ms: u64,
     /// Remaining work of a thread, with `lrt` only.
     pub remaining: Option<u64>,
     /// The job came back from idle slower cores: for some time it migrates to them for a predicted gain only.

@@ -20,8 +20,8 @@
 //!   time alone on the kind × tasks on its CPU × slowdown by busy SMT siblings
 //! ```
 //!
-//! The memory time of tasks that wait for a saturated memory controller is proportional to the number of them that run
-//! at one time ([`Member::waiting`]): if one shares its CPU, the others get its bandwidth.
+//! The memory time of tasks that wait for a saturated memory controller ([`Member::waiting`]) is proportional to the
+//! misses of all tasks that run at one time: if one shares its CPU, the others get its bandwidth.
 
 mod balance;
 mod loads;

@@ -32,6 +32,7 @@ fn member(job: u32, ib: u64, (memory_share, waiting): (f64, f64)) -> Member {
         restricted: Vec::new(),
         memory_share,
         waiting: (waiting * MILLION as f64) as u64,
+        misses_per_ms: (waiting * 1000.0) as u64,
         remaining: None,
         is_held: false,
         is_fixed: false,

@@ -3,6 +3,7 @@
 mod alternatives;
 mod broken;
 mod monitored;
+mod overloaded;
 mod shared;
 mod solutions;
 mod switching;

@@ -235,8 +235,10 @@ impl Channel {
             latency_ns = (latency_ns + step).min(latency_max);
             (used, slope) = used_at(latency_ns);
         }
-        let overload =
-            if used <= 1.0 { 1.0 } else { self.overload(demands, background, latency_ns) };
+        let overload = match used <= 1.0 + RELATIVE_PRECISION {
+            true => 1.0,
+            false => self.overload(demands, background, latency_ns),
+        };
         (latency_ns, overload)
     }
 
@@ -259,11 +261,15 @@ impl Channel {
         None
     }
 
-    /// Returns the factor by which the programs must be slower at this latency. Programs that are slower by more, because
-    /// of other channels, do not change.
+    /// Returns the factor by which the programs must be slower at this latency, so that they use the capacity. Programs
+    /// that are slower by more, because of other channels, do not change.
+    ///
+    /// The bandwidth is a concave, increasing function of the reciprocal of the factor. Newton's method from the factor
+    /// that slows all programs therefore never overshoots. Each step before the last one finds more programs that are
+    /// slower by more.
     fn overload(&self, demands: &[ChannelDemand], background: f64, latency_ns: f64) -> f64 {
-        let mut overload = 1.0;
-        for _ in 0..ITERATIONS_MAX {
+        let mut overload = f64::INFINITY;
+        for _ in 0..=demands.len() {
             let (mut unchanged, mut slowed) = (background, 0.0);
             for demand in demands {
                 let ns = (demand.other_ns + demand.stalls * latency_ns).max(1e-9);
@@ -273,16 +279,16 @@ impl Channel {
                 }
             }
             let next = match unchanged < self.capacity {
-                true => (slowed / (self.capacity - unchanged)).max(overload),
-                false => (demands.iter().map(|demand| demand.slower))
-                    .fold(overload.max((unchanged + slowed) / self.capacity), f64::max),
+                true => slowed / (self.capacity - unchanged),
+                // Page migration alone uses the capacity.
+                false => (unchanged + slowed) / self.capacity,
             };
-            if next <= overload * (1.0 + RELATIVE_PRECISION) {
+            if overload <= next * (1.0 + RELATIVE_PRECISION) {
                 break;
             }
             overload = next;
         }
-        overload
+        overload.max(1.0)
     }
 
     /// Returns the latency between the unloaded latency and `full_ns` that equals the latency at its utilization. The
@@ -424,6 +430,37 @@ mod tests {
         assert!(latency_with(0.0) + 10.0 < latency_with(4.0));
     }
 
+    #[test]
+    fn a_saturated_channel_whose_latency_limits_the_demand_has_no_overload() {
+        for n in 1..200 {
+            let waits = ChannelDemand { other_ns: 25.0, stalls: 5.0, bytes: 640.0, slower: 1.0 };
+            let demands = vec![ChannelDemand { stalls: 0.1 * f64::from(n), ..waits }; 40];
+            assert_eq!(CHANNEL.solve(&demands, 0.0, 45.0).1, 1.0, "{n}");
+        }
+    }
+
+    /// Programs that other channels already slow down, some by less than this channel does and some by more.
+    #[test]
+    fn the_overload_uses_the_whole_capacity() {
+        let blind = |bandwidth: f64, slower: f64| ChannelDemand {
+            other_ns: 10.0,
+            stalls: 0.0,
+            bytes: 10.0 * bandwidth,
+            slower,
+        };
+        let overload_of = |demands: &[ChannelDemand]| CHANNEL.solve(demands, 0.0, 45.0).1;
+        for (demands, expected) in [
+            (vec![blind(16.0, 1.0)], 2.0),
+            (vec![blind(4.0, 1.0), blind(8.0, 1.2)], 1.5),
+            (vec![blind(4.0, 1.0), blind(8.0, 1.2), blind(6.0, 6.0)], 12.0 / 7.0),
+            (vec![blind(9.0, 1.1), blind(9.0, 1.2), blind(6.0, 3.0)], 3.0),
+            (vec![blind(4.0, 1.0), blind(16.0, 4.0)], 1.0),
+        ] {
+            let found = overload_of(&demands);
+            assert!((found / expected - 1.0).abs() < 1e-9, "{found}, not {expected}: {demands:?}");
+        }
+    }
+
     fn demand() -> impl Strategy<Value = Demand> {
         (1.0..2000.0f64, 0.0..60.0f64, 0.0..10000.0f64).prop_map(|(core_ns, exposed, bytes)| {
             Demand { core_ns, exposed, bytes, hidden_ns: 0.0 }
@@ -485,6 +522,24 @@ mod tests {
             let all: Vec<ChannelDemand> = demands.into_iter().map(ChannelDemand::from).collect();
             let (one, other) = (CHANNEL.solve(&all, 0.0, 45.0), CHANNEL.solve(&all, 0.0, before));
             prop_assert!((one.0 / other.0 - 1.0).abs() < 1e-7, "{one:?} {other:?}");
+        }
+
+        #[test]
+        fn an_overloaded_channel_is_used_fully(
+            demands in proptest::collection::vec((demand(), 1.0..8.0f64), 1..9),
+            background in 0.0..7.0f64,
+        ) {
+            let slowed = |(demand, slower): (Demand, f64)| {
+                let few_stalls = Demand { exposed: demand.exposed * 1e-3, ..demand };
+                ChannelDemand { slower, ..few_stalls.into() }
+            };
+            let all: Vec<ChannelDemand> = demands.into_iter().map(slowed).collect();
+            let (latency_ns, overload) = CHANNEL.solve(&all, background, 45.0);
+            let each = all.iter().map(|demand| demand.bytes / demand.ns_at(latency_ns, overload));
+            let used = (background + each.sum::<f64>()) / CHANNEL.capacity;
+            let is_above = CHANNEL.latency_ns(1.0) < latency_ns || 1.0 < overload;
+            prop_assert!(used <= 1.0 + 1e-6, "{used} {overload}");
+            prop_assert!(!is_above || 1.0 - 1e-6 <= used, "{used} {overload}");
         }
 
         #[test]

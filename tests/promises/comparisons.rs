@@ -158,6 +158,21 @@ fn the_oracle_searches_if_there_are_too_many_placements() {
 }
 
 #[test]
+fn the_oracle_reports_that_no_simulated_run_finished() {
+    let dir = Comparisons::new();
+    let run = |limit: &str| {
+        let words = "run small.toml --host sim --machine m.toml --policy oracle --time-limit";
+        let output = dir.evenkeel(&format!("{words} {limit} --out {limit}")).output();
+        tool::text(&output.expect("evenkeel starts").stderr)
+    };
+    let none_finished = "no simulated run finished (the time limit expired): it repeats";
+    let stopped = run("0.1s");
+    assert!(stopped.contains(none_finished) && !stopped.contains("the smallest"), "{stopped}");
+    let finished = run("1h");
+    assert!(finished.contains("the smallest makespan") && !finished.contains(none_finished));
+}
+
+#[test]
 fn each_objective_of_the_oracle_is_smallest_for_the_oracle() {
     let dir = Comparisons::new();
     for objective in ["mean-slowdown", "max-slowdown"] {

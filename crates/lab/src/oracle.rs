@@ -46,6 +46,9 @@ reasons! {
     /// The best of all simulated runs.
     ORACLE_CHOSE = "oracle-chose":
         "the oracle simulated this run {n_runs} times before it began (every policy with its defaults, and {searched} of jobs for the whole run): {candidate} had the smallest {objective}, {reached}[, {above} above the lower bound of all placements, which follows from {term}]";
+    /// No simulated run finished: the run that is repeated is not a best run.
+    ORACLE_NONE_FINISHED = "oracle-none-finished":
+        "the oracle simulated this run {n_runs} times before it began (every policy with its defaults, and {searched} of jobs for the whole run), and no simulated run finished ({cause}): it repeats {candidate}, which is not an upper bound for other policies";
 }
 
 /// The value that the oracle minimizes.

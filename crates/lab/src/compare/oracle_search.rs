@@ -17,7 +17,8 @@
 //! interchangeable domains are simulated once. The hill climb moves one job, or swaps two, starting with the job that
 //! ends last (for slowdowns: the job with the largest slowdown), while the objective decreases.
 //!
-//! Runs are ordered by the objective, then by the sum of the times of all jobs.
+//! Runs are ordered by the objective, then by the sum of the times of all jobs. A run that did not finish is never before a
+//! run that did: its last end is the time limit, or the time of the failure.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -34,7 +35,10 @@ use topology::Machine;
 use super::momentary_placement::{MomentaryPlacement, Placement, all_placements};
 use super::packed_placement::{PackedDomains, PackedPlacement};
 use super::{Column, Completion, JobTimes, OracleSearch, RunMetrics, SimBench, SimRunError};
-use crate::oracle::{FixedPlacement, ORACLE_CHOSE, Objective, OracleParams, RenamedPolicy, params};
+use crate::oracle::{
+    FixedPlacement, ORACLE_CHOSE, ORACLE_NONE_FINISHED, Objective, OracleParams, RenamedPolicy,
+    params,
+};
 use crate::stats::mean_of;
 
 /// Maximum number of domains that are tried for a job in one step of the hill climb.
@@ -129,15 +133,18 @@ impl BestRun {
             true => format!("all {placements}"),
             false => format!("a search of {placements}"),
         };
-        let mut reason = Reason::new(ORACLE_CHOSE)
+        let finished = self.metrics.status == Completion::Finished;
+        let mut reason = Reason::new(if finished { ORACLE_CHOSE } else { ORACLE_NONE_FINISHED })
             .with("n_runs", self.n_runs as u64)
             .with("searched", searched)
-            .with("candidate", search.candidate.clone())
-            .with("objective", self.objective.noun().to_owned())
-            .with(
+            .with("candidate", search.candidate.clone());
+        reason = match finished {
+            true => reason.with("objective", self.objective.noun().to_owned()).with(
                 "reached",
                 reached(self.objective, bench.value(self.objective, run, &self.metrics)),
-            );
+            ),
+            false => reason.with("cause", self.metrics.cause().to_owned()),
+        };
         if let (Some(above), Some(term)) = (search.above_bound, &search.bound_term) {
             reason = reason
                 .with("above", format!("{} %", fixed(above * 100.0, 1)))
@@ -287,9 +294,31 @@ fn domains(machine: &Machine, hardware: &Hardware) -> Vec<CpuSet> {
     if domains.len() < 2 { Vec::new() } else { domains }
 }
 
-/// Whether the run failed, the bits of the objective (which order like the positive number), and the sum of the times of
+/// How far the run came, the bits of the objective (which order like the positive number), and the sum of the times of
 /// all jobs.
-type Score = (bool, u64, Nanos);
+type Score = (RunProgress, u64, Nanos);
+
+/// Order of runs before the objective. The best is first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum RunProgress {
+    Finished,
+    /// The time limit expired, with the number of jobs that have no end.
+    Stopped(usize),
+    /// A job failed or the run was aborted, with the number of jobs that have no end.
+    Failed(usize),
+}
+
+impl RunProgress {
+    fn of(metrics: &RunMetrics) -> Self {
+        // An aborted run has an early last end, because the times of most jobs are absent.
+        let n_without_end = metrics.jobs.iter().filter(|job| job.end.is_none()).count();
+        match metrics.status {
+            Completion::Finished => RunProgress::Finished,
+            Completion::Stopped => RunProgress::Stopped(n_without_end),
+            Completion::Failed => RunProgress::Failed(n_without_end),
+        }
+    }
+}
 
 struct PlacementSearch<'a> {
     bench: &'a SimBench,
@@ -426,7 +455,7 @@ impl PlacementSearch<'_> {
         let times =
             metrics.jobs.iter().filter_map(|job| Some(job.end?.saturating_sub(job.start?).0));
         let value = self.bench.value(self.objective, self.run, metrics);
-        (metrics.status != Completion::Finished, value.to_bits(), Nanos(times.sum()))
+        (RunProgress::of(metrics), value.to_bits(), Nanos(times.sum()))
     }
 
     /// Returns a number for each job. The job with the largest number limits the objective.
@@ -612,6 +641,24 @@ mod tests {
         check("cores=4 kinds=1024x2+512x2", "0-1 2-3");
         check("cores=4", "");
         check("nodes=2 cores=3 kinds=1024x1+512x2", "0 1-2 3 4-5");
+    }
+
+    #[test]
+    fn an_aborted_run_is_behind_every_other_run() {
+        let run = |status, ends: [Option<u64>; 2]| {
+            let job = |end: Option<u64>| JobTimes { end: end.map(Nanos), ..JobTimes::default() };
+            RunMetrics { status, jobs: ends.map(job).to_vec(), ..RunMetrics::default() }
+        };
+        let all = [
+            run(Completion::Finished, [Some(9), Some(9)]),
+            run(Completion::Stopped, [Some(5), Some(5)]),
+            run(Completion::Stopped, [Some(5), None]),
+            run(Completion::Failed, [Some(2), Some(3)]),
+            run(Completion::Failed, [Some(1), None]),
+            run(Completion::Failed, [None, None]),
+        ];
+        let progress: Vec<RunProgress> = all.iter().map(RunProgress::of).collect();
+        assert!(progress.is_sorted_by(|one, next| one < next), "{progress:?}");
     }
 
     #[test]

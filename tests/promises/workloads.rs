@@ -300,3 +300,26 @@ fn a_memory_limit_without_effect_on_some_programs_is_reported() {
     let limited = stderr(&["generate", "--n", "1", "--memory", "1"]);
     assert!(limited.contains("--memory does not limit"), "{limited}");
 }
+
+#[test]
+fn a_throttle_that_cannot_occupy_its_share_fails_with_a_line_for_the_cpu() {
+    let cpu = tests::process::all_cpus().first().expect("a CPU");
+    // Two throttles request 180 % of one CPU, so at least one of them has less than its share.
+    let args = ["load", "throttle", "--cpus", &cpu.0.to_string(), "--percent", "90", "--for", "2s"];
+    let start = || {
+        let mut command = tool::command(&args);
+        command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped());
+        command.spawn().expect("evenkeel starts")
+    };
+    let both = [start(), start()];
+    let outputs = both.map(|it| it.wait_with_output().expect("it ends"));
+    let failed = outputs.iter().filter(|output| !output.status.success());
+    let failed: Vec<&Output> = failed.collect();
+    assert!(!failed.is_empty(), "{outputs:?}");
+    for output in failed {
+        let messages = tool::text(&output.stderr);
+        let line = format!("evenkeel: CPU {} was occupied for only ", cpu.0);
+        let n_lines = messages.lines().filter(|it| it.starts_with(&line)).count();
+        assert_eq!((output.status.code(), n_lines), (Some(1), 1), "{messages}");
+    }
+}

@@ -11,9 +11,13 @@ use crate::machine::{Core, MachineParts};
 /// the kernel are rounded, and depend on the benchmark of the vendor.
 const CAPACITY_TOLERANCE_PERMILLE: u64 = 50;
 
-/// Accepted core cycles per instruction of a core kind, in permille of those of a profile. Also of core cycles that
-/// follow from frequency and capacity.
+/// Accepted core cycles per instruction of a core kind, in permille of those of a profile.
 pub(super) const CORE_CYCLES_PERMILLE: RangeInclusive<u64> = 50..=20_000;
+
+/// Largest accepted core cycles that follow from frequency and capacity, in permille of those of a profile. Chosen: twice
+/// the largest ratio known, that of Cortex-A55 and Cortex-X1 (`capacity-dmips-mhz` 250 and 1024 in `gs101.dtsi` of Linux).
+/// A larger ratio must be declared by the key `core_cycles`.
+const DERIVED_CORE_CYCLES_PERMILLE_MAX: u128 = 8_000;
 
 /// Frequency of a core in MHz, and its core cycles per instruction in permille of those of a profile, if known.
 type CoreSpeed = (u128, Option<u128>);
@@ -22,7 +26,8 @@ type CoreSpeed = (u128, Option<u128>);
 ///
 /// Capacity is throughput: frequency over core cycles per instruction. If a kind has `core_cycles`, its capacity
 /// follows from both. Otherwise the core cycles follow from frequency and capacity, and a core with a lower frequency
-/// must not have fewer core cycles per instruction than the fastest core. The derived core cycles are at most those of the key `core_cycles`. Cores of one kind have equal core cycles.
+/// must not have fewer core cycles per instruction than the fastest core. The derived core cycles have a maximum. Cores of
+/// one kind have equal core cycles.
 pub(super) fn check_capacities(
     attributes: &PerfAttributes,
     parts: &MachineParts,
@@ -34,16 +39,18 @@ pub(super) fn check_capacities(
         let permille = kind.and_then(|kind| kind.core_cycles_permille).map(|share| share.value);
         Some((u128::from(mhz), permille.map(u128::from)))
     };
+    // A capacity of 0 has its own error.
+    let cores = parts.cores.iter().filter(|core| 0 < core.capacity);
     let mut known: Vec<(&Core, CoreSpeed)> =
-        parts.cores.iter().filter_map(|core| Some((core, speed(core)?))).collect();
+        cores.filter_map(|core| Some((core, speed(core)?))).collect();
     known.sort_by_key(|(core, (mhz, _))| (core.capacity, *mhz));
     let Some(&fastest) = known.last() else { return Ok(()) };
     let fastest_by_kind: BTreeMap<&str, (&Core, CoreSpeed)> =
         known.iter().map(|&(core, speed)| (core.kind.as_str(), (core, speed))).collect();
     for &(core, speed) in &known {
-        check_capacity((core, speed), fastest)?;
         let (of_kind, (mhz_max, _)) = fastest_by_kind[core.kind.as_str()];
         check_capacity((core, (speed.0, Some(1000))), (of_kind, (mhz_max, Some(1000))))?;
+        check_capacity((core, speed), fastest)?;
     }
     Ok(())
 }
@@ -79,14 +86,14 @@ fn check_derived_cycles(
     expected: u128,
 ) -> Result<(), MachineError> {
     let capacity = core.capacity;
-    let permille = expected * 1000 / u128::from(capacity).max(1);
-    let permille_max = CORE_CYCLES_PERMILLE.end();
-    if permille <= u128::from(*permille_max) {
+    let permille = expected * 1000 / u128::from(capacity);
+    if permille <= DERIVED_CORE_CYCLES_PERMILLE_MAX {
         return Ok(());
     }
     let problem = format!(
         "has capacity {capacity}, which contradicts its {mhz} MHz: {} has capacity {} at {mhz_max} MHz, so core_cycles \
-         are {permille} permille, at most {permille_max} are accepted; correct one of these values",
+         are {permille} permille, at most {DERIVED_CORE_CYCLES_PERMILLE_MAX} are accepted; \
+         correct one of these values, or declare core_cycles of the kind",
         fastest.id, fastest.capacity
     );
     Err(invalid(core.id, "capacity", problem))

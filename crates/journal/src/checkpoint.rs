@@ -31,6 +31,8 @@ pub struct Checkpoint {
     pub signals: Option<Tiers>,
     /// Messages about functions of the host that are no longer available.
     pub degraded: Vec<String>,
+    /// Notes of the host.
+    pub host_notes: Vec<String>,
     tasks: BTreeMap<TaskId, TaskSample>,
     nodes: BTreeMap<NodeId, NodeSample>,
     llcs: BTreeMap<LlcId, LlcSample>,
@@ -79,6 +81,7 @@ impl Checkpoint {
             usable_cpus: self.usable_cpus.clone(),
             numa_settings: self.numa_settings,
             degraded: self.degraded.clone(),
+            host_notes: self.host_notes.clone(),
             memory: self.memory.values().cloned().collect(),
             page_migrations_completed: Vec::new(),
         }
@@ -107,6 +110,7 @@ impl Checkpoint {
         self.usable_cpus = sample.usable_cpus.clone().or_else(|| self.usable_cpus.take());
         self.numa_settings = sample.numa_settings.or(self.numa_settings);
         self.degraded.extend(sample.degraded.iter().cloned());
+        self.host_notes.extend(sample.host_notes.iter().cloned());
     }
 
     /// Removes the tasks, monitoring groups and memory of an ended or detached job, because a host

@@ -181,6 +181,7 @@ fn has_no_event(record: &TurnRecord<'_>) -> bool {
         && sample.exited.is_empty()
         && sample.usable_cpus.is_none()
         && sample.degraded.is_empty()
+        && sample.host_notes.is_empty()
         && record.plan.is_empty()
         && record.rejected.is_empty()
         && record.outcomes.is_empty()

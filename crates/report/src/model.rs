@@ -317,7 +317,7 @@ record! {
 names! {
     /// Kind of a note.
     NoteKind {
-        Note "note" "A note of the policy.";
+        Note "note" "A note of the policy or of the host.";
         Degraded "degraded" "A function of the host failed.";
         Record "record" "A note about this record itself.";
         Aborted "aborted" "The policy aborted the run.";

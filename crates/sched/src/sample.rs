@@ -67,9 +67,11 @@ pub struct Sample {
     pub usable_cpus: Option<CpuSet>,
     /// NUMA settings of the kernel. Present in the first sample only.
     pub numa_settings: Option<NumaSettings>,
-    /// Messages of the host, for example about a function that became unavailable because no file descriptor is free, or
-    /// about the signature of a running program. Each message is reported once.
+    /// Messages about functions of the host that do not work, for example because no file descriptor is free. Each
+    /// message is reported once.
     pub degraded: Vec<String>,
+    /// Notes of the host, for example about the signature of a program that it uses. Each note is reported once.
+    pub host_notes: Vec<String>,
     /// Memory by node of the sampled processes. The host samples each process every few seconds; on machines with one
     /// node, only on request.
     pub memory: Vec<ProcessMemory>,
@@ -84,6 +86,7 @@ impl Sample {
         self.jobs.extend(other.jobs);
         self.exited.extend(other.exited);
         self.degraded.extend(other.degraded);
+        self.host_notes.extend(other.host_notes);
         self.memory.extend(other.memory);
         self.page_migrations_completed.extend(other.page_migrations_completed);
     }

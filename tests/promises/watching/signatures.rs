@@ -41,6 +41,11 @@ fn watch(processes: &[&Process], args: &[&str]) -> (Vec<Value>, String) {
     let messages = watch.end().0;
     let report: Value =
         serde_json::from_str(&watch.dir.success(&["report", "w.jsonl", "--json"])).expect("JSON");
+    // A used signature is no failure.
+    for note in report["notes"].as_array().expect("notes") {
+        let text = note["text"].as_str().expect("text");
+        assert!(note["kind"] != "degraded" || !text.starts_with("the profile of "), "{note}");
+    }
     let row = |process: &&Process| {
         let is_of = |row: &&Value| {
             let name = row["name"].as_str().expect("a name");

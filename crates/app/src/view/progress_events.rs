@@ -98,7 +98,8 @@ impl ProgressReporter {
         let events = self.history.apply_events(record);
         all.extend(events.iter().filter_map(|record| self.job_event(at, record)));
         let note = |text: String| progress_event(at, "note", String::new(), text);
-        all.extend(record.sample.degraded.iter().cloned().map(note));
+        let host = record.sample.degraded.iter().chain(&record.sample.host_notes);
+        all.extend(host.cloned().map(note));
         all.extend(record.plan.notes.iter().map(|reason| note(reason.to_string())));
         all.extend(record.rejected.iter().map(|rejection| self.rejected(at, rejection)));
         let outcomes = self.history.apply_outcomes(record);

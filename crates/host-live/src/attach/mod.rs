@@ -368,7 +368,9 @@ impl AttachHost {
             self.session.warn(note);
         }
         let pending = &self.session.turn.pending;
-        let has_events = !pending.jobs.is_empty() || !pending.degraded.is_empty();
+        let has_events = !(pending.jobs.is_empty()
+            && pending.degraded.is_empty()
+            && pending.host_notes.is_empty());
         let is_late = self.turn_at.saturating_add(HEARTBEAT) <= now;
         if is_first || has_events || is_late || !self.tracker.jobs.is_empty() {
             self.session.turn.causes.insert(Cause::Interval);

@@ -298,7 +298,10 @@ impl Tracker {
         let affinity = AffinityState::new(job, format!("{comm}.{pid}"), pid, base, placed);
         let pidfd = session.watch_exit(pid);
         if let Some(note) = signature.note {
-            session.warn_once(note);
+            match signature.profile {
+                Some(_) => session.note_once(note),
+                None => session.warn_once(note),
+            }
         }
         let usage = (permille, stat.n_threads);
         let event = describe(&affinity, &comm, usage, &self.classes, signature.profile);

@@ -126,6 +126,7 @@ pub(crate) struct Session {
     source: JobSource,
     limit: DescriptorLimit,
     warned: Warnings,
+    noted: Warnings,
 }
 
 impl Session {
@@ -156,6 +157,7 @@ impl Session {
             source,
             limit: config.limit,
             warned: Warnings::default(),
+            noted: Warnings::default(),
         }
     }
 
@@ -172,6 +174,12 @@ impl Session {
     pub(crate) fn warn_once(&mut self, text: impl Into<String>) {
         self.warned.add(text);
         self.turn.pending.degraded.append(&mut self.warned.take());
+    }
+
+    /// Reports a note that is not about a function that does not work. Each text is reported once.
+    pub(crate) fn note_once(&mut self, text: impl Into<String>) {
+        self.noted.add(text);
+        self.turn.pending.host_notes.append(&mut self.noted.take());
     }
 
     /// Reports an event of a job in the next turn.

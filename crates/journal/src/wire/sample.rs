@@ -34,6 +34,7 @@ line_types! {
         usable_cpus?: Option<String> = usable_cpus,
         numa_settings?: Option<NumaSettingsField> = numa_settings,
         degraded?: Vec<String> = degraded,
+        host_notes?: Vec<String> = host_notes,
         memory?: Vec<ProcessMemoryLine> = memory,
         page_migrations_completed?: Vec<CompletedPageMigrationLine> = page_migrations_completed,
     }

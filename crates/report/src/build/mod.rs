@@ -218,6 +218,9 @@ impl ReportBuilder {
         for text in &sample.degraded {
             self.lists.add_text(self.at, NoteKind::Degraded, text.clone());
         }
+        for text in &sample.host_notes {
+            self.lists.add_text(self.at, NoteKind::Note, text.clone());
+        }
     }
 
     /// Takes the CPUs of jobs that ended before their first sample in an interval from their last sample.

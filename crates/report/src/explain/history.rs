@@ -88,7 +88,8 @@ impl Explainer {
         for job in self.jobs.apply_events(record) {
             self.observe_job(&job);
         }
-        record.sample.degraded.iter().for_each(|text| self.add_note(text.clone(), None));
+        let host = record.sample.degraded.iter().chain(&record.sample.host_notes);
+        host.for_each(|text| self.add_note(text.clone(), None));
         record.plan.notes.iter().for_each(|note| self.add_note(note.to_string(), Some(note)));
         for observation in &record.plan.observations {
             let Observation { target, reason } = observation;

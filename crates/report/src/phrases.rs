@@ -29,7 +29,7 @@ pub fn tier_phrase(tier: SignalTier) -> &'static str {
 pub fn unmanaged_phrase(cause: &UnmanagedCause) -> String {
     match cause {
         UnmanagedCause::AffinityChanged(cpus) => {
-            format!("another program bound it to {}", cpu_phrase(cpus))
+            format!("bound to {}, not by evenkeel", cpu_phrase(cpus))
         }
         UnmanagedCause::NotPermitted => {
             "the kernel does not permit evenkeel to set its affinity".to_owned()

@@ -70,7 +70,7 @@ record! {
         cpus_before: String, "Before", CpuList, "Affinity of the process before the placement by evenkeel.";
         cpus_placed: Option<String>, "Placed", CpuList, "CPUs that the process was placed on; absent if its affinity was not changed.";
         reason: Option<String>, "Reason", Plain, "Reason of the placement, or of the request without --act; absent if the process has neither.";
-        is_unmanaged: bool, "Unmanaged", Plain, "Whether evenkeel stopped placing the process: another program changed its affinity, or the kernel does not permit a change.";
+        is_unmanaged: bool, "Unmanaged", Plain, "Whether evenkeel stopped placing the process: the program itself or another process changed its affinity, or the kernel does not permit a change.";
     }
 }
 

@@ -61,7 +61,7 @@ fn restored() -> Restored {
 fn each_restore_action_is_a_sentence() {
     expect![[r#"
         sort: process 41 (sort), 2 threads: restored from CPUs 1 to 0-3
-        sort: process 41 (sort), 1 thread: unchanged, another program set CPUs 2
+        sort: process 41 (sort), 1 thread: unchanged, the process itself or another process set CPUs 2
         sort: process 41 (sort), 1 thread: unchanged, already has the original CPUs 0-3
         sort: process 41 (sort), 1 thread: unchanged, cannot set its affinity to CPUs 0-3: not permitted
         /run/evenkeel/a.undo: kept: the restore is incomplete; run evenkeel restore again

@@ -85,7 +85,7 @@ fn sentence(group: &ProcessGroup<'_>, dry_run: bool) -> String {
             format!("{prefix} restored from CPUs {from} to {to}")
         }
         RestoreAction::ChangedByOther(mask) => {
-            format!("{prefix} unchanged, another program set CPUs {mask}")
+            format!("{prefix} unchanged, the process itself or another process set CPUs {mask}")
         }
         RestoreAction::AlreadyOriginal(mask) => {
             format!("{prefix} unchanged, already has the original CPUs {mask}")

@@ -384,7 +384,7 @@ fn lines_are_complete_and_control_characters_in_names_are_replaced() {
         0.750 s  failed     a job with a rather long name  killed by SIGSEGV after 1.500 s
         0.750 s  failed     none  start failed: no such file: /bin/none
         0.750 s  move       hog  core 0 -> core 1  because core 1 was next in round-robin order; cpu 1 had the fewest jobs there
-        1.000 s  unmanaged  hog  no longer placed: another program bound it to cpu 0
+        1.000 s  unmanaged  hog  no longer placed: bound to cpu 0, not by evenkeel
         1.000 s  note       no descriptors left: counters are off
         1.250 s  end        hog  exited with status 0 after 1.500 s
         1.250 s  start      \u001b[31mred\u000a  on core 1  because core 0 was next in round-robin order; cpu 0 had the fewest jobs there

@@ -83,7 +83,7 @@ impl Binder<'_> {
         let mask = affinity::get(task.tid).map_err(|_| exited())?;
         if thread.is_foreign || !thread.may_have(&mask, &state.masks, &self.cpus.compared) {
             thread.is_foreign = true;
-            return unmanaged(format!("another program bound it to the CPUs {mask}"));
+            return unmanaged(format!("bound to the CPUs {mask}, not by evenkeel"));
         }
         if mask == *target {
             return Ok(0);
@@ -196,7 +196,7 @@ impl Binder<'_> {
         state.is_unmanaged = true;
         let rejected = match &cause {
             UnmanagedCause::AffinityChanged(mask) => {
-                (RejectCause::Unmanaged, format!("another program bound it to the CPUs {mask}"))
+                (RejectCause::Unmanaged, format!("bound to the CPUs {mask}, not by evenkeel"))
             }
             UnmanagedCause::NotPermitted => (RejectCause::NotPermitted, NOT_PERMITTED.to_owned()),
         };

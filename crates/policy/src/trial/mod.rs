@@ -63,16 +63,16 @@ macro_rules! metric {
 reasons! {
     /// Note: a metric improved.
     JUDGED_BETTER = "judged-better":
-        concat!(metric!(""), " changed from {before} to {after} after {n_moves} migrations, more than noise ({tolerance})[others=changed: , for the jobs that ran during the whole measurement (others: {n_ended} ended, {n_started} started)]: the migrations improved performance");
+        concat!(metric!(""), " changed from {before} to {after} after {moves}, more than noise ({tolerance})[others=changed: , for the jobs that ran during the whole measurement (others: {n_ended} ended, {n_started} started)]: performance improved");
     /// Note and release: a metric got worse.
     JUDGED_WORSE = "judged-worse":
-        concat!(metric!(""), " changed from {before} to {after} after {n_moves} migrations, more than noise ({tolerance})[others=changed: , for the jobs that ran during the whole measurement (others: {n_ended} ended, {n_started} started)]: the migrations reduced performance, so ", undone!());
+        concat!(metric!(""), " changed from {before} to {after} after {moves}, more than noise ({tolerance})[others=changed: , for the jobs that ran during the whole measurement (others: {n_ended} ended, {n_started} started)]: performance got worse, so ", undone!());
     /// Note and release: several trials in a row were inconclusive.
     JUDGED_NO_BETTER = "judged-no-better":
-        concat!("{trials} had no measurable effect", metric!("; in the last one "), "[ changed from {before} to {after} after {n_moves} migrations, not more than noise ({tolerance})][others=changed: , for the jobs that ran during the whole measurement (others: {n_ended} ended, {n_started} started)]: ", undone!());
+        concat!("{trials} had no measurable effect", metric!("; in the last one "), "[ changed from {before} to {after} after {moves}, not more than noise ({tolerance})][others=changed: , for the jobs that ran during the whole measurement (others: {n_ended} ended, {n_started} started)]: ", undone!());
     /// Note: a trial has no result.
     NOT_JUDGED = "not-judged":
-        "the effect of {n_moves} migrations is unknown, because all migrated jobs ended or no metric of the others was measured: inconclusive, {n_tries} of {n_max} times until all jobs are released";
+        "the effect of {moves} is unknown, because all migrated jobs ended or no metric of the others was measured: inconclusive, {n_tries} of {n_max} times until all jobs are released";
     /// Note: the back-off is over.
     TRIES_AGAIN = "tries-again":
         "the back-off is over: migrations are tried and measured again";
@@ -357,7 +357,7 @@ fn is_in_place(snapshot: &Snapshot<'_>, request: &Request) -> bool {
 }
 
 fn result_reason(code: ReasonCode, result: &TrialResult, n_moves: u64) -> Reason {
-    let reason = Reason::new(code).with("n_moves", n_moves);
+    let reason = Reason::new(code).with("moves", counted_noun(n_moves, "migration"));
     let TrialResult::Measured(comparison, jobs) = result else { return reason };
     let reason = reason
         .with("metric", comparison.metric.word())

@@ -182,19 +182,19 @@ pub fn profile(bytes: &[u8]) {
 pub fn signature(bytes: &[u8]) {
     let _ = signature::read(bytes).map_err(check_error);
     let _ = signature::read_side(bytes, b"script\n".as_slice()).map_err(check_error);
-    match signature::remove(bytes) {
+    let mut program = bytes.to_vec();
+    match signature::remove(&mut program) {
         Err(error) => check_error(error),
-        Ok(None) => {}
-        Ok(Some(original)) => {
-            assert!(signature::remove(&original).is_ok_and(|none| none.is_none()))
-        }
+        Ok(false) => {}
+        Ok(true) => assert!(signature::remove(&mut program).is_ok_and(|is_removed| !is_removed)),
     }
     let profile = program::Profile { name: "p".to_owned(), ..Default::default() };
     let profile = program::Profile { phases: vec![Default::default()], ..profile };
-    match signature::embed(bytes, &profile) {
+    let mut program = bytes.to_vec();
+    match signature::embed(&mut program, &profile) {
         Err(error) => check_error(error),
-        Ok(signed) => {
-            assert_eq!(signature::read(&*signed).expect("evenkeel wrote it"), Some(profile))
+        Ok(()) => {
+            assert_eq!(signature::read(&*program).expect("evenkeel wrote it"), Some(profile))
         }
     }
 }

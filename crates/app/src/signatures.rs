@@ -26,7 +26,7 @@ use program::profile::ProfileFile;
 use signature::{NotEmbeddable, ProgramFile, SIDE_SUFFIX, SIGNATURE_BYTES_MAX, SignatureError};
 
 /// Size limit of a program in which a signature is embedded, and of a running program whose signature is read. The file
-/// is in memory up to three times.
+/// is in memory once.
 const PROGRAM_BYTES_MAX: u64 = 1 << 30;
 /// Number of programs whose signatures a watch keeps.
 const N_KEPT_MAX: usize = 64;
@@ -250,9 +250,10 @@ impl SignedProgram {
     fn write_in(&self, profile: &Profile) -> anyhow::Result<PathBuf> {
         let _blocked = StopSignals::block()?;
         if self.beside.is_none() {
-            let bytes = signature::embed(&self.file.read(PROGRAM_BYTES_MAX)?, profile)
+            let mut program = self.file.read(PROGRAM_BYTES_MAX)?;
+            signature::embed(&mut program, profile)
                 .map_err(|error| with_command(error, &self.path))?;
-            self.file.replace(&bytes).context("cannot be replaced")?;
+            self.file.replace(&program).context("cannot be replaced")?;
             return Ok(self.path.clone());
         }
         self.file.check_unchanged().context("no signature is written")?;
@@ -272,14 +273,14 @@ fn reason_for_beside(file: &ExistingFile, path: &Path) -> anyhow::Result<Option<
     if let Err(error) = file.check_replaceable() {
         return Ok(Some(error.to_string()));
     }
-    let bytes = match file.read(PROGRAM_BYTES_MAX) {
+    let mut program = match file.read(PROGRAM_BYTES_MAX) {
         Err(error) if error.kind() == ErrorKind::FileTooLarge => {
             return Ok(Some(error.to_string()));
         }
-        bytes => bytes?,
+        program => program?,
     };
-    match signature::embed(&bytes, &Profile::default()) {
-        Ok(_) => Ok(None),
+    match signature::embed(&mut program, &Profile::default()) {
+        Ok(()) => Ok(None),
         Err(SignatureError::NotEmbeddable(reason)) => Ok(Some(reason.to_string())),
         Err(other) => Err(with_command(other, path)),
     }
@@ -295,10 +296,10 @@ pub fn remove(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let mut removed = Vec::new();
     let in_program = || path.display().to_string();
     if program.file().metadata()?.len() <= PROGRAM_BYTES_MAX {
-        let bytes = program.read(PROGRAM_BYTES_MAX).with_context(in_program)?;
-        let original = signature::remove(&bytes).map_err(|error| with_command(error, path));
-        if let Some(original) = original.with_context(in_program)? {
-            let replaced = program.replace(&original);
+        let mut bytes = program.read(PROGRAM_BYTES_MAX).with_context(in_program)?;
+        let is_removed = signature::remove(&mut bytes).map_err(|error| with_command(error, path));
+        if is_removed.with_context(in_program)? {
+            let replaced = program.replace(&bytes);
             replaced.with_context(|| format!("{} cannot be replaced", path.display()))?;
             removed.push(path.to_owned());
         }

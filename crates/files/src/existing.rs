@@ -10,8 +10,8 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 use rustix::fs::{
-    FileType, Gid, Mode, Stat, Uid, XattrFlags, fchmod, fchown, fgetxattr, flistxattr, fsetxattr,
-    fstat,
+    AtFlags, FileType, Gid, Mode, Stat, StatxAttributes, StatxFlags, Uid, XattrFlags, fchmod,
+    fchown, fgetxattr, flistxattr, fsetxattr, fstat, statx,
 };
 
 use crate::dir::not_regular;
@@ -139,19 +139,19 @@ impl ExistingFile {
     /// # Errors
     /// The file cannot be read, or is larger than `n_bytes_max`.
     pub fn read(&self, n_bytes_max: u64) -> io::Result<Vec<u8>> {
-        let mut bytes = Vec::new();
         let too_large = || error(io::ErrorKind::FileTooLarge, "the file is too large");
         if n_bytes_max < self.stat.st_size as u64 {
             return Err(too_large());
         }
+        let mut bytes = Vec::with_capacity(self.stat.st_size as usize);
         let mut file = &self.file;
         file.seek(SeekFrom::Start(0))?;
         file.take(n_bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
         if n_bytes_max < bytes.len() as u64 { Err(too_large()) } else { Ok(bytes) }
     }
 
-    /// Checks that the content may be replaced: this user owns the file or is root, and the file has one name and
-    /// neither a set-user-ID nor a set-group-ID bit.
+    /// Checks that the content may be replaced: this user owns the file or is root, and the file has one name, neither a
+    /// set-user-ID nor a set-group-ID bit, and no attribute with which the kernel rejects the rename.
     ///
     /// # Errors
     /// The reason.
@@ -161,10 +161,28 @@ impl ExistingFile {
             "it has the set-user-ID or set-group-ID bit"
         } else if 1 < self.stat.st_nlink {
             "it has more than one hard link"
+        } else if let Some(reason) = self.fixed_reason() {
+            reason
         } else {
             return Ok(());
         };
         Err(error(io::ErrorKind::PermissionDenied, reason))
+    }
+
+    /// Returns the reason why the kernel would reject a new file with this name. An older kernel does not report all
+    /// attributes; the replacement then fails.
+    fn fixed_reason(&self) -> Option<&'static str> {
+        let flags = AtFlags::EMPTY_PATH;
+        let attributes = statx(&self.file, c"", flags, StatxFlags::empty()).ok()?.stx_attributes;
+        if attributes.contains(StatxAttributes::IMMUTABLE) {
+            Some("it is immutable (chattr +i)")
+        } else if attributes.contains(StatxAttributes::APPEND) {
+            Some("it is append-only (chattr +a)")
+        } else if attributes.contains(StatxAttributes::MOUNT_ROOT) {
+            Some("it is a mount point")
+        } else {
+            None
+        }
     }
 
     /// Replaces the content atomically. Keeps owner, group, mode and extended attributes (capabilities, ACLs, labels).
@@ -259,6 +277,8 @@ mod tests {
     use std::fs;
     use std::os::unix::fs::{MetadataExt, PermissionsExt, chown, symlink};
 
+    use rustix::fs::IFlags;
+
     use super::*;
 
     fn program(dir: &Path) -> std::path::PathBuf {
@@ -325,6 +345,27 @@ mod tests {
         let error = file.replace(b"newer").expect_err("two names").to_string();
         assert!(error.contains("hard link"), "{error}");
         check_content(&path, "new");
+    }
+
+    #[test]
+    fn an_immutable_and_an_append_only_file_are_rejected_before_the_replacement() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let path = program(dir.path());
+        let open = File::open(&path).expect("readable");
+        let set_flags = |flags| rustix::fs::ioctl_setflags(&open, flags);
+        for (flags, word) in [(IFlags::IMMUTABLE, "immutable"), (IFlags::APPEND, "append-only")] {
+            if let Err(error) = set_flags(flags) {
+                println!("not run: the attribute cannot be set: {error}");
+                return;
+            }
+            let file = ExistingFile::open(&path).expect("it exists");
+            let checked = file.check_replaceable();
+            set_flags(IFlags::empty()).expect("it was set");
+            let error = checked.expect_err(word).to_string();
+            assert!(error.contains(word), "{error}");
+        }
+        let file = ExistingFile::open(&path).expect("it exists");
+        file.check_replaceable().expect("the attributes are removed");
     }
 
     #[test]

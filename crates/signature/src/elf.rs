@@ -25,6 +25,8 @@ pub(crate) const SECTION: &str = ".note.evenkeel";
 const OWNER: &[u8] = b"evenkeel\0";
 /// Type of the note: a signature as text, whose first line has the version of the format. `readelf` has a name for 1.
 const NOTE_TYPE: u32 = 0x100;
+/// Largest number of sections for which the ELF header has a place.
+const N_SECTIONS_MAX: usize = SHN_LORESERVE as usize - 1;
 /// Alignment of section headers in a file. Notes need 4.
 const ALIGN: usize = 8;
 
@@ -101,6 +103,8 @@ class!(FileHeader64, ProgramHeader64, SectionHeader64, U64 as u64, [40..48, 58..
 pub enum NotEmbeddable {
     #[error("the file is not an ELF program")]
     NotElf,
+    #[error("the ELF file is an object file or a core dump, not a program")]
+    NotProgram,
     #[error(
         "the program is damaged or truncated: its ELF headers do not describe the file; install it again"
     )]
@@ -109,6 +113,10 @@ pub enum NotEmbeddable {
     TooLarge,
     #[error("the program has no section headers, or invalid ones")]
     NoSections,
+    #[error(
+        "the program has {0} sections, and its ELF header has no place for more than {N_SECTIONS_MAX}"
+    )]
+    TooManySections(usize),
     #[error(
         "data follows the ELF contents of the program, and the program may search it from the end of the file"
     )]
@@ -144,6 +152,14 @@ impl<'data, R: Contents<'data>> Elf<'data, R> {
         of_class!(self, program => program.check_embeddable())
     }
 
+    /// Checks that a section can be added.
+    pub fn check_can_add_section(&self) -> Result<(), NotEmbeddable> {
+        match of_class!(self, program => program.sections.len()) {
+            n if n < N_SECTIONS_MAX => Ok(()),
+            n => Err(NotEmbeddable::TooManySections(n)),
+        }
+    }
+
     /// Returns the digest of the loaded segments and of the headers that describe them, without the fields about
     /// sections and without the offsets in the file.
     pub fn digest(&self) -> Result<String, SignatureError> {
@@ -164,14 +180,42 @@ impl<'data, R: Contents<'data>> Elf<'data, R> {
 }
 
 impl<'data> Elf<'data, &'data [u8]> {
-    /// Returns the program with a signature at its end.
-    pub fn attach(&self, text: impl FnOnce(Layout) -> Vec<u8>) -> Vec<u8> {
-        of_class!(self, program => program.attach(text))
+    /// Returns the change that adds a signature.
+    pub fn attachment(&self, text: impl FnOnce(Layout) -> Vec<u8>) -> Attachment {
+        of_class!(self, program => program.attachment(text))
     }
 
-    /// Returns the beginning of the program with its former section headers; `None` if the layout is impossible.
-    pub fn detach(&self, layout: Layout) -> Option<Vec<u8>> {
-        of_class!(self, program => program.detach(layout))
+    /// Returns the ELF header with its former section headers; `None` if the layout is impossible.
+    pub fn header_without_signature(&self, layout: Layout) -> Option<Vec<u8>> {
+        of_class!(self, program => program.header_without_signature(layout))
+    }
+}
+
+/// What embedding changes in a program: its ELF header, and the bytes at its end.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Attachment {
+    header: Vec<u8>,
+    tail: Vec<u8>,
+}
+
+impl Attachment {
+    /// Returns the attachment of a program with a signature, whose original ELF header has the size of `header`.
+    pub fn of(program: &[u8], header: &[u8], layout: Layout) -> Self {
+        let (original, tail) = program.split_at(layout.file_bytes as usize);
+        Attachment { header: original[..header.len()].to_vec(), tail: tail.to_vec() }
+    }
+
+    /// Changes the program.
+    pub fn apply(&self, program: &mut Vec<u8>) {
+        program[..self.header.len()].copy_from_slice(&self.header);
+        program.reserve_exact(self.tail.len());
+        program.extend_from_slice(&self.tail);
+    }
+
+    /// Removes the attachment from a program with this original ELF header.
+    pub fn undo(&self, program: &mut Vec<u8>, header: &[u8]) {
+        program.truncate(program.len() - self.tail.len());
+        program[..header.len()].copy_from_slice(header);
     }
 }
 
@@ -189,7 +233,7 @@ impl<'data, H: Class, R: Contents<'data>> ElfOf<'data, H, R> {
         let header = H::parse(data).map_err(|_| NotEmbeddable::NotElf)?;
         let endian = header.endian().map_err(|_| NotEmbeddable::NotElf)?;
         if !matches!(header.e_type(endian), ET_EXEC | ET_DYN) {
-            return Err(NotEmbeddable::NotElf);
+            return Err(NotEmbeddable::NotProgram);
         }
         let damaged = |_| NotEmbeddable::Damaged;
         let segments = header.program_headers(endian, data).map_err(damaged)?;
@@ -202,10 +246,14 @@ impl<'data, H: Class, R: Contents<'data>> ElfOf<'data, H, R> {
     }
 
     fn check_embeddable(&self) -> Result<(), NotEmbeddable> {
-        let n_sections = self.header.e_shnum(self.endian);
+        // The number of many sections is not in the ELF header.
+        let (n_sections, n_in_header) = (self.sections.len(), self.header.e_shnum(self.endian));
         let names = self.header.e_shstrndx(self.endian);
-        if n_sections == 0 || names == 0 || SHN_LORESERVE - 1 <= n_sections.max(names) {
+        if n_sections == 0 || names == 0 {
             return Err(NotEmbeddable::NoSections);
+        }
+        if n_in_header == 0 || N_SECTIONS_MAX < n_sections.max(names.into()) {
+            return Err(NotEmbeddable::TooManySections(n_sections));
         }
         let len = self.data.len().unwrap_or(u64::MAX);
         // The signature is appended, and a copy of the names and headers of the sections.
@@ -266,28 +314,27 @@ impl<'data, H: Class, R: Contents<'data>> ElfOf<'data, H, R> {
 }
 
 impl<'data, H: Class> ElfOf<'data, H, &'data [u8]> {
-    fn attach(&self, text: impl FnOnce(Layout) -> Vec<u8>) -> Vec<u8> {
+    fn attachment(&self, text: impl FnOnce(Layout) -> Vec<u8>) -> Attachment {
         let endian = self.endian;
         let names_idx = usize::from(self.header.e_shstrndx(endian));
         let sections_at = self.header.e_shoff(endian).into();
-        let layout = Layout { file_bytes: self.data.len() as u64, sections_at };
-        let mut file = self.data.to_vec();
-        let note = self.note(&text(layout));
-        let note_at = append(&mut file, &note);
+        let file_bytes = self.data.len();
+        let note = self.note(&text(Layout { file_bytes: file_bytes as u64, sections_at }));
+        let mut tail = Vec::new();
+        let note_at = append(&mut tail, file_bytes, &note);
         let old_names = self.sections.iter().nth(names_idx);
         let old_names = old_names.and_then(|names| names.data(endian, self.data).ok());
         let old_names = old_names.unwrap_or_default();
         let names = [old_names, SECTION.as_bytes(), b"\0"].concat();
-        let names_at = append(&mut file, &names);
+        let names_at = append(&mut tail, file_bytes, &names);
         let mut table: Vec<H::SectionHeader> = self.sections.iter().copied().collect();
         if let Some(section) = table.get_mut(names_idx) {
             H::set_place(section, endian, names_at, names.len() as u64);
         }
         table.push(H::note(endian, old_names.len() as u32, note_at, note.len() as u64));
         let table_bytes: Vec<u8> = table.iter().flat_map(bytes_of).copied().collect();
-        let table_at = append(&mut file, &table_bytes);
-        set_sections(&mut file, endian, self.header, table_at, table.len());
-        file
+        let table_at = append(&mut tail, file_bytes, &table_bytes);
+        Attachment { header: self.header_with_sections(table_at, table.len()), tail }
     }
 
     fn note(&self, text: &[u8]) -> Vec<u8> {
@@ -304,25 +351,23 @@ impl<'data, H: Class> ElfOf<'data, H, &'data [u8]> {
         note
     }
 
-    fn detach(&self, layout: Layout) -> Option<Vec<u8>> {
+    fn header_without_signature(&self, layout: Layout) -> Option<Vec<u8>> {
         let size = usize::try_from(layout.file_bytes).ok()?;
-        let mut file = self.data.get(..size).filter(|file| size_of::<H>() <= file.len())?.to_vec();
         let n_sections = self.sections.len().checked_sub(1)?;
-        set_sections(&mut file, self.endian, self.header, layout.sections_at, n_sections);
-        Some(file)
+        let is_possible = (size_of::<H>()..=self.data.len()).contains(&size);
+        is_possible.then(|| self.header_with_sections(layout.sections_at, n_sections))
+    }
+
+    /// Returns the ELF header with another offset and number of section headers.
+    fn header_with_sections(&self, at: u64, n: usize) -> Vec<u8> {
+        bytes_of(&self.header.with_sections(self.endian, at, n as u16)).to_vec()
     }
 }
 
-/// Appends aligned bytes to a file, and returns their offset.
-fn append(file: &mut Vec<u8>, bytes: &[u8]) -> u64 {
-    file.resize(file.len().next_multiple_of(ALIGN), 0);
-    let at = file.len() as u64;
-    file.extend(bytes);
-    at
-}
-
-/// Sets offset and number of the section headers in the ELF header.
-fn set_sections<H: Class>(file: &mut [u8], endian: Endianness, header: &H, at: u64, n: usize) {
-    let header = header.with_sections(endian, at, n as u16);
-    file[..size_of::<H>()].copy_from_slice(bytes_of(&header));
+/// Appends aligned bytes to the part of a file after `start`, and returns their offset in the file.
+fn append(tail: &mut Vec<u8>, start: usize, bytes: &[u8]) -> u64 {
+    let at = (start + tail.len()).next_multiple_of(ALIGN);
+    tail.resize(at - start, 0);
+    tail.extend(bytes);
+    at as u64
 }

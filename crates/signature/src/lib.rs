@@ -148,39 +148,48 @@ pub fn to_side<'data>(
     Ok(text::format(&digest_of(program)?, None, &to_toml(profile)?))
 }
 
-/// Returns a program with an embedded signature, which replaces an earlier one.
+/// Embeds a signature in a program. It replaces an earlier one. A program may be large, so it is changed in place.
 ///
 /// # Errors
-/// The program cannot have an embedded signature, or another tool rewrote a program with a signature.
-pub fn embed(program: &[u8], profile: &Profile) -> Result<Vec<u8>, SignatureError> {
-    let original = remove(program)?;
+/// The program cannot have an embedded signature, or another tool rewrote a program with a signature. The content of
+/// `program` is undefined then.
+pub fn embed(program: &mut Vec<u8>, profile: &Profile) -> Result<(), SignatureError> {
+    remove(program)?;
     let profile = to_toml(profile)?;
-    let elf = elf::Elf::parse(original.as_deref().unwrap_or(program))?;
+    let elf = elf::Elf::parse(&**program)?;
     elf.check_embeddable()?;
+    elf.check_can_add_section()?;
     let digest = elf.digest()?;
-    let signed = elf.attach(|layout| text::format(&digest, Some(layout), &profile));
+    elf.attachment(|layout| text::format(&digest, Some(layout), &profile)).apply(program);
     // Section headers may point anywhere, also to the new name.
-    match elf::Elf::parse(&*signed).is_ok_and(|elf| elf.has_profile(&profile)) {
-        true => Ok(signed),
+    match elf::Elf::parse(&**program).is_ok_and(|elf| elf.has_profile(&profile)) {
+        true => Ok(()),
         false => Err(NotEmbeddable::NoSections.into()),
     }
 }
 
-/// Returns the program without its signature, with its original bytes; `None` if the program has no signature.
+/// Removes the signature of a program and restores its original bytes, in place. Returns whether the program had a
+/// signature.
 ///
 /// # Errors
-/// The signature is damaged, or another tool rewrote the program.
-pub fn remove(program: &[u8]) -> Result<Option<Vec<u8>>, SignatureError> {
-    let Ok(elf) = elf::Elf::parse(program) else { return Ok(None) };
+/// The signature is damaged, or another tool rewrote the program. The content of `program` is undefined then.
+pub fn remove(program: &mut Vec<u8>) -> Result<bool, SignatureError> {
+    let Ok(elf) = elf::Elf::parse(&**program) else { return Ok(false) };
     let rewritten = |_| SignatureError::Rewritten;
-    let Some(text) = elf.signature().map_err(rewritten)? else { return Ok(None) };
-    let layout = text::parse(text).map_err(rewritten)?.layout;
-    let original = layout.and_then(|layout| elf.detach(layout)).ok_or(SignatureError::Rewritten)?;
+    let Some(text) = elf.signature().map_err(rewritten)? else { return Ok(false) };
+    let text = text.to_vec();
+    let layout = text::parse(&text).map_err(rewritten)?.layout;
+    let header = layout.and_then(|layout| elf.header_without_signature(layout));
+    let (Some(layout), Some(header)) = (layout, header) else {
+        return Err(SignatureError::Rewritten);
+    };
     // The original bytes are those that give this program when the same text is embedded again. A program that was
     // patched has another digest, but still its layout.
-    let again = elf::Elf::parse(&*original).ok().filter(|elf| matches!(elf.signature(), Ok(None)));
-    match again.is_some_and(|elf| elf.attach(|_| text.to_vec()) == program) {
-        true => Ok(Some(original)),
+    let removed = elf::Attachment::of(program, &header, layout);
+    removed.undo(program, &header);
+    let again = elf::Elf::parse(&**program).ok().filter(|elf| matches!(elf.signature(), Ok(None)));
+    match again.is_some_and(|elf| elf.attachment(|_| text) == removed) {
+        true => Ok(true),
         false => Err(SignatureError::Rewritten),
     }
 }

@@ -59,6 +59,18 @@ fn profile(name: &str) -> Profile {
     program::profile::parse_profile(&text, std::path::Path::new("p")).expect("it is valid")
 }
 
+/// Returns a program with an embedded signature.
+fn embed(program: &[u8], profile: &Profile) -> Result<Vec<u8>, SignatureError> {
+    let mut program = program.to_vec();
+    super::embed(&mut program, profile).map(|()| program)
+}
+
+/// Returns a program without its signature; `None` if it has none.
+fn remove(program: &[u8]) -> Result<Option<Vec<u8>>, SignatureError> {
+    let mut program = program.to_vec();
+    super::remove(&mut program).map(|is_removed| is_removed.then_some(program))
+}
+
 fn signed() -> Vec<u8> {
     embed(&program(), &profile("prog")).expect("it is a program")
 }
@@ -162,6 +174,40 @@ fn damaged_foreign_and_newer_signatures_have_one_error_each() {
     assert!(error(read_side(&large, &*program())).contains("larger than 1 MiB"));
 }
 
+/// Returns a program with `n` sections, whose number is in the first section if the ELF header has no place for it.
+fn many_sections(n: usize) -> Vec<u8> {
+    let mut file = program();
+    let table_at = file.len() - 3 * 64;
+    file.resize(table_at + n * 64, 0);
+    match u16::try_from(n).ok().filter(|n| *n < 0xff00) {
+        Some(n) => file[60..62].copy_from_slice(&n.to_le_bytes()),
+        None => {
+            file[60..62].fill(0);
+            file[table_at + 32..table_at + 40].copy_from_slice(&(n as u64).to_le_bytes());
+        }
+    }
+    file
+}
+
+#[test]
+fn the_largest_number_of_sections_has_a_place_for_a_signature() {
+    let file = many_sections(65_278);
+    let signed = embed(&file, &profile("prog")).expect("it is a program");
+    assert_eq!(read(&*signed).expect("valid"), Some(profile("prog")));
+    assert_eq!(remove(&signed).expect("valid"), Some(file));
+}
+
+#[test]
+fn embedding_and_removal_keep_the_only_copy_of_the_program() {
+    let mut file = Vec::with_capacity(1 << 20);
+    file.extend(program());
+    let at = file.as_ptr();
+    super::embed(&mut file, &profile("prog")).expect("it is a program");
+    super::embed(&mut file, &profile("other")).expect("it is a program");
+    assert!(super::remove(&mut file).expect("valid"));
+    assert_eq!((file.as_ptr(), file), (at, program()));
+}
+
 #[test]
 fn files_that_a_note_would_break_get_none() {
     let mut no_sections = program();
@@ -171,12 +217,20 @@ fn files_that_a_note_would_break_get_none() {
     let second = named_at_the_end.len() - 128;
     named_at_the_end[second] = b"\0.comment\0.names\0".len() as u8;
     let appended = [&program()[..], b"archive"].concat();
+    let mut object_file = program();
+    object_file[16] = 1; // ET_REL
     for (file, expected) in [
         (b"#!/bin/sh\n".to_vec(), "the file is not an ELF program"),
         (program()[..100].to_vec(), "the program is damaged or truncated"),
         (no_sections, "the program has no section headers, or invalid ones"),
         (named_at_the_end, "the program has no section headers, or invalid ones"),
         (appended, "data follows the ELF contents"),
+        (object_file, "the ELF file is an object file or a core dump, not a program"),
+        (
+            many_sections(65_333),
+            "the program has 65333 sections, and its ELF header has no place for more than 65279",
+        ),
+        (many_sections(65_279), "the program has 65279 sections"),
     ] {
         assert!(error(embed(&file, &profile("prog"))).starts_with(expected));
         let side = to_side(&*file, &profile("prog")).expect("each file may have a side file");

@@ -288,7 +288,6 @@ fn invalid_signatures_and_programs_have_one_error_line_each() {
         (&["--show", "./script"], "./script has no signature; create one with"),
         (&["--remove", "./script"], "./script has no signature"),
         (&["--list", "none"], "none: No such file"),
-        (&["--from", "p.toml"], "--embed"),
         (&["--show", "./prog", "--", "x"], "cannot be used with"),
         (&["--show", "./prog", "--once"], "cannot be used with"),
         (&["--list", "./prog", "--engine", "counters"], "cannot be used with"),
@@ -297,6 +296,23 @@ fn invalid_signatures_and_programs_have_one_error_line_each() {
         assert!(line.contains(expected), "{line}");
     }
     assert_eq!(dir.listing().iter().filter(|name| name.contains("evenkeel-profile")).count(), 0);
+}
+
+#[test]
+fn a_line_with_a_path_has_no_control_character() {
+    let dir = dir();
+    let name = "./two\nlines";
+    fs::rename(dir.path("prog"), dir.path(name)).expect("renamed");
+    assert_eq!(embed(&dir, name), "signature: ./two\\u000alines\n");
+    let list = dir.success(&["profile", "--list", name]);
+    assert!(list.contains("./two\\u000alines"), "{list}");
+    assert_eq!(dir.success(&["profile", "--remove", name]), "removed from: ./two\\u000alines\n");
+}
+
+#[test]
+fn a_profile_without_a_program_needs_embed_and_no_command() {
+    let line = rejection(&dir(), &["profile", "--from", "p.toml"]);
+    assert!(line.contains("--embed <PROGRAM>") && !line.contains("CMD"), "{line}");
 }
 
 #[test]

@@ -65,7 +65,7 @@ pub struct Args {
     /// Measure this command, written after --; with --embed, only the arguments of the program
     #[arg(
         last = true,
-        required_unless_present_any = ["list", "show", "remove", "embed"],
+        required_unless_present_any = ["list", "show", "remove", "embed", "from"],
         conflicts_with_all = ["list", "show", "remove", "from"],
         value_name = "CMD"
     )]
@@ -424,6 +424,11 @@ fn publish(
 
 fn print_json(value: &Value) -> CommandResult {
     print(&format!("{}\n", base::json::to_indented(value)?))
+}
+
+/// Returns a path for a line of text, without control characters.
+fn shown(path: &Path) -> String {
+    base::printable(&path.display().to_string())
 }
 
 fn print(text: &str) -> CommandResult {

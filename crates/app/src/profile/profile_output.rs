@@ -16,7 +16,7 @@ use report::format::{counted, fixed, per_instruction, percent};
 use report::table::{fold, fold_command};
 use serde_json::{Value, json};
 
-use super::text_charts;
+use super::{shown, text_charts};
 use crate::profiles::workload_line;
 
 /// Notes about a measurement.
@@ -171,13 +171,13 @@ impl ProfileOutput<'_> {
         for note in &self.notes.notes {
             text += &format!("\n{}", fold(&format!("note: {note}"), text_charts::WIDTH, "", 2));
         }
-        text +=
-            &format!("\nprofile:  {}\nworkload: {}\n", self.output.display(), self.workload_text());
+        let (profile, workload) = (shown(self.output), self.workload_text());
+        text += &format!("\nprofile:  {profile}\nworkload: {workload}\n");
         if let Some(file) = &self.signature {
-            text += &format!("signature: {}\n", file.display());
+            text += &format!("signature: {}\n", shown(file));
         }
         if let Some(page) = self.page {
-            text += &format!("charts:   {}\n", page.display());
+            text += &format!("charts:   {}\n", shown(page));
         }
         if let Some(command) = crate::repeat::command_line() {
             text += &fold_command(&command, text_charts::WIDTH, "repeat:   ");
@@ -194,7 +194,7 @@ impl ProfileOutput<'_> {
             }
             Some((line, Some(dir))) => format!(
                 "{line}, in a workload in {} or with --profiles {}",
-                dir.display(),
+                shown(&dir),
                 shell::quote(&dir)
             ),
             None => format!("no workload can name this file: its name must end in {SUFFIX}"),

@@ -16,7 +16,7 @@ use report::table::ReportTable;
 use serde_json::{Value, json};
 
 use super::profile_output::{llc_miss_ratio, llc_mpki, profile_json, with_fields};
-use super::{find, print, print_json, text_charts};
+use super::{find, print, print_json, shown, text_charts};
 use crate::command_result::{CommandError, CommandResult, OrUsageError};
 use crate::profiles;
 use crate::signatures::{self, SignedProgram};
@@ -47,7 +47,7 @@ pub(super) fn embed_file(program: &Path, file: &Path, beside: bool) -> CommandRe
     let profile = profiles::read(file).or_usage_error()?;
     check_build(&profile, file, &path).or_usage_error()?;
     let program = open_path(&path, beside).or_usage_error()?;
-    print(&format!("signature: {}\n", program.write(&profile)?.display()))
+    print(&format!("signature: {}\n", shown(&program.write(&profile)?)))
 }
 
 /// Returns the command that writes a profile as the signature of its program.
@@ -121,10 +121,7 @@ pub(super) fn remove(program: &Path) -> CommandResult {
             .or_usage_error();
     }
     print(
-        &changed
-            .iter()
-            .map(|file| format!("removed from: {}\n", file.display()))
-            .collect::<String>(),
+        &changed.iter().map(|file| format!("removed from: {}\n", shown(file))).collect::<String>(),
     )
 }
 
@@ -164,7 +161,7 @@ pub(super) fn list(paths: &[PathBuf], as_json: bool) -> CommandResult {
     let mut is_new = |path: &Path| seen.insert(path.canonicalize().unwrap_or(path.to_owned()));
     all.retain(|program: &ListedProgram| is_new(&program.path));
     if !as_json && all.is_empty() {
-        let dirs = paths.iter().map(|path| text_of(path)).collect::<Vec<_>>().join(", ");
+        let dirs = paths.iter().map(|path| shown(path)).collect::<Vec<_>>().join(", ");
         return print(&format!("no program with a signature in {dirs}\n"));
     }
     if as_json {
@@ -205,7 +202,7 @@ impl ListedProgram {
         let name = or_absent(profile, |profile| profile.name.clone());
         let misses = or_absent(profile.and_then(llc_mpki), per_instruction);
         let state = self.error().unwrap_or_else(|| self.place().to_owned());
-        [text_of(&self.path), name, misses, state]
+        [shown(&self.path), name, misses, state]
     }
 
     fn json(&self) -> Value {

@@ -32,6 +32,22 @@ const JOINED_KINDS: [(&str, &str); 1] = [(
     "hwloc separates cores of one type whose capacities differ by 2 %, such as a preferred core; evenkeel does not",
 )];
 
+#[test]
+fn declared_core_kinds_replace_those_of_a_synthetic_machine_and_of_a_file() {
+    let dir = Dir::new();
+    let own = "cores=4 kinds=1024x1+512x3";
+    dir.write("m.toml", tool::success(&["machine", "--synthetic", own, "--toml"]));
+    let file = dir.arg("m.toml");
+    for which in [["--synthetic", own], ["--file", &file]] {
+        let kinds = ["--core-kinds", "fast=0-1:1024,slow=2-3:600", "--json"];
+        let text = tool::success(&[&["machine"][..], &which, &kinds].concat());
+        let machine: serde_json::Value = serde_json::from_str(&text).expect("JSON");
+        let cores = machine["cores"].as_array().expect("cores").iter();
+        let capacities: Vec<u64> = cores.filter_map(|core| core["capacity"].as_u64()).collect();
+        assert_eq!(capacities, [1024, 1024, 600, 600], "{which:?}");
+    }
+}
+
 /// Checks both claims in one test, because unpacking takes most of the time.
 #[test]
 fn recorded_machines_agree_with_hwloc_and_with_their_golden_output() {

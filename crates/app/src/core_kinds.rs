@@ -6,7 +6,7 @@ use topology::{DeclaredCoreKinds, Machine};
 /// The option, for all commands that read this machine.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct CoreKindsArg {
-    /// Replace the detected core kinds of this machine (not of a simulated one):
+    /// Replace the detected core kinds, except in simulated runs:
     /// performance=0-7:1024,efficiency=8-15:600. The number after the CPUs is the capacity; 1024 is the fastest kind
     #[arg(long, value_name = "KINDS")]
     core_kinds: Option<DeclaredCoreKinds>,

@@ -108,6 +108,24 @@ fn a_better_interval_is_found_and_confirmed_on_held_out_seeds() {
     dir.success(&[&compared[..], &[&spec, "--timelines", "none", "--quiet"]].concat());
 }
 
+/// `ratio` and `bandwidth` classify threads whose queue-full cycles are not counted; here both change no run.
+#[test]
+fn a_parameter_without_effect_keeps_its_default() {
+    let dir = prepared();
+    let search = "two.toml --policy divided --param interval=50ms..20s --param ratio --param bandwidth --trials 16 --seeds 4";
+    let result = json(&dir, search);
+    let found = result["found"].as_str().expect("text");
+    assert!(found.starts_with("divided[interval=") && !found.contains(','), "{found}");
+    for parameter in result["parameters"].as_array().expect("a list").iter().skip(1) {
+        assert_eq!(parameter["found"], parameter["default"], "{parameter}");
+    }
+    let notes = result["notes"].to_string();
+    assert!(
+        notes.contains("The defaults of ratio, bandwidth are kept: without their values"),
+        "{notes}"
+    );
+}
+
 /// With three training seeds the best of 24 intervals is a lucky one.
 #[test]
 fn a_gain_that_the_held_out_runs_do_not_confirm_keeps_the_defaults() {

@@ -42,4 +42,5 @@ pub use runner::{RunEvent, run_all};
 pub use series::RunSeries;
 pub use simulate::{PreparedWorkload, SimBench, SimRunError, SimSetting, jobs_without_ranges};
 pub use store::{Identity, RUNS_FILE, RunStore, RunStoreError};
+pub(crate) use summary::SIM_EQUAL_WITHIN;
 pub use summary::{SummaryContext, median_runs, summarize};

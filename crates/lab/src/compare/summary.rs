@@ -57,7 +57,7 @@ pub struct SummaryContext<'a> {
 
 /// Ratios of simulated makespans that differ from 1 by at most this much are equal: approximations of
 /// the simulator usually move the end of a job by less than 0.1 % of its run time (docs/simulator.md).
-const SIM_EQUAL_WITHIN: f64 = 0.001;
+pub(crate) const SIM_EQUAL_WITHIN: f64 = 0.001;
 
 impl SummaryContext<'_> {
     /// Returns the tolerance within which a ratio is 1. Live runs have none: they are measured, without the

@@ -15,6 +15,7 @@
 //! The result depends on the plan only: a batch has the same size for every number of threads.
 
 mod held_out;
+mod idle_parameters;
 mod sampler;
 mod search;
 mod sensitivity;

@@ -9,6 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use base::{StopFlag, counted_noun};
+use report::format::fixed;
 use report::tuning::{
     FORMAT, TuneGain, TuneOutcome, TuneResult, TuneRuns, TuneTrial, TunedParameter,
 };
@@ -18,7 +19,8 @@ use super::sampler::Sampler;
 use super::sensitivity::{self, Scored};
 use super::space::{BASELINE, Coordinate, Dimension, Point, SearchSpace};
 use crate::compare::{
-    Column, ColumnError, RunEvent, RunKey, RunMetrics, RunSeries, SimBench, SimRunError, run_all,
+    Column, ColumnError, RunEvent, RunKey, RunMetrics, RunSeries, SIM_EQUAL_WITHIN, SimBench,
+    SimRunError, run_all,
 };
 use crate::stats::mean;
 
@@ -50,7 +52,8 @@ impl TunePlan {
     pub fn n_runs_max(&self) -> usize {
         let n_training = self.n_trials * self.n_training * self.training_seeds.len();
         let n_baseline = self.n_training * self.training_seeds.len();
-        n_training + n_baseline + 3 * self.workloads.len() * self.held_out_seeds.len()
+        let n_without = self.space.dimensions.len() * self.n_training * self.training_seeds.len();
+        n_training + n_without + n_baseline + 3 * self.workloads.len() * self.held_out_seeds.len()
     }
 
     fn training(&self) -> Range<usize> {
@@ -98,9 +101,17 @@ pub fn tune(
     let Some(trials) = search(&mut runs)? else { return Ok(None) };
     let best = trials.iter().enumerate().filter_map(|(idx, trial)| Some((trial.ratio?, idx)));
     let best = best.min_by(|one, other| one.0.total_cmp(&other.0).then(one.1.cmp(&other.1)));
-    let found = &trials[best.map_or(0, |(_, idx)| idx)].point;
-    let Some(gains) = runs.measure(&found.spec)? else { return Ok(None) };
-    Ok(Some(result(&runs, &trials, found, gains)))
+    let best = &trials[best.map_or(0, |(_, idx)| idx)];
+    let Some(found) = runs.without_idle_parameters(best)? else { return Ok(None) };
+    let Some(gains) = runs.measure(&found.point.spec)? else { return Ok(None) };
+    Ok(Some(result(&runs, &trials, &found, gains)))
+}
+
+/// The settings that a search found.
+struct FoundSettings {
+    point: Point,
+    /// Indexes of the parameters that have their default because their value in the best trial had no effect.
+    idle: Vec<usize>,
 }
 
 fn search(runs: &mut Runs<'_>) -> Result<Option<Vec<Trial>>, TuneError> {
@@ -188,6 +199,32 @@ impl Runs<'_> {
         Ok(!self.stop.is_raised())
     }
 
+    /// Returns the settings of the best trial with the default of each parameter without which the ratio is at most
+    /// slightly larger: the search draws a value of every parameter, also of those that change nothing. `None` if `stop`
+    /// was raised.
+    fn without_idle_parameters(
+        &mut self,
+        best: &Trial,
+    ) -> Result<Option<FoundSettings>, TuneError> {
+        let plan = self.plan;
+        let mut found = FoundSettings { point: best.point.clone(), idle: Vec::new() };
+        let Some(ratio_best) = best.ratio else { return Ok(Some(found)) };
+        for idx in 0..plan.space.dimensions.len() {
+            let Some(point) = plan.space.with_default(&found.point, idx) else { continue };
+            let column = Column::parse(&point.spec)?;
+            if !self.add(std::slice::from_ref(&column), plan.training(), &plan.training_seeds)? {
+                return Ok(None);
+            }
+            // All removals are compared with the best trial, so that their losses do not add up.
+            let ratio_max = ratio_best * (1.0 + SIM_EQUAL_WITHIN);
+            if self.ratio(&column.text).is_some_and(|ratio| ratio <= ratio_max) {
+                found.point = point;
+                found.idle.push(idx);
+            }
+        }
+        Ok(Some(found))
+    }
+
     fn series(&self, policy: &str, workload: usize) -> RunSeries<&RunMetrics> {
         let workload = &self.plan.workloads[workload];
         RunSeries::new((policy, workload), &self.plan.training_seeds, |key| self.done.get(key))
@@ -252,9 +289,15 @@ impl Runs<'_> {
     }
 }
 
-fn result(runs: &Runs<'_>, trials: &[Trial], found: &Point, gains: Vec<TuneGain>) -> TuneResult {
+fn result(
+    runs: &Runs<'_>,
+    trials: &[Trial],
+    settings_found: &FoundSettings,
+    gains: Vec<TuneGain>,
+) -> TuneResult {
     let plan = runs.plan;
     let space = &plan.space;
+    let FoundSettings { point: found, idle } = settings_found;
     let outcome = match &gains {
         _ if found.spec == space.base => TuneOutcome::DefaultsBest,
         gains if is_confirmed(&gains[0]) => TuneOutcome::Confirmed,
@@ -270,10 +313,11 @@ fn result(runs: &Runs<'_>, trials: &[Trial], found: &Point, gains: Vec<TuneGain>
             name: dimension.param.name.to_owned(),
             values: dimension.values_text(),
             default: dimension.default.clone(),
-            found: found.coordinates[idx].map(|at| match found.spec == space.base {
-                true => dimension.default.clone(),
-                false => dimension.text(at),
-            }),
+            found: match found.coordinates[idx] {
+                _ if idle.contains(&idx) => Some(dimension.default.clone()),
+                Some(_) if found.spec == space.base => Some(dimension.default.clone()),
+                at => at.map(|at| dimension.text(at)),
+            },
             n_trials: n_active as u64,
             n_skipped: (trials.len() - n_active) as u64,
             effect,
@@ -302,12 +346,13 @@ fn result(runs: &Runs<'_>, trials: &[Trial], found: &Point, gains: Vec<TuneGain>
         parameters: space.dimensions.iter().enumerate().map(parameter).collect(),
         pairs: sensitivity::pairs(&space.dimensions, &scored),
         trials: trials.iter().map(trial).collect(),
-        notes: notes(runs, trials, found),
+        notes: notes(runs, trials, settings_found),
     }
 }
 
-fn notes(runs: &Runs<'_>, trials: &[Trial], found: &Point) -> Vec<String> {
+fn notes(runs: &Runs<'_>, trials: &[Trial], settings_found: &FoundSettings) -> Vec<String> {
     let plan = runs.plan;
+    let FoundSettings { point: found, idle } = settings_found;
     let n_failed = trials.iter().filter(|trial| trial.ratio.is_none()).count();
     let failed = trials.iter().find(|trial| trial.ratio.is_none()).map(|first| {
         format!(
@@ -327,6 +372,17 @@ fn notes(runs: &Runs<'_>, trials: &[Trial], found: &Point) -> Vec<String> {
             omitted.join(", ")
         )
     });
+    let idle: Vec<&str> = idle.iter().map(|idx| plan.space.dimensions[*idx].param.name).collect();
+    let idle = (!idle.is_empty()).then(|| {
+        let (kept, value) = match idle.len() {
+            1 => (format!("The default of {} is", idle[0]), "its value"),
+            _ => (format!("The defaults of {} are", idle.join(", ")), "their values"),
+        };
+        let percent = fixed(SIM_EQUAL_WITHIN * 100.0, 1);
+        format!(
+            "{kept} kept: without {value} in the best trial, the makespan on the training runs is at most {percent} % larger."
+        )
+    });
     let few = too_few_seeds(plan.held_out_seeds.len());
     let of_dimension = |(idx, dimension): (usize, &Dimension)| {
         let name = dimension.param.name;
@@ -344,7 +400,8 @@ fn notes(runs: &Runs<'_>, trials: &[Trial], found: &Point) -> Vec<String> {
     let of_dimensions = plan.space.dimensions.iter().enumerate().filter_map(of_dimension);
     let skipped = plan.space.skipped_note();
     let all =
-        [runs.nothing_to_decide(), few, failed, exhausted, skipped, omitted].into_iter().flatten();
+        [runs.nothing_to_decide(), few, failed, exhausted, idle, skipped, omitted].into_iter();
+    let all = all.flatten();
     all.chain(of_dimensions).collect()
 }
 

@@ -278,7 +278,7 @@ impl SearchSpace {
     }
 
     /// Returns the base settings with further parameters.
-    fn with_params(&self, pairs: &[String]) -> String {
+    pub(super) fn with_params(&self, pairs: &[String]) -> String {
         match (self.base.strip_suffix(']'), pairs) {
             (_, []) => self.base.clone(),
             (Some(open), _) => format!("{open},{}]", pairs.join(",")),
@@ -436,7 +436,7 @@ impl Dimension {
     }
 
     /// Returns the default; `None` if it is not in the searched range.
-    fn default_coordinate(&self) -> Option<Coordinate> {
+    pub(super) fn default_coordinate(&self) -> Option<Coordinate> {
         if self.word == Some(&self.default) {
             return Some(Coordinate::Word);
         }

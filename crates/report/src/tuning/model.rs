@@ -16,7 +16,7 @@ record! {
         policy: String, "Policy", Plain, "The tuned policy with the parameters that the command line sets: the defaults of the search.";
         outcome: TuneOutcome, "Outcome", Plain, "Whether the held-out runs confirm the settings.";
         settings: String, "Settings", Plain, "The settings to use, in the syntax of --policy: `found` if the outcome is `confirmed`, otherwise `policy`.";
-        found: String, "Found", Plain, "The settings with the smallest ratio on the training runs.";
+        found: String, "Found", Plain, "The settings with the smallest ratio on the training runs; a parameter whose value has no effect there has its default.";
         search_seed: u64, "Search seed", Plain, "Seed of the random numbers of the search.";
         n_trials: u64, "Trials", Count, "Number of different settings that were simulated, including the defaults.";
         n_runs: u64, "Runs", Count, "Number of all simulated runs.";

@@ -207,7 +207,7 @@ fn jobs_of_a_node_that_goes_offline_are_placed_again() {
         host,
         "spread",
         expect![[r#"
-            0 note bound-without-signal
+            0 note needs-no-signal
             0 hog1 on 0 because round-robin
             0 hog2 on 2 because round-robin
             0 calm1 on 1 because round-robin

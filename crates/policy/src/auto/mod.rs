@@ -19,7 +19,7 @@ mod on_domains;
 use sched::{Action, Cause, JobState, LoadSource, Plan, Policy, Reason, ReasonCode, Snapshot};
 use topology::{DomainChoice, Level};
 
-use crate::declaration::BOUND_WITHOUT_SIGNAL;
+use crate::declaration::REASONS as COMMON_REASONS;
 use crate::placement::n_nodes_with_memory;
 use crate::trial::{self, ReportedOnly, TrialGoal, Trials};
 use crate::{Params, PolicyInfo, Rules, Signal};
@@ -172,7 +172,7 @@ impl Rules for Auto {
             Selection::Tries(_) => {
                 self.tried.decide(snapshot, plan);
                 // The tried policy also counts jobs that the kernel placed.
-                plan.notes.retain(|note| note.code != BOUND_WITHOUT_SIGNAL);
+                plan.notes.retain(|note| !COMMON_REASONS.contains(&note.code));
                 if plan.abort.take().is_some() {
                     // The tried policy has no more signals; the next interval without a signal releases all jobs.
                     self.n_unknown = UNKNOWN_INTERVALS;
@@ -197,7 +197,7 @@ impl Rules for Auto {
         // The declaration of every policy adds the reasons of `BuiltPolicy`.
         let all = self.tried.reasons();
         let declared =
-            |code: &ReasonCode| trial::REASONS.contains(code) || *code == BOUND_WITHOUT_SIGNAL;
+            |code: &ReasonCode| trial::REASONS.contains(code) || COMMON_REASONS.contains(code);
         all.into_iter().filter(|code| !declared(code)).collect()
     }
 }

@@ -104,11 +104,15 @@ struct BuiltPolicy {
 reasons! {
     /// Note: jobs are bound although the policy has none of its signals.
     BOUND_WITHOUT_SIGNAL = "bound-without-signal":
-        "policy {policy} binds jobs without a signal[ ({signals})]: a domain can be idle while another has several runnable tasks; --policy auto or --policy linux binds no job in this case";
+        "policy {policy} binds jobs without a signal ({signals}): a domain can be idle while another has several runnable tasks; --policy auto or --policy linux binds no job in this case";
+    /// Note: jobs are bound by a policy that needs no signal.
+    NEEDS_NO_SIGNAL = "needs-no-signal":
+        "policy {policy} binds jobs: a domain can be idle while another has several runnable tasks; --policy linux binds no job";
 }
 
 impl BuiltPolicy {
-    /// Adds a note when a job is bound and no signal of the policy has a value. Signals have values after an interval.
+    /// Adds a note when a job is bound and no signal of the policy has a value, or the policy needs none. Signals have
+    /// values after an interval.
     fn add_risk(&mut self, snapshot: &Snapshot<'_>, plan: &mut Plan) {
         let is_interval = snapshot.turn.causes.contains(&Cause::Interval);
         let has_signals = !self.signals.is_empty();
@@ -126,9 +130,10 @@ impl BuiltPolicy {
         let signals = self.signals.iter().map(|required| required.signal);
         if is_bound && !signals.clone().any(|signal| signal.has_value(snapshot)) {
             self.has_noted_risk = true;
-            let reason = Reason::new(BOUND_WITHOUT_SIGNAL).with("policy", self.info.name);
+            let code = if has_signals { BOUND_WITHOUT_SIGNAL } else { NEEDS_NO_SIGNAL };
+            let reason = Reason::new(code).with("policy", self.info.name);
             let names = signals.map(Signal::name).collect::<Vec<_>>().join(", ");
-            plan.note(reason.with_some("signals", Some(names).filter(|names| !names.is_empty())));
+            plan.note(reason.with_some("signals", Some(names).filter(|_| has_signals)));
         }
     }
 }

@@ -244,6 +244,7 @@ fn notes(
         no_model_gaps(cells, about),
         no_slowdowns(cells, about),
         oracle_searches(cells, about),
+        below_oracle(summary),
     ];
     parts.into_iter().flatten().chain(nothing_to_decide(cells)).collect()
 }
@@ -378,6 +379,22 @@ fn no_slowdowns(cells: &Cells<'_>, about: &SummaryContext<'_>) -> Option<String>
     let has_commands = cells.plan.columns.iter().any(|column| column.command.is_some());
     (about.alone.is_empty() && about.host == "live" && !has_commands)
         .then(|| "No slowdowns: no job was measured alone; use --solo.".to_owned())
+}
+
+/// Returns a note about policies whose runs are better than those of the oracle.
+fn below_oracle(summary: &[SummaryRow]) -> Option<String> {
+    // The means of rows with unfinished runs are of other seeds.
+    let is_below =
+        |row: &&SummaryRow| row.n_failed == 0 && row.oracle_gap.is_some_and(|gap| gap < 0.0);
+    let rows = summary.iter().filter(is_below);
+    let names: Vec<String> =
+        rows.map(|row| format!("{} on {}", row.column, row.workload)).collect();
+    (!names.is_empty()).then(|| {
+        format!(
+            "Below the oracle: {}. The oracle searches policies with their defaults and placements of whole jobs for the whole run, under the settings of its own column.",
+            names.join(", ")
+        )
+    })
 }
 
 /// Returns a note about the completeness of the oracle's searches, by workload.

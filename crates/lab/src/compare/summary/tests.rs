@@ -126,6 +126,18 @@ fn a_policy_faster_on_every_seed_is_better_with_its_distance_to_the_oracle() {
 }
 
 #[test]
+fn a_policy_below_the_oracle_has_a_note_also_without_sections() {
+    let note = |lines: &str| {
+        let notes = summary_of(lines).notes;
+        notes.into_iter().find(|note| note.starts_with("Below the oracle"))
+    };
+    let expected = "Below the oracle: test on w. The oracle searches policies with their defaults and placements of whole jobs for the whole run, under the settings of its own column.";
+    assert_eq!(note("linux 10 11\ntest 8 8\noracle 8 9").as_deref(), Some(expected));
+    assert_eq!(note("linux 10 11\ntest 8 9\noracle 8 9"), None);
+    assert_eq!(note("linux 10 11\ntest 8 x\noracle 9 9"), None, "the means are of other seeds");
+}
+
+#[test]
 fn a_distance_to_a_bound_of_the_assignment_model_and_an_absent_one_have_a_note() {
     let notes = |machine: &str| {
         let comparison = summary_on(machine, "linux 10 10~ 11~");

@@ -46,13 +46,13 @@ fn explain_prints_the_phases_of_a_job_those_that_were_too_short_and_each_resched
         phased (no class): x
           phases: 3, filtered: 1, reschedules: 2, moves: 1
             0.009 s  started on cpus 0-1 because the job starts with integrated
-                     behaviour 0.338 (from its profile): below 0.400, the highest on the
-                     fast cores; tasks fast 2, slow 0 before and fast 3, slow 0 after:
-                     it gets the fast cores (cpus 0-1)
+                     behaviour 0.338 (from its profile): below 0.400, the highest of
+                     those on the fast cores at their start; tasks fast 2, slow 0 before
+                     and fast 3, slow 0 after: it gets the fast cores (cpus 0-1)
             0.400 s  the first phase of the job begins in interval 1: local behaviour
                      0.106
             0.800 s  the phase since interval 1 is stable in interval 3: local behaviour
-                     0.107, global 0.338, integrated 0.176: below 0.400, the highest on
+                     0.107, global 0.338, integrated 0.176: below 0.399, the highest on
                      the fast cores; tasks fast 2, slow 2 before and fast 2, slow 2
                      after: its queue is that of the fast cores
             2.600 s  the local behaviour changed from 0.106 to 0.439 in interval 12: a

@@ -385,6 +385,25 @@ fn with_published_groups_group_1_is_on_one_socket_and_group_2_on_the_other() {
     assert_eq!(nodes, [0, 0, 0, 1, 1, 1].map(Some));
 }
 
+/// Equal programs have no better and no worse place: swaps between the kinds, at a start or for a counted phase, cost
+/// the memory on the other node.
+#[test]
+fn ib_is_not_slower_than_the_kernel_with_equal_programs() {
+    for machine in ["opteron-2384-uma", "opteron-2384-numa1", "opteron-2384-numa2"] {
+        let testbed = Testbed::parse(&format!("{machine} scale=0.2")).expect("it ships");
+        let jobs = testbed.jobs("nd", DeclaredClassBasis::Rate).expect("a set");
+        let bench = SimBench::without_solo_runs(testbed.setting(), vec![jobs]).expect("a machine");
+        let makespan = |policy: &str| {
+            let column = Column::parse(policy).expect("a policy");
+            let run = bench.run((&column, 0, 1), &StopFlag::default(), None).expect("it runs");
+            let makespan = run.expect("it was not stopped").makespan();
+            makespan.expect("all jobs exit").as_secs_f64()
+        };
+        let (ib, linux) = (makespan("ib"), makespan("linux@kernel=2.6.27"));
+        assert!(ib <= 1.01 * linux, "{machine}: {ib} s, {linux} s under the kernel");
+    }
+}
+
 /// With the placement of the kernel the programs already use the whole bandwidth: more CPU time for tasks that wait for
 /// memory gains nothing, and takes CPU time from the others.
 #[test]

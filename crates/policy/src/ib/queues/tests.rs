@@ -284,6 +284,9 @@ fn tasks_that_wait_for_a_saturated_memory_share_their_cpus_instead_of_computing_
     assert_eq!(when_waiting(0.0), [8, 8]);
     let [computing, waiting] = when_waiting(0.9)[..] else { panic!("two kinds") };
     assert!(computing < waiting, "{computing} {waiting}");
+    // Equal tasks gain nothing from others that wait: each CPU gets as many.
+    let kinds = [CoreKind::test(1024, "0-1", 2, 1000), CoreKind::test(758, "2-3", 2, 1000)];
+    assert_eq!(started(&kinds, 8, (0.95, 0.95)), [4, 4]);
 }
 
 fn restricted_to(fast: &str, member: Member) -> Member {

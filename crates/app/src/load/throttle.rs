@@ -119,11 +119,14 @@ const POINTS_MAX: f64 = 5.0;
 
 /// Returns a line for each CPU that was occupied for less than the requested share.
 fn missed(shares: &[(CpuId, f64)], percent: u32) -> Vec<String> {
-    let is_missed = |(_, share): &&(CpuId, f64)| POINTS_MAX < f64::from(percent) - 100.0 * share;
+    let requested = f64::from(percent);
+    // Five points are much of a small share.
+    let points_max = POINTS_MAX.min(requested / 4.0);
+    let is_missed = |(_, share): &&(CpuId, f64)| points_max < requested - 100.0 * share;
     let line = |(CpuId(cpu), share): &(CpuId, f64)| {
         let share = fixed(100.0 * share, 1);
         format!(
-            "CPU {cpu} was occupied for only {share} % of the time (requested: {percent} %), because other tasks ran on it: stop them, or permit real-time priority (CAP_SYS_NICE, or ulimit -r)"
+            "CPU {cpu} was occupied for only {share} % of the time (requested: {percent} %), for example because other tasks ran on it: stop them, or permit real-time priority (CAP_SYS_NICE, or ulimit -r) if it is not permitted"
         )
     };
     shares.iter().filter(is_missed).map(line).collect()
@@ -303,6 +306,7 @@ mod tests {
         assert!(lines[0].starts_with("CPU 1 was occupied for only 25.0 % "), "{lines:?}");
         assert!(lines[1].starts_with("CPU 2 was occupied for only 44.0 % "), "{lines:?}");
         assert_eq!(lines.len(), 2, "{lines:?}");
+        assert_eq!(missed(&cpus(&[0.08, 0.074]), 10).len(), 1, "a quarter of the share");
         assert_eq!(most_points_above(&cpus(&[0.46, 0.54]), 50), None);
         assert_eq!(most_points_above(&cpus(&[0.25, 0.75]), 50), Some(25.0));
     }

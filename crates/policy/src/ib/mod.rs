@@ -78,33 +78,37 @@ struct UnitBehaviour {
     returns: Returns,
 }
 
-/// The returns of a job or thread from slower cores. Programs with serial and parallel phases leave fast cores idle in
-/// turn, and each migration costs cache contents, and local memory if the kinds are on different nodes.
+/// The migrations of a job or thread to idle slower cores, and back to idle faster ones. Programs with serial and
+/// parallel phases leave fast cores idle in turn, and each migration costs cache contents, and local memory if the kinds
+/// are on different nodes.
 #[derive(Clone, Copy, Debug, Default)]
 struct Returns {
-    /// Interval of the last migration to a slower kind.
+    /// Interval of the last migration to idle slower cores, until the next migration.
     left: Option<u64>,
-    /// Number of intervals after a return without a migration to idle slower cores.
+    /// Number of intervals after a return in which idle slower cores alone are no reason for a migration.
     hold: u64,
     /// The interval in which these end.
     held_until: u64,
 }
 
 impl Returns {
-    /// Shortest and longest time without a migration to idle slower cores, in intervals: 2 s and 5 minutes by default.
-    /// Chosen.
-    const HOLD: (u64, u64) = (10, 1600);
-    /// A return after at most this number of intervals doubles the time, 20 s by default. Chosen: phases of a few seconds
+    /// Shortest and longest hold: 2 s and 32 s by default. Chosen.
+    const HOLD: (u64, u64) = (10, 160);
+    /// A return after at most this number of intervals doubles the hold, 20 s by default. Chosen: phases of a few seconds
     /// are usual.
     const SOON: u64 = 100;
 
-    /// Adds a migration.
-    fn migrated(&mut self, now: u64, (from, to): (usize, usize)) {
+    /// Adds a migration, with the reason of its request.
+    fn migrated(&mut self, now: u64, (from, to): (usize, usize), reason: &Reason) {
+        let left = self.left.take();
+        if reason.code != IB_IDLE {
+            return;
+        }
         if from < to {
             self.left = Some(now);
-        } else if let Some(left) = self.left.take() {
+        } else if let Some(left) = left {
             let (min, max) = Self::HOLD;
-            let is_soon = now - left <= self.hold.max(Self::SOON);
+            let is_soon = now - left <= Self::SOON;
             self.hold = if is_soon { (2 * self.hold).clamp(min, max) } else { 0 };
             self.held_until = now + self.hold;
         }
@@ -461,6 +465,7 @@ impl IntegratedBehaviour {
             Rule::Above(bound) if bound.is_of_similar => ("above-similar", Some(bound)),
             Rule::Above(bound) if bound.by == By::Start => ("above-start", Some(bound)),
             Rule::Above(bound) => ("above", Some(bound)),
+            Rule::NearlyEqual(bound) => ("nearly-equal", Some(bound)),
             Rule::OnlyKind => ("only", None),
             Rule::Between { by: Between::LowerLoad, .. } => ("between", None),
             Rule::Between { by: Between::Stays, .. } => ("stays", None),
@@ -539,7 +544,7 @@ impl IntegratedBehaviour {
                         state.arrived = arrived;
                         if let Some(from) = job.kind {
                             state.monitor.skip_next();
-                            state.returns.migrated(self.n_intervals, (from, *to));
+                            state.returns.migrated(self.n_intervals, (from, *to), reason);
                         }
                     }
                     self.kinds.place(*to, job, reason.clone().with_some("left", left), plan);

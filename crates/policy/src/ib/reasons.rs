@@ -17,6 +17,7 @@ macro_rules! rule {
             "[rule=idle: between those on the other cores, and a faster core would be idle without this {unit}]",
             "[rule=idle-slower: between those on the other cores, and only a slower core would be idle without this {unit}]",
             "[rule=left: between those on the other cores, and a job with a higher behaviour leaves a core for an idle slower one]",
+            "[rule=nearly-equal: compared with {bound} on the {beside} cores it would change its kind, but the speeds of both kinds differ by at most 5 %]",
             "[rule=only: the only kind with enough CPUs for the job]",
             "[rule=serial: in a serial phase the only runnable thread of its program gets the fastest cores]",
         )

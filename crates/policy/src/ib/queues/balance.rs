@@ -128,15 +128,14 @@ impl Queues {
             let leaves_idle = if step.is_down() { n_left != 0 } else { n_used < n_left };
             match (step.is_down(), self.fits(to, member)) {
                 (true, _) if leaves_idle => return None,
-                (true, true) if member.is_held => return None,
-                (true, true) => return Some(Gain::IdleCores),
+                (true, true) if !member.is_held => return Some(Gain::IdleCores),
                 (false, true) => {
                     let gains =
                         self.config.load == Load::Tasks || GAIN_MIN < self.time_gain(step, member);
                     return gains.then_some(Gain::IdleCores);
                 }
                 (false, false) if leaves_idle && self.config.load == Load::Time => return None,
-                (_, false) => {}
+                (_, false) | (true, true) => {}
             }
         }
         self.gain_of_load(step, member)

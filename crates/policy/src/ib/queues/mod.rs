@@ -74,6 +74,8 @@ pub(super) enum Rule {
         fast: usize,
         by: Between,
     },
+    /// The behaviour requires another kind, which has about the same speed.
+    NearlyEqual(Bound),
     OnlyKind,
 }
 
@@ -275,7 +277,7 @@ impl Queues {
             Rule::Between { fast, .. } => {
                 next_slower(possible, fast).map(|slow| Pair { fast, slow })
             }
-            Rule::Below(_) | Rule::Above(_) | Rule::OnlyKind => None,
+            Rule::Below(_) | Rule::Above(_) | Rule::NearlyEqual(_) | Rule::OnlyKind => None,
         };
         let mut pairs = self.pairs.clone();
         pairs.retain(|pair| Some(*pair) != compared);
@@ -312,50 +314,66 @@ impl Queues {
     fn select(&self, member: &Member, was: Option<usize>) -> (usize, Rule) {
         let only = member.possible.iter().next().unwrap_or(0);
         let mut selected = (only, Rule::OnlyKind);
-        let (by, is_comparable) = self.comparison(member);
-        let value = by.value(member);
         let neighbours = member.possible.iter().zip(member.possible.iter().skip(1));
         for (fast, slow) in neighbours {
             // A job that would change its kind needs a margin.
             let up = if was.is_some_and(|was| fast < was) { self.config.margin.0 } else { 0 };
             let down = if was.is_some_and(|was| was <= fast) { self.config.margin.0 } else { 0 };
-            let highest = self.highest((fast, by), is_comparable);
-            if let Some(bound) = highest.map(|head| Bound::of(head, (fast, by)))
-                && value.saturating_add(up) < bound.value
-                && self.is_worth(was, fast)
-            {
-                return (fast, Rule::Below(bound));
+            let is_below = |bound: &Bound| bound.by.value(member).saturating_add(up) < bound.value;
+            let is_above =
+                |bound: &Bound| bound.value.saturating_add(down) < bound.by.value(member);
+            let highest = self.bounds(member, |by, may| self.highest((fast, by), may), fast);
+            if let Some(bound) = highest.into_iter().flatten().find(is_below) {
+                return self.for_behaviour(was, (fast, Rule::Below(bound)), bound);
             }
-            let lowest = self.lowest((slow, by), is_comparable);
-            match lowest.map(|head| Bound::of(head, (slow, by))) {
-                Some(bound)
-                    if bound.value.saturating_add(down) < value && self.is_worth(was, slow) =>
-                {
-                    selected = (slow, Rule::Above(bound));
+            let lowest = self.bounds(member, |by, may| self.lowest((slow, by), may), slow);
+            match lowest.into_iter().flatten().find(is_above) {
+                Some(bound) => {
+                    selected = self.for_behaviour(was, (slow, Rule::Above(bound)), bound);
                 }
-                _ => return self.between(Pair { fast, slow }, member, was),
+                None => return self.between(Pair { fast, slow }, member, was),
             }
         }
         selected
     }
 
-    /// Returns whether a job may change its kind for its behaviour: in exchange for another job it gains less than the
-    /// difference of the kinds.
-    fn is_worth(&self, was: Option<usize>, to: usize) -> bool {
-        let Some(was) = was.filter(|was| *was != to && self.config.load == Load::Time) else {
-            return true;
-        };
+    /// Returns the kind for the behaviour of a job. Between kinds of nearly equal speed, a job that migrates and another
+    /// one in exchange gain less than their difference: it stays.
+    fn for_behaviour(
+        &self,
+        was: Option<usize>,
+        (to, rule): (usize, Rule),
+        bound: Bound,
+    ) -> (usize, Rule) {
         let capacity = |kind: usize| f64::from(self.kinds[kind].capacity);
-        GAIN_MIN < libm::log(capacity(was) / capacity(to)).abs()
+        let is_nearly_equal = |was: usize| {
+            let differ = libm::log(capacity(was) / capacity(to)).abs();
+            self.config.load == Load::Time && was != to && differ <= GAIN_MIN
+        };
+        match was.filter(|was| is_nearly_equal(*was)) {
+            Some(was) => (was, Rule::NearlyEqual(bound)),
+            None => (to, rule),
+        }
     }
 
-    /// Returns the behaviour by which a job is compared, and whether a member is compared with it: a job with a counted
-    /// phase with others that have one, and a job that starts with all, by their start values. As printed, the integrated
-    /// behaviours of all are compared.
-    fn comparison(&self, member: &Member) -> (By, impl Fn(&Member) -> bool + Copy + use<>) {
-        let is_as_printed = self.config.unknown_start == StartValue::ZeroLocal;
-        let by = if is_as_printed || member.is_counted { By::Integrated } else { By::Start };
-        (by, move |other: &Member| is_as_printed || by == By::Start || other.is_counted)
+    /// Returns the members of a kind with which a job is compared: a job with a counted phase with others that have one
+    /// by their integrated behaviours, all others by their start values. As printed, the integrated behaviours of all
+    /// are compared.
+    fn bounds<'q>(
+        &'q self,
+        member: &Member,
+        end: impl Fn(By, &dyn Fn(&Member) -> bool) -> Option<&'q Member>,
+        kind: usize,
+    ) -> [Option<Bound>; 2] {
+        let bound = |by: By, may: &dyn Fn(&Member) -> bool| {
+            end(by, may).map(|head| Bound::of(head, (kind, by)))
+        };
+        if self.config.unknown_start == StartValue::ZeroLocal {
+            return [bound(By::Integrated, &|_| true), None];
+        }
+        let of_counted = |other: &Member| member.is_counted && other.is_counted;
+        let counted = member.is_counted.then(|| bound(By::Integrated, &of_counted)).flatten();
+        [counted, bound(By::Start, &|other| !of_counted(other))]
     }
 
     /// Selects between two kinds by their idle cores, then by their loads with the task. A job on one of them changes

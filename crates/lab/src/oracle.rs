@@ -48,7 +48,7 @@ reasons! {
         "the oracle simulated this run {n_runs} times before it began (every policy with its defaults, and {searched} of jobs for the whole run): {candidate} had the smallest {objective}, {reached}[, {above} above the lower bound of all placements, which follows from {term}]";
     /// No simulated run finished: the run that is repeated is not a best run.
     ORACLE_NONE_FINISHED = "oracle-none-finished":
-        "the oracle simulated this run {n_runs} times before it began (every policy with its defaults, and {searched} of jobs for the whole run), and no simulated run finished ({cause}): it repeats {candidate}, which is not an upper bound for other policies";
+        "the oracle simulated this run {n_runs} times before it began (every policy with its defaults, and {searched} of jobs for the whole run), and no simulated run finished ({cause}): it repeats {candidate}, which is no bound for other policies";
 }
 
 /// The value that the oracle minimizes.

@@ -107,7 +107,7 @@ pub(crate) fn main(args: &Args) -> CommandResult {
             fixed(points, 1)
         ));
     }
-    let missed = missed(&shares, args.percent);
+    let missed = missed(&shares, args.percent, args.period);
     missed.iter().for_each(crate::print::warning);
     if missed.is_empty() { Ok(()) } else { Err(CommandError::Reported) }
 }
@@ -118,10 +118,11 @@ pub(crate) fn main(args: &Args) -> CommandResult {
 const POINTS_MAX: f64 = 5.0;
 
 /// Returns a line for each CPU that was occupied for less than the requested share.
-fn missed(shares: &[(CpuId, f64)], percent: u32) -> Vec<String> {
+fn missed(shares: &[(CpuId, f64)], percent: u32, period: Nanos) -> Vec<String> {
     let requested = f64::from(percent);
-    // Five points are much of a small share.
-    let points_max = POINTS_MAX.min(requested / 4.0);
+    // Five points are much of a small share. A wake-up in each period takes up to 100 µs (guessed).
+    let wake_up = 100.0 * 100_000.0 / period.0 as f64;
+    let points_max = POINTS_MAX.min(requested / 4.0).max(wake_up);
     let is_missed = |(_, share): &&(CpuId, f64)| points_max < requested - 100.0 * share;
     let line = |(CpuId(cpu), share): &(CpuId, f64)| {
         let share = fixed(100.0 * share, 1);
@@ -301,12 +302,14 @@ mod tests {
         let cpus = |shares: &[f64]| -> Vec<(CpuId, f64)> {
             (0..).map(CpuId).zip(shares.iter().copied()).collect()
         };
-        assert_eq!(missed(&cpus(&[0.46, 0.54, 0.75]), 50), [""; 0]);
-        let lines = missed(&cpus(&[0.5, 0.25, 0.44]), 50);
+        let period = Nanos::from_millis(100);
+        assert_eq!(missed(&cpus(&[0.46, 0.54, 0.75]), 50, period), [""; 0]);
+        let lines = missed(&cpus(&[0.5, 0.25, 0.44]), 50, period);
         assert!(lines[0].starts_with("CPU 1 was occupied for only 25.0 % "), "{lines:?}");
         assert!(lines[1].starts_with("CPU 2 was occupied for only 44.0 % "), "{lines:?}");
         assert_eq!(lines.len(), 2, "{lines:?}");
-        assert_eq!(missed(&cpus(&[0.08, 0.074]), 10).len(), 1, "a quarter of the share");
+        assert_eq!(missed(&cpus(&[0.08, 0.074]), 10, period).len(), 1, "a quarter of the share");
+        assert_eq!(missed(&cpus(&[0.005]), 1, Nanos::from_millis(10)), [""; 0], "wake-ups");
         assert_eq!(most_points_above(&cpus(&[0.46, 0.54]), 50), None);
         assert_eq!(most_points_above(&cpus(&[0.25, 0.75]), 50), Some(25.0));
     }

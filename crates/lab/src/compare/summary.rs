@@ -384,8 +384,15 @@ fn no_slowdowns(cells: &Cells<'_>, about: &SummaryContext<'_>) -> Option<String>
 /// Returns a note about policies whose runs are better than those of the oracle.
 fn below_oracle(summary: &[SummaryRow]) -> Option<String> {
     // The means of rows with unfinished runs are of other seeds.
-    let is_below =
-        |row: &&SummaryRow| row.n_failed == 0 && row.oracle_gap.is_some_and(|gap| gap < 0.0);
+    let has_oracle = |workload: &str| {
+        summary
+            .iter()
+            .any(|row| row.workload == workload && row.n_failed == 0 && row.oracle_gap == Some(0.0))
+    };
+    let is_below = |row: &&SummaryRow| {
+        let is_better = row.oracle_gap.is_some_and(|gap| gap < 0.0);
+        row.n_failed == 0 && is_better && has_oracle(&row.workload)
+    };
     let rows = summary.iter().filter(is_below);
     let names: Vec<String> =
         rows.map(|row| format!("{} on {}", row.column, row.workload)).collect();

@@ -114,9 +114,27 @@ fn assign(
     kinds
 }
 
+/// Places a job that starts on the least loaded kind, and counts its tasks. The reason gets the values `by` (an idle core
+/// for each task, or the load) and `tasks`.
+pub(crate) fn start(
+    kinds: &CoreKinds,
+    job: &KindJob<'_>,
+    n_tasks: &mut [u64],
+    reason: Reason,
+    plan: &mut Plan,
+) {
+    let kind = least_loaded(kinds, n_tasks, job);
+    let is_idle = n_tasks[kind] + job.n_tasks() <= kinds.get(kind).n_cores();
+    let reason = reason
+        .with("by", if is_idle { "idle" } else { "load" })
+        .with("tasks", kinds.counts_label(n_tasks));
+    kinds.place(kind, job, reason, plan);
+    n_tasks[kind] += job.n_tasks();
+}
+
 /// Returns the kind with the fewest tasks per core after the placement of a job, where an idle core for each task counts
 /// as one task per core; ties: the fastest kind.
-pub(crate) fn least_loaded(kinds: &CoreKinds, n_tasks: &[u64], job: &KindJob<'_>) -> usize {
+fn least_loaded(kinds: &CoreKinds, n_tasks: &[u64], job: &KindJob<'_>) -> usize {
     let load = |&kind: &usize| {
         let after = n_tasks[kind] + job.n_tasks();
         (after.max(kinds.get(kind).n_cores()) * MILLION / kinds.get(kind).n_cores(), kind)

@@ -169,8 +169,8 @@ fn bandwidth_share(accesses: &[MemoryAccess], node: &NodeView, interval: Nanos) 
     Some(bytes / interval.as_secs_f64() / achievable).filter(|share| share.is_finite())
 }
 
-/// Returns the speedup for a share of memory time alone on the fastest kind: the time on the slowest kind relative to the
-/// fastest, in millionths.
+/// Returns the speedup for a share of memory time alone on the fastest kind: the time on the slowest kind relative to
+/// the fastest, in millionths.
 pub(crate) fn speedup(kinds: &CoreKinds, memory_share: f64) -> u64 {
     let slowest = relative_times(kinds, memory_share).last().copied().unwrap_or(1.0);
     (slowest * MILLION as f64).round() as u64

@@ -5,7 +5,7 @@
 //!                     └─► sort all jobs by speedup: the first on the fast cores, up to their number of tasks
 //! ```
 //!
-//! As printed, jobs are sorted for a change only, and the cores of ended jobs stay idle beside jobs on slower cores. The
+//! As printed, jobs are sorted for a change only and without a margin, and the cores of ended jobs stay idle beside jobs on slower cores. The
 //! default sorts them also if a core was idle in two intervals in a row.
 //!
 //! There is no filter for short phases, so that alternating phases cause many migrations. The formula of the speedup is
@@ -58,8 +58,8 @@ params! {
         quota: QuotaRule = "level", "tasks per kind: level, one per core, then further tasks from the fastest kind on, and a \
             new decision if a core was idle in two intervals; ceiling, as printed, the tasks per core rounded up, so that \
             slow cores can be idle".paper("ceiling");
-        margin: Millionths [Values::decimal("", 1)] = "0.05", "difference of the speedup above which a job passes a job on a \
-            faster kind (chosen: speedups that are counted in two intervals differ)".paper("0");
+        margin: Millionths [Values::decimal("", 1)] = "0.05", "difference of the speedup above which a job passes a job on the \
+            next faster kind; over two kinds twice as much (chosen: speedups that are counted in two intervals differ)".paper("0");
         interval: Nanos [INTERVAL_TIMES] = "200ms", "time between two samples".published();
     }
 }
@@ -67,10 +67,10 @@ params! {
 reasons! {
     /// A job gets its first kind.
     HASS_D_STARTED = "hass-d-started":
-        "the speedup of the job is not known yet, and the {kind} cores are the fastest with an idle core, or else have the fewest tasks per core ({tasks}): it gets {cpus}";
+        "the speedup of the job is not known yet, and [by=idle: the {kind} cores are the fastest with an idle core for each task][by=load: the {kind} cores have the fewest tasks per core] ({tasks}): it gets {cpus}";
     /// A job changes its kind.
     HASS_D_SORTED = "hass-d-sorted":
-        "[why=changed: the miss ratios of jobs ({n_changed}) changed by more than {limit} %][why=idle: a core was idle in {n_intervals} intervals]: sorted by speedup ([speedup=unknown: not counted, assumed to be ]{factor}) the job is number {place} of {n_jobs}, and the {kind} cores get the tasks {quota} (tasks by kind): it migrates from the {from} cores to {cpus}";
+        "[why=changed: the miss ratios of jobs ({n_changed}) changed by more than {limit} %][why=idle: a core was idle in {n_intervals} intervals]: sorted by speedup ([speedup=unknown: not counted, assumed to be ]{factor})[, plus {margin} for each slower kind below its present one,] the job is number {place} of {n_jobs}, and the {kind} cores get the tasks {quota} (tasks by kind): it migrates from the {from} cores to {cpus}";
 }
 
 /// State of the policy.
@@ -117,11 +117,8 @@ impl Rules for Dynamic {
         let mut n_tasks = self.kinds.n_tasks(snapshot, &jobs);
         for job in &jobs {
             if is_new(snapshot, job) {
-                let kind = quotas::least_loaded(&self.kinds, &n_tasks, job);
-                let tasks = self.kinds.counts_label(&n_tasks);
-                let reason = Reason::new(HASS_D_STARTED).with("tasks", tasks);
-                self.kinds.place(kind, job, reason, plan);
-                n_tasks[kind] += job.n_tasks();
+                let reason = Reason::new(HASS_D_STARTED);
+                quotas::start(&self.kinds, job, &mut n_tasks, reason, plan);
             } else {
                 self.kinds.rebind(snapshot, job, plan);
             }
@@ -175,11 +172,13 @@ impl Dynamic {
             state.decided = state.ratio;
         }
         let speedup = |job: &KindJob<'_>| self.jobs.get(job.view.job.id)?.speedup;
+        let margin = Some(self.config.margin).filter(|margin| margin.0 != 0);
         let reason = Reason::new(HASS_D_SORTED)
             .with("why", if n_changed == 0 { "idle" } else { "changed" })
             .with("n_intervals", IDLE_INTERVALS)
             .with("n_changed", n_changed)
-            .with("limit", percent_text(self.config.change.0));
+            .with("limit", percent_text(self.config.change.0))
+            .with_some("margin", margin.map(|margin| margin.0 as f64 / MILLION as f64));
         let (rule, margin) = (self.config.quota, self.config.margin);
         let sorting = Sorting { rule, margin, reason };
         quotas::place_by_speedup(&self.kinds, jobs, speedup, &sorting, plan);

@@ -57,8 +57,9 @@ params! {
         check: Check = "repeated", "repeated: from the second interval after a change on, until the phase is stable; once: \
             only in the second interval, so that most large changes are missed".paper("once");
         first_window_is_change: bool = "yes", "whether the first phase of a job is handled as a change".paper("no");
-        unknown_start: StartValue = "global", "integrated behaviour of a job that starts: global, its global behaviour; \
-            zero-local, as if its local behaviour were 0".paper("zero-local");
+        unknown_start: StartValue = "global", "integrated behaviour of a job that starts: global, its global behaviour, \
+            and jobs without a counted phase are compared by these values; zero-local, as if its local behaviour were 0, and \
+            all jobs are compared by their integrated behaviours".paper("zero-local");
         balance: Balance = "improving", "improving: a job migrates for balance only if that lowers the imbalance, does not \
             leave a fast core idle, and the job was not placed in this step; jobs also migrate when jobs end; always: as printed"
             .paper("always");

@@ -75,42 +75,45 @@ struct UnitBehaviour {
     misses_per_ms: u64,
     /// Order of arrival in its queue.
     arrived: u64,
-    returns: Returns,
+    returns: IdleReturns,
 }
 
 /// The migrations of a job or thread to idle slower cores, and back to idle faster ones. Programs with serial and
 /// parallel phases leave fast cores idle in turn, and each migration costs cache contents, and local memory if the kinds
 /// are on different nodes.
 #[derive(Clone, Copy, Debug, Default)]
-struct Returns {
+struct IdleReturns {
     /// Interval of the last migration to idle slower cores, until the next migration.
-    left: Option<u64>,
+    left_in_interval: Option<u64>,
     /// Number of intervals after a return in which idle slower cores alone are no reason for a migration.
-    hold: u64,
-    /// The interval in which these end.
-    held_until: u64,
+    n_hold_intervals: u64,
+    /// Interval in which the hold ends.
+    hold_ends_in_interval: u64,
 }
 
-impl Returns {
+impl IdleReturns {
     /// Shortest and longest hold: 2 s and 32 s by default. Chosen.
     const HOLD: (u64, u64) = (10, 160);
-    /// A return after at most this number of intervals doubles the hold, 20 s by default. Chosen: phases of a few seconds
-    /// are usual.
+    /// A return at most this number of intervals after the migration doubles the hold; a later one resets it. 20 s by
+    /// default. Chosen: phases of a few seconds are usual.
     const SOON: u64 = 100;
 
     /// Adds a migration, with the reason of its request.
     fn migrated(&mut self, now: u64, (from, to): (usize, usize), reason: &Reason) {
-        let left = self.left.take();
+        let left = self.left_in_interval.take();
         if reason.code != IB_IDLE {
             return;
         }
         if from < to {
-            self.left = Some(now);
+            self.left_in_interval = Some(now);
         } else if let Some(left) = left {
             let (min, max) = Self::HOLD;
             let is_soon = now - left <= Self::SOON;
-            self.hold = if is_soon { (2 * self.hold).clamp(min, max) } else { 0 };
-            self.held_until = now + self.hold;
+            self.n_hold_intervals = match is_soon {
+                true => (2 * self.n_hold_intervals).clamp(min, max),
+                false => 0,
+            };
+            self.hold_ends_in_interval = now + self.n_hold_intervals;
         }
     }
 }
@@ -156,12 +159,12 @@ impl Rules for IntegratedBehaviour {
         // Samples are of the interval before the decisions of this turn.
         let n_sampled = queues.n_tasks();
         let mut decisions: Vec<Decision> = Vec::new();
-        let phases = self.phases(snapshot, &units, &mut queues, plan);
+        let mut phases = self.phases(snapshot, (&units, &n_sampled), &mut queues, plan);
         for unit in units.iter().filter(|unit| is_interval(snapshot) || is_new(snapshot, unit)) {
             // A running unit without a kind whose placement was not carried out, for example in a watch without --act,
             // keeps its monitor.
             if self.behaviours.get(Unit::from(unit)).is_some() {
-                let phase = phases.get(&Unit::from(unit)).cloned();
+                let phase = phases.remove(&Unit::from(unit));
                 self.sampled((snapshot, unit), phase, &mut queues, &mut decisions);
             } else {
                 self.start((snapshot, unit), &mut queues, &mut decisions, plan);
@@ -273,7 +276,7 @@ impl IntegratedBehaviour {
             waiting: (saturation * memory_share * MILLION as f64).round() as u64,
             misses_per_ms,
             remaining: self.config.lrt.then(|| self.threads.remaining(unit)).flatten(),
-            is_held: self.n_intervals < state.returns.held_until,
+            is_held: self.n_intervals < state.returns.hold_ends_in_interval,
             is_fixed: self.threads.is_cooling_down(unit.job),
         }
     }
@@ -317,27 +320,26 @@ impl IntegratedBehaviour {
             memory_share,
             misses_per_ms: 0,
             arrived,
-            returns: Returns::default(),
+            returns: IdleReturns::default(),
         };
         let reason = state.reason_of_start(unit);
         self.behaviours.insert(unit, state);
         self.reschedule(snapshot, job, reason, queues, decisions);
     }
 
-    /// Adds the behaviours of an interval. Returns the reasons of the reschedules, of which each depends on the new
-    /// behaviours of all.
+    /// Adds the behaviours of an interval for all units, before the first reschedule compares a unit with others. Returns
+    /// the reasons of the reschedules.
     fn phases(
         &mut self,
         snapshot: &Snapshot<'_>,
-        units: &[KindJob<'_>],
+        (units, n_tasks): (&[KindJob<'_>], &[u64]),
         queues: &mut Queues,
         plan: &mut Plan,
     ) -> BTreeMap<Unit, Reason> {
-        let n_tasks = queues.n_tasks();
         let mut phases = BTreeMap::new();
         for job in units.iter().filter(|_| is_interval(snapshot)) {
             let unit = Unit::from(job);
-            if let Some(reason) = self.phase(snapshot, job, &n_tasks, plan) {
+            if let Some(reason) = self.phase(snapshot, job, n_tasks, plan) {
                 if let Some((kind, _)) = queues.remove(unit) {
                     queues.insert(kind, self.member(snapshot, job));
                 }
@@ -356,7 +358,7 @@ impl IntegratedBehaviour {
         n_tasks: &[u64],
         plan: &mut Plan,
     ) -> Option<Reason> {
-        let value = self.behaviour(snapshot, job).filter(|_| is_interval(snapshot))?;
+        let value = self.behaviour(snapshot, job)?;
         let config = self.config;
         let unit = Unit::from(job);
         let result = self.behaviours.get_mut(unit)?.monitor.record(value, &config);
@@ -447,17 +449,23 @@ impl IntegratedBehaviour {
         decisions: &mut Vec<Decision>,
     ) {
         let member = self.member(snapshot, job);
-        let unit = member.unit;
+        let (unit, start) = (member.unit, member.start);
         let before = queues.n_tasks();
         let was = queues.remove(unit).map(|(kind, _)| kind);
         let rescheduled = queues.reschedule(member, was);
-        let reason = self.with_rule(reason, rescheduled.rule, (&before, &rescheduled.after));
+        let n_tasks = (&before[..], &rescheduled.after[..]);
+        let reason = self.with_rule(reason, (rescheduled.rule, start), n_tasks);
         decisions.push(Decision { unit, to: rescheduled.kind, reason });
         self.balanced(rescheduled.moves, decisions);
     }
 
     /// Adds the rule that selected a kind, and the numbers of tasks before and after.
-    fn with_rule(&self, reason: Reason, rule: Rule, n_tasks: (&[u64], &[u64])) -> Reason {
+    fn with_rule(
+        &self,
+        reason: Reason,
+        (rule, start): (Rule, u64),
+        n_tasks: (&[u64], &[u64]),
+    ) -> Reason {
         let (rule, bound) = match rule {
             Rule::Below(bound) if bound.is_of_similar => ("below-similar", Some(bound)),
             Rule::Below(bound) if bound.by == By::Start => ("below-start", Some(bound)),
@@ -476,6 +484,7 @@ impl IntegratedBehaviour {
         let reason = reason
             .with("rule", rule)
             .with_some("bound", bound.map(|bound| share(bound.value)))
+            .with_some("start", bound.filter(|bound| bound.by == By::Start).map(|_| share(start)))
             .with_some("beside", bound.map(|bound| self.kinds.get(bound.kind).name.clone()));
         self.with_counts(reason, n_tasks)
     }
@@ -567,4 +576,25 @@ impl IntegratedBehaviour {
 /// Returns millionths as the value of a reason, which is printed with three decimal places.
 fn share(millionths: u64) -> ReasonValue {
     (millionths as f64 / MILLION as f64).into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_soon_return_doubles_the_hold_and_a_late_one_resets_it() {
+        let mut returns = IdleReturns::default();
+        let (idle, other) = (Reason::new(IB_IDLE), Reason::new(IB_SHORTER));
+        let mut hold_after = |left: u64, returned: u64, reason: &Reason| {
+            returns.migrated(left, (0, 1), reason);
+            returns.migrated(returned, (1, 0), &idle);
+            returns.hold_ends_in_interval.saturating_sub(returned)
+        };
+        let soon: Vec<u64> = (0..6).map(|n| hold_after(1000 * n, 1000 * n + 100, &idle)).collect();
+        assert_eq!(soon, [10, 20, 40, 80, 160, 160]);
+        assert_eq!(hold_after(7000, 7100, &other), 0, "it left for a predicted gain");
+        assert_eq!(hold_after(8000, 8101, &idle), 0);
+        assert_eq!(hold_after(9000, 9001, &idle), 10);
+    }
 }

@@ -6,11 +6,11 @@ use sched::reasons;
 macro_rules! rule {
     () => {
         concat!(
-            "[rule=below: below {bound}, the highest on the {beside} cores]",
-            "[rule=below-start: below {bound}, the highest of those on the {beside} cores at their start]",
+            "[rule=below: below {bound}, the highest compared on the {beside} cores]",
+            "[rule=below-start: at the start {start}, below {bound}, the highest at the start of those compared on the {beside} cores]",
             "[rule=below-similar: below {bound}, the behaviour of the thread with the least remaining work among those similar to the highest on the {beside} cores]",
-            "[rule=above: above {bound}, the lowest on the {beside} cores]",
-            "[rule=above-start: above {bound}, the lowest of those on the {beside} cores at their start]",
+            "[rule=above: above {bound}, the lowest compared on the {beside} cores]",
+            "[rule=above-start: at the start {start}, above {bound}, the lowest at the start of those compared on the {beside} cores]",
             "[rule=above-similar: above {bound}, the behaviour of the thread with the most remaining work among those similar to the lowest on the {beside} cores]",
             "[rule=between: between those on the other cores, so the kind with the lower load]",
             "[rule=stays: between those on the other cores, and the gain on the other kind is too small]",

@@ -63,7 +63,7 @@ names! {
 reasons! {
     /// A job gets its first kind.
     SAMPLE_RUN_STARTED = "sample-run-started":
-        "the job has no sample yet, and the {kind} cores are the fastest with an idle core, or else have the fewest tasks per core ({tasks}): it gets {cpus}";
+        "the job has no sample yet, and [by=idle: the {kind} cores are the fastest with an idle core for each task][by=load: the {kind} cores have the fewest tasks per core] ({tasks}): it gets {cpus}";
     /// A job is sampled.
     SAMPLED = "sampled":
         "sampling round {round}: the job is measured on a {kind} core ({cpus})";
@@ -151,11 +151,8 @@ impl SampleRun {
             .collect();
         for (job, _) in jobs.iter().zip(is_requested).filter(|(_, is_requested)| !is_requested) {
             if is_new(snapshot, job) {
-                let kind = quotas::least_loaded(&self.kinds, &n_tasks, job);
-                let reason = Reason::new(SAMPLE_RUN_STARTED)
-                    .with("tasks", self.kinds.counts_label(&n_tasks));
-                self.kinds.place(kind, job, reason, plan);
-                n_tasks[kind] += job.n_tasks();
+                let reason = Reason::new(SAMPLE_RUN_STARTED);
+                quotas::start(&self.kinds, job, &mut n_tasks, reason, plan);
             } else if matches!(self.phase, Phase::Running(_)) {
                 self.kinds.rebind(snapshot, job, plan);
             }

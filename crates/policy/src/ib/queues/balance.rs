@@ -178,7 +178,8 @@ impl Queues {
         GAIN_MIN.max(self.config.beta.0 as f64 / MILLION as f64)
     }
 
-    /// Returns the sum of the logarithms of the predicted times of all tasks of two kinds, with a job on the kind `on`;
+    /// Returns the sum of the logarithms of the predicted times of all tasks of two kinds, and of the waits of all kinds,
+    /// with a job on the kind `on`;
     /// without the times of the other tasks alone, which are the same for each kind of the job. The geometric mean of
     /// the times is the shortest where the sum is the smallest.
     pub(super) fn log_times(
@@ -194,8 +195,8 @@ impl Queues {
         one + other + self.log_waiting(loads) + member.n_tasks as f64 * libm::log(time)
     }
 
-    /// Returns the sum of the logarithms of the times that tasks wait for saturated memory controllers: they are
-    /// proportional to the misses of all running tasks.
+    /// Returns the sum of the logarithms of the times that tasks wait for saturated memory controllers. They are
+    /// proportional to the misses of all running tasks: an approximation, as if all tasks used one controller.
     fn log_waiting(&self, loads: [(usize, Change<'_>); 2]) -> f64 {
         let change = |kind| loads.iter().find(|(of, _)| *of == kind).map(|(_, change)| *change);
         let of_kind = |(kind, load): (usize, &KindLoad)| {

@@ -84,7 +84,8 @@ impl KindLoad {
         (kind.log_shared(n_effective) + log_shared, kind.log_beside(n_effective))
     }
 
-    /// Returns the geometric mean of the predicted times of the tasks, relative to their times alone on the kind.
+    /// Returns the geometric mean of the predicted times of the tasks, relative to their times alone on the kind, without
+    /// the wait for saturated memory.
     pub fn mean_slowdown(&self, kind: &CoreKind) -> f64 {
         libm::exp(self.log_slowdown(kind, Change::None) / self.n_tasks.max(1) as f64)
     }

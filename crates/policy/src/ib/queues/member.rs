@@ -25,10 +25,10 @@ pub(in crate::ib) struct Member {
     pub restricted: Vec<(usize, CpuSet)>,
     /// Share of memory time of the job alone on the fastest kind.
     pub memory_share: f64,
-    /// Share of its time alone in which a task waits for a saturated memory controller, in millionths: while it does
-    /// not run, others get its bandwidth.
+    /// Share of its time alone on the fastest kind in which a task waits for a saturated memory controller, in
+    /// millionths: while it does not run, others get its bandwidth.
     pub waiting: u64,
-    /// LLC misses per millisecond of CPU time.
+    /// LLC misses per millisecond of CPU time in the interval of the last reschedule for a phase; 0 before.
     pub misses_per_ms: u64,
     /// Remaining work of a thread, with `lrt` only.
     pub remaining: Option<u64>,

@@ -13,6 +13,10 @@
 //! of the slower kind continues with the next pair. The pairs of a task are those of the kinds on which it may run.
 //! Migrations for balance are between every pair of kinds; as printed, between neighbouring kinds.
 //!
+//! Two tasks with a counted phase are compared by their integrated behaviours, all others by their start values ([`By`]):
+//! a counted value and one of a profile differ also for equal programs. As printed, by their integrated behaviours. Between
+//! kinds whose capacities differ by at most 5 %, a task stays.
+//!
 //! As printed, the load of a kind is its tasks per core. The default balances predicted times instead: a task migrates
 //! if this lowers the sum of the logarithms of all times, and so their geometric mean. The time of a task is
 //!
@@ -331,7 +335,13 @@ impl Queues {
                 Some(bound) => {
                     selected = self.for_behaviour(was, (slow, Rule::Above(bound)), bound);
                 }
-                None => return self.between(Pair { fast, slow }, member, was),
+                None => {
+                    let between = self.between(Pair { fast, slow }, member, was);
+                    return match selected.1 {
+                        Rule::NearlyEqual(bound) => self.for_behaviour(was, between, bound),
+                        _ => between,
+                    };
+                }
             }
         }
         selected
@@ -368,12 +378,20 @@ impl Queues {
         let bound = |by: By, may: &dyn Fn(&Member) -> bool| {
             end(by, may).map(|head| Bound::of(head, (kind, by)))
         };
-        if self.config.unknown_start == StartValue::ZeroLocal {
-            return [bound(By::Integrated, &|_| true), None];
+        let of = |by: By| bound(by, &|other| self.compared_by(member, other) == by);
+        let is_integrated = member.is_counted || self.compares_as_printed();
+        [is_integrated.then(|| of(By::Integrated)).flatten(), of(By::Start)]
+    }
+
+    fn compared_by(&self, one: &Member, other: &Member) -> By {
+        match self.compares_as_printed() || one.is_counted && other.is_counted {
+            true => By::Integrated,
+            false => By::Start,
         }
-        let of_counted = |other: &Member| member.is_counted && other.is_counted;
-        let counted = member.is_counted.then(|| bound(By::Integrated, &of_counted)).flatten();
-        [counted, bound(By::Start, &|other| !of_counted(other))]
+    }
+
+    fn compares_as_printed(&self) -> bool {
+        self.config.unknown_start == StartValue::ZeroLocal
     }
 
     /// Selects between two kinds by their idle cores, then by their loads with the task. A job on one of them changes
@@ -404,10 +422,14 @@ impl Queues {
             // If a job on the kind `slow` has a higher behaviour, it migrates to the idle core, and this job gets its
             // core.
             let leaves = |other: &Member| {
+                let by = self.compared_by(member, other);
                 let may = self.may_change(other, Pair { fast: slow, slow: idle });
-                may && other.n_tasks == member.n_tasks && member.ib < other.ib
+                may && !other.is_held
+                    && other.n_tasks == member.n_tasks
+                    && by.value(member) < by.value(other)
             };
-            let is_left = slow != idle && self.highest((slow, By::Integrated), leaves).is_some();
+            let mut others = self.members.values().filter(|(kind, _)| *kind == slow);
+            let is_left = slow != idle && others.any(|(_, other)| leaves(other));
             return match is_left {
                 true => selected(slow, Between::Left),
                 false => selected(idle, Between::IdleSlow),

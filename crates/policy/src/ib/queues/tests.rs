@@ -64,6 +64,19 @@ fn a_migration_for_balance_gains_more_than_beta() {
 }
 
 #[test]
+fn a_held_job_migrates_to_idle_slower_cores_for_a_predicted_gain_only() {
+    let kinds = [CoreKind::test(1024, "0-1", 2, 1000), CoreKind::test(128, "2-3", 2, 1000)];
+    let held = |job| Member { is_held: true, ..member(job, 0, (0.0, 0.0)) };
+    // A core of an eighth of the speed gains nothing beside three tasks on two cores, but beside twenty.
+    for (n_fast, expected) in [(3, [3, 0]), (20, [18, 2])] {
+        let mut queues = queues("ib", &kinds);
+        (0..n_fast).for_each(|job| queues.insert(0, held(job)));
+        queues.rebalance();
+        assert_eq!(queues.n_tasks(), expected);
+    }
+}
+
+#[test]
 fn a_new_phase_between_two_kinds_changes_the_kind_for_a_gain_only() {
     let kinds = [CoreKind::test(1024, "0-1", 2, 1000), CoreKind::test(900, "2-3", 2, 1000)];
     let between = |n_fast: u32, was: usize, memory_share: f64| {
@@ -287,6 +300,16 @@ fn tasks_that_wait_for_a_saturated_memory_share_their_cpus_instead_of_computing_
     // Equal tasks gain nothing from others that wait: each CPU gets as many.
     let kinds = [CoreKind::test(1024, "0-1", 2, 1000), CoreKind::test(758, "2-3", 2, 1000)];
     assert_eq!(started(&kinds, 8, (0.95, 0.95)), [4, 4]);
+    // Tasks with many misses share their CPUs beside tasks with few, which wait as long.
+    let kinds = [CoreKind::test(1024, "0-3", 4, 1000), CoreKind::test(1024, "4-7", 4, 1000)];
+    let mut queues = queues("ib", &kinds);
+    for job in 0..8 {
+        let waiting = |job, ib| member(job, ib, (0.9, 0.9));
+        queues.reschedule(Member { misses_per_ms: 10, ..waiting(job, 0) }, None);
+        queues.reschedule(Member { misses_per_ms: 1000, ..waiting(job + 8, MILLION) }, None);
+    }
+    let [few, many] = queues.n_tasks()[..] else { panic!("two kinds") };
+    assert!(few < many, "{few} {many}");
 }
 
 fn restricted_to(fast: &str, member: Member) -> Member {

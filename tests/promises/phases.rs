@@ -46,15 +46,16 @@ fn explain_prints_the_phases_of_a_job_those_that_were_too_short_and_each_resched
         phased (no class): x
           phases: 3, filtered: 1, reschedules: 2, moves: 1
             0.009 s  started on cpus 0-1 because the job starts with integrated
-                     behaviour 0.338 (from its profile): below 0.400, the highest of
-                     those on the fast cores at their start; tasks fast 2, slow 0 before
-                     and fast 3, slow 0 after: it gets the fast cores (cpus 0-1)
+                     behaviour 0.338 (from its profile): at the start 0.338, below
+                     0.400, the highest at the start of those compared on the fast
+                     cores; tasks fast 2, slow 0 before and fast 3, slow 0 after: it
+                     gets the fast cores (cpus 0-1)
             0.400 s  the first phase of the job begins in interval 1: local behaviour
                      0.106
             0.800 s  the phase since interval 1 is stable in interval 3: local behaviour
-                     0.107, global 0.338, integrated 0.176: below 0.399, the highest on
-                     the fast cores; tasks fast 2, slow 2 before and fast 2, slow 2
-                     after: its queue is that of the fast cores
+                     0.107, global 0.338, integrated 0.176: below 0.399, the highest
+                     compared on the fast cores; tasks fast 2, slow 2 before and fast 2,
+                     slow 2 after: its queue is that of the fast cores
             2.600 s  the local behaviour changed from 0.106 to 0.439 in interval 12: a
                      new phase may begin
             3.000 s  the phase since interval 12 is filtered: it was too short, in
@@ -63,9 +64,9 @@ fn explain_prints_the_phases_of_a_job_those_that_were_too_short_and_each_resched
                      new phase may begin
             5.400 s  moved from cpus 0-1 to cpus 2-3 because the phase since interval 24
                      is stable in interval 26: local behaviour 0.672, global 0.338,
-                     integrated 0.571: above 0.404, the lowest on the slow cores; tasks
-                     fast 2, slow 2 before and fast 1, slow 3 after: it migrates from
-                     the fast to the slow cores (cpus 2-3)
+                     integrated 0.571: above 0.404, the lowest compared on the slow
+                     cores; tasks fast 2, slow 2 before and fast 1, slow 3 after: it
+                     migrates from the fast to the slow cores (cpus 2-3)
             8.999 s  exited with status 0 after 8.990 s: 8.99 s of CPU time (8.99 s
                      user, 0 s system), 0 s of wait time, 2 migrations, maximum resident
                      set 0 B

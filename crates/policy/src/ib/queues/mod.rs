@@ -378,9 +378,16 @@ impl Queues {
         let bound = |by: By, may: &dyn Fn(&Member) -> bool| {
             end(by, may).map(|head| Bound::of(head, (kind, by)))
         };
+        // A search for a member that does not exist would visit all.
+        let (are_all_counted, is_one_counted) = self.orders[kind].counted();
         let of = |by: By| bound(by, &|other| self.compared_by(member, other) == by);
-        let is_integrated = member.is_counted || self.compares_as_printed();
-        [is_integrated.then(|| of(By::Integrated)).flatten(), of(By::Start)]
+        let as_printed = self.compares_as_printed();
+        let is_integrated = as_printed || member.is_counted && is_one_counted;
+        let is_start = !(as_printed || member.is_counted && are_all_counted);
+        [
+            is_integrated.then(|| of(By::Integrated)).flatten(),
+            is_start.then(|| of(By::Start)).flatten(),
+        ]
     }
 
     fn compared_by(&self, one: &Member, other: &Member) -> By {

@@ -38,6 +38,8 @@ pub(super) struct KindOrder {
     /// The number of members that may use all CPUs of their kinds, by their number of tasks.
     n_of_size: BTreeMap<u64, u64>,
     n_restricted: u64,
+    /// The number of members with a counted phase.
+    n_counted: usize,
 }
 
 impl KindOrder {
@@ -45,17 +47,20 @@ impl KindOrder {
         let keys = By::ALL.map(|by| members.iter().map(|member| key(by, member)).collect());
         let mut order = KindOrder { keys, ..KindOrder::default() };
         members.iter().for_each(|member| *order.count(member) += 1);
+        order.n_counted = members.iter().filter(|member| member.is_counted).count();
         order
     }
 
     pub fn insert(&mut self, member: &Member) {
         By::ALL.iter().for_each(|&by| _ = self.keys[by as usize].insert(key(by, member)));
         *self.count(member) += 1;
+        self.n_counted += usize::from(member.is_counted);
     }
 
     pub fn remove(&mut self, member: &Member) {
         By::ALL.iter().for_each(|&by| _ = self.keys[by as usize].remove(&key(by, member)));
         *self.count(member) -= 1;
+        self.n_counted -= usize::from(member.is_counted);
     }
 
     fn count(&mut self, member: &Member) -> &mut u64 {
@@ -68,6 +73,11 @@ impl KindOrder {
     /// Returns the number of members.
     pub fn len(&self) -> usize {
         self.keys[0].len()
+    }
+
+    /// Returns whether all members have a counted phase, and whether one has.
+    pub fn counted(&self) -> (bool, bool) {
+        (self.n_counted == self.len(), self.n_counted != 0)
     }
 
     /// Returns whether a member may use some CPUs of a kind only.

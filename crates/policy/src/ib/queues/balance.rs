@@ -6,7 +6,7 @@ use base::CpuSet;
 
 use super::loads::{Change, KindLoad};
 use super::member::{Member, Step};
-use super::order::{By, KindOrder};
+use super::order::{By, Group, KindOrder};
 use super::{Queues, Unit};
 use crate::core_kinds::speed::relative_time;
 use crate::declaration::MILLION;
@@ -86,7 +86,7 @@ impl Queues {
     /// to the faster kind.
     pub(super) fn balance(&mut self, step: Step, arrived: Option<Unit>, moves: &mut Vec<Balanced>) {
         let Step { from, to } = step;
-        let (mut refused, of_kind) = (Refused::default(), (from, By::Integrated));
+        let (mut refused, all) = (Refused::default(), (By::Integrated, Group::All));
         let mut n_left = self.orders[from].len();
         while n_left != 0 {
             if refused.has_all_of(&self.orders[from]) {
@@ -97,8 +97,11 @@ impl Queues {
                 let stays = self.is_improving() && Some(m.unit) == arrived;
                 self.may_change(m, step.pair()) && !stays && !refused.has(m)
             };
-            let head =
-                if step.is_down() { self.highest(of_kind, may) } else { self.lowest(of_kind, may) };
+            let head = if step.is_down() {
+                self.highest(from, all, may)
+            } else {
+                self.lowest(from, all, may)
+            };
             let Some(head) = head else { return };
             let unit = head.unit;
             match self.gain(step, head) {

@@ -48,7 +48,7 @@ use loads::{Change, KindLoad};
 pub(super) use member::Member;
 use member::{Pair, Step};
 pub(super) use order::By;
-use order::KindOrder;
+use order::{Group, KindOrder};
 pub(super) use unit::{Unit, Units};
 
 /// Difference of integrated behaviour below which the remaining work decides. Chosen.
@@ -326,11 +326,11 @@ impl Queues {
             let is_below = |bound: &Bound| bound.by.value(member).saturating_add(up) < bound.value;
             let is_above =
                 |bound: &Bound| bound.value.saturating_add(down) < bound.by.value(member);
-            let highest = self.bounds(member, |by, may| self.highest((fast, by), may), fast);
+            let highest = self.bounds(member, |of| self.highest(fast, of, |_| true), fast);
             if let Some(bound) = highest.into_iter().flatten().find(is_below) {
                 return self.for_behaviour(was, (fast, Rule::Below(bound)), bound);
             }
-            let lowest = self.bounds(member, |by, may| self.lowest((slow, by), may), slow);
+            let lowest = self.bounds(member, |of| self.lowest(slow, of, |_| true), slow);
             match lowest.into_iter().flatten().find(is_above) {
                 Some(bound) => {
                     selected = self.for_behaviour(was, (slow, Rule::Above(bound)), bound);
@@ -372,22 +372,17 @@ impl Queues {
     fn bounds<'q>(
         &'q self,
         member: &Member,
-        end: impl Fn(By, &dyn Fn(&Member) -> bool) -> Option<&'q Member>,
+        end: impl Fn((By, Group)) -> Option<&'q Member>,
         kind: usize,
     ) -> [Option<Bound>; 2] {
-        let bound = |by: By, may: &dyn Fn(&Member) -> bool| {
-            end(by, may).map(|head| Bound::of(head, (kind, by)))
-        };
-        // A search for a member that does not exist would visit all.
-        let (are_all_counted, is_one_counted) = self.orders[kind].counted();
-        let of = |by: By| bound(by, &|other| self.compared_by(member, other) == by);
-        let as_printed = self.compares_as_printed();
-        let is_integrated = as_printed || member.is_counted && is_one_counted;
-        let is_start = !(as_printed || member.is_counted && are_all_counted);
-        [
-            is_integrated.then(|| of(By::Integrated)).flatten(),
-            is_start.then(|| of(By::Start)).flatten(),
-        ]
+        let of = |of: (By, Group)| end(of).map(|head| Bound::of(head, (kind, of.0)));
+        match (self.compares_as_printed(), member.is_counted) {
+            (true, _) => [of((By::Integrated, Group::All)), None],
+            (false, true) => {
+                [of((By::Integrated, Group::Counted)), of((By::Start, Group::Uncounted))]
+            }
+            (false, false) => [of((By::Start, Group::All)), None],
+        }
     }
 
     fn compared_by(&self, one: &Member, other: &Member) -> By {

@@ -30,37 +30,56 @@ impl By {
     }
 }
 
+/// Members with and without a counted phase.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Group {
+    Counted,
+    Uncounted,
+    All,
+}
+
+impl Group {
+    fn has(self, is_counted: bool) -> bool {
+        match self {
+            Group::Counted => is_counted,
+            Group::Uncounted => !is_counted,
+            Group::All => true,
+        }
+    }
+}
+
 /// The members of a kind, by behaviour. Of equal members, the one that arrived first is the first in both directions.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KindOrder {
-    /// For each of [`By::ALL`].
-    keys: [BTreeSet<Key>; 2],
+    /// For each of [`By::ALL`], without and with a counted phase: a search of thousands of members for one of few would
+    /// be slow.
+    keys: [[BTreeSet<Key>; 2]; 2],
     /// The number of members that may use all CPUs of their kinds, by their number of tasks.
     n_of_size: BTreeMap<u64, u64>,
     n_restricted: u64,
-    /// The number of members with a counted phase.
-    n_counted: usize,
 }
 
 impl KindOrder {
     pub fn of(members: &[&Member]) -> Self {
-        let keys = By::ALL.map(|by| members.iter().map(|member| key(by, member)).collect());
-        let mut order = KindOrder { keys, ..KindOrder::default() };
-        members.iter().for_each(|member| *order.count(member) += 1);
-        order.n_counted = members.iter().filter(|member| member.is_counted).count();
+        let mut order = KindOrder::default();
+        members.iter().for_each(|member| order.insert(member));
         order
     }
 
     pub fn insert(&mut self, member: &Member) {
-        By::ALL.iter().for_each(|&by| _ = self.keys[by as usize].insert(key(by, member)));
+        let is_counted = usize::from(member.is_counted);
+        By::ALL
+            .iter()
+            .for_each(|&by| _ = self.keys[by as usize][is_counted].insert(key(by, member)));
         *self.count(member) += 1;
-        self.n_counted += usize::from(member.is_counted);
     }
 
     pub fn remove(&mut self, member: &Member) {
-        By::ALL.iter().for_each(|&by| _ = self.keys[by as usize].remove(&key(by, member)));
+        let is_counted = usize::from(member.is_counted);
+        By::ALL
+            .iter()
+            .for_each(|&by| _ = self.keys[by as usize][is_counted].remove(&key(by, member)));
         *self.count(member) -= 1;
-        self.n_counted -= usize::from(member.is_counted);
     }
 
     fn count(&mut self, member: &Member) -> &mut u64 {
@@ -72,12 +91,13 @@ impl KindOrder {
 
     /// Returns the number of members.
     pub fn len(&self) -> usize {
-        self.keys[0].len()
+        self.keys[0].iter().map(BTreeSet::len).sum()
     }
 
-    /// Returns whether all members have a counted phase, and whether one has.
-    pub fn counted(&self) -> (bool, bool) {
-        (self.n_counted == self.len(), self.n_counted != 0)
+    /// Returns the sets of a group.
+    fn sets(&self, (by, group): (By, Group)) -> impl Iterator<Item = &BTreeSet<Key>> {
+        let sets = [false, true].into_iter().zip(&self.keys[by as usize]);
+        sets.filter(move |(is_counted, _)| group.has(*is_counted)).map(|(_, set)| set)
     }
 
     /// Returns whether a member may use some CPUs of a kind only.
@@ -90,30 +110,24 @@ impl KindOrder {
         self.n_of_size.iter().filter(|(size, n)| **size * **n != 0).map(|(size, _)| *size)
     }
 
-    /// Returns the members from the lowest behaviour on.
-    fn ascending(&self, by: By) -> impl Iterator<Item = Unit> {
-        self.keys[by as usize].iter().map(|(.., unit)| *unit)
-    }
-
-    /// Returns the members from the highest behaviour on; of equal ones, those that arrived first are first.
-    fn descending(&self, by: By) -> impl Iterator<Item = Unit> {
-        let keys = &self.keys[by as usize];
-        let below = |value: &u64| Some(keys.range(..(*value, 0, Unit::FIRST)).next_back()?.0);
-        let behaviours = std::iter::successors(keys.last().map(|key| key.0), below);
-        let of_behaviour = |value| {
-            let from = keys.range((value, 0, Unit::FIRST)..);
-            from.take_while(move |key| key.0 == value)
-        };
-        behaviours.flat_map(of_behaviour).map(|(.., unit)| *unit)
-    }
-
-    /// Returns the members whose behaviour differs from a value by less than [`SIMILAR`], ascending.
-    fn similar(&self, by: By, value: u64) -> impl Iterator<Item = Unit> {
+    /// Returns the members whose behaviour differs from a value by less than [`SIMILAR`].
+    fn similar(&self, of: (By, Group), value: u64) -> impl Iterator<Item = Unit> {
         let from = (value + 1).saturating_sub(SIMILAR);
-        let from = self.keys[by as usize].range((from, 0, Unit::FIRST)..);
-        let near = from.take_while(move |key| key.0 < value.saturating_add(SIMILAR));
-        near.map(|(.., unit)| *unit)
+        let sets = self.sets(of).map(move |set| set.range((from, 0, Unit::FIRST)..));
+        let near = move |key: &&Key| key.0 < value.saturating_add(SIMILAR);
+        sets.flat_map(move |set| set.take_while(near)).map(|(.., unit)| *unit)
     }
+}
+
+/// Returns the members of a set from the highest behaviour on; of equal ones, those that arrived first are first.
+fn descending(keys: &BTreeSet<Key>) -> impl Iterator<Item = Unit> {
+    let below = |value: &u64| Some(keys.range(..(*value, 0, Unit::FIRST)).next_back()?.0);
+    let behaviours = std::iter::successors(keys.last().map(|key| key.0), below);
+    let of_behaviour = |value| {
+        let from = keys.range((value, 0, Unit::FIRST)..);
+        from.take_while(move |key| key.0 == value)
+    };
+    behaviours.flat_map(of_behaviour).map(|(.., unit)| *unit)
 }
 
 fn key(by: By, member: &Member) -> Key {
@@ -121,38 +135,50 @@ fn key(by: By, member: &Member) -> Key {
 }
 
 impl Queues {
-    /// Returns the job with the highest behaviour of a kind, of those that meet a condition. Of threads with about the
-    /// same behaviour, the one with the least remaining work.
+    /// Returns the job with the highest behaviour of a group of a kind, of those that meet a condition. Of threads with
+    /// about the same behaviour, the one with the least remaining work.
     pub(super) fn highest(
         &self,
-        (kind, by): (usize, By),
+        kind: usize,
+        of: (By, Group),
         may: impl Fn(&Member) -> bool,
     ) -> Option<&Member> {
-        let mut members = self.members_of(self.orders[kind].descending(by));
-        let head = members.find(|member| may(member))?;
-        let similar = self.similar((kind, by), head).filter(|member| may(member));
-        let order = |m: &&Member| (m.remaining, Reverse(by.value(m)), m.arrived, m.unit);
+        let first = |set| self.members_of(descending(set)).find(|member| may(member));
+        let heads = self.orders[kind].sets(of).filter_map(first);
+        let head = heads.min_by_key(|m| (Reverse(of.0.value(m)), m.arrived, m.unit))?;
+        let similar = self.similar(kind, of, head).filter(|member| may(member));
+        let order = |m: &&Member| (m.remaining, Reverse(of.0.value(m)), m.arrived, m.unit);
         similar.min_by_key(order).or(Some(head))
     }
 
     /// As [`Queues::highest`], with the lowest behaviour and the most remaining work.
     pub(super) fn lowest(
         &self,
-        (kind, by): (usize, By),
+        kind: usize,
+        of: (By, Group),
         may: impl Fn(&Member) -> bool,
     ) -> Option<&Member> {
-        let mut members = self.members_of(self.orders[kind].ascending(by));
-        let head = members.find(|member| may(member))?;
-        let similar = self.similar((kind, by), head).filter(|member| may(member));
-        let order = |m: &&Member| (Reverse(m.remaining), by.value(m), m.arrived, m.unit);
+        let ascending = |set: &BTreeSet<Key>| {
+            let mut members = self.members_of(set.iter().map(|(.., unit)| *unit));
+            members.find(|member| may(member))
+        };
+        let heads = self.orders[kind].sets(of).filter_map(ascending);
+        let head = heads.min_by_key(|m| (of.0.value(m), m.arrived, m.unit))?;
+        let similar = self.similar(kind, of, head).filter(|member| may(member));
+        let order = |m: &&Member| (Reverse(m.remaining), of.0.value(m), m.arrived, m.unit);
         similar.min_by_key(order).or(Some(head))
     }
 
     /// Returns the threads of a kind whose remaining work decides between them and the head of the queue; none if the
     /// remaining work of the head is unknown.
-    fn similar(&self, (kind, by): (usize, By), head: &Member) -> impl Iterator<Item = &Member> {
-        let value = by.value(head);
-        let near = head.remaining.map(|_| self.orders[kind].similar(by, value));
+    fn similar(
+        &self,
+        kind: usize,
+        of: (By, Group),
+        head: &Member,
+    ) -> impl Iterator<Item = &Member> {
+        let value = of.0.value(head);
+        let near = head.remaining.map(|_| self.orders[kind].similar(of, value));
         self.members_of(near.into_iter().flatten()).filter(|member| member.remaining.is_some())
     }
 

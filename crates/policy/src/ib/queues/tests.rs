@@ -260,8 +260,9 @@ fn an_undone_proposal_leaves_the_queues_as_they_were() {
     queues.sort();
     let state = |queues: &Queues| {
         let units = [0, 1, 2, 3, 4, 9].map(|job| queues.kind_of(JobId(job).into()));
-        let heads = [0, 1]
-            .map(|kind| queues.highest((kind, By::Integrated), |_| true).map(|head| head.unit));
+        let heads = [0, 1].map(|kind| {
+            queues.highest(kind, (By::Integrated, Group::All), |_| true).map(|head| head.unit)
+        });
         let slowdowns = [0, 1]
             .map(|kind| queues.loads[kind].log_slowdown(&kinds[kind], Change::None).to_bits());
         (units, heads, slowdowns, queues.n_tasks())
